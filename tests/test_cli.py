@@ -403,9 +403,8 @@ def experiments(monkeypatch):
 
     stand_in.run = run
     stand_in.check_report = lambda out: calls.append(("check report", out))
-    stand_in.paper = types.SimpleNamespace(
-        check=lambda config, execution: calls.append(("check", config, execution)), run=whole
-    )
+    paper = types.SimpleNamespace(check_paper=stand_in.check, run_paper=whole)
+    monkeypatch.setitem(sys.modules, "scribe_spark.experiments.paper", paper)
     stand_in.report = lambda spark, out, note: (
         note("verified") or calls.append(("report", out)) or f"{out}/report.html"
     )

@@ -169,11 +169,11 @@ def _paper(**given: Any) -> None:
     flags = given_only(given)
     config = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
     how = Execution(**{"out": PAPER_OUT} | flags)
-    from scribe_spark.experiments import paper
+    from scribe_spark.experiments.paper import check_paper, run_paper
 
     configs = [one for runs in config.runs().values() for one in runs.values()]
-    work = partial(_call, paper.run, config, how)
-    _perform(partial(paper.check, config), work, how, _session(how, *configs))
+    work = partial(_call, run_paper, config, how)
+    _perform(partial(check_paper, config), work, how, _session(how, *configs))
 
 
 def _call(run: Callable[..., str], config: Any, how: Execution, spark: Any, progress: Any) -> str:

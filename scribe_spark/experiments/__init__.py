@@ -8,9 +8,8 @@ from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.run_world import run_world
-from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.simulation import Simulation, TreeGraph
 from scribe_spark.experiments.sweep import Sweep
-from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.experiments.world_setup import check_world_run, make_world, network_of
 

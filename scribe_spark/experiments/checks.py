@@ -30,13 +30,7 @@ from scribe_spark.worlds import check_start, check_world
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT."""
     if not config.has_rounds:
         refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))
@@ -45,9 +39,8 @@ def check(config: RunConfig, execution: Execution) -> None:
     if config.has_rounds:
         check_start(config.overlay.kind)
         check_world(WorldConfig.of_run(config))
-    graph = None if needs_spark(config.topology.kind) else load(config)
+    graph = known_graph(config)
     if graph is not None:
-        check_routes(graph, config.topology.tie, config.seed)
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
         if config.has_system("can"):
@@ -68,21 +61,17 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_capacities(capacities, config.overlay.nodes)
 
 
+def known_graph(config: RunConfig) -> Graph | None:
+    """Return the network if it is known without Spark; refuse one without routes."""
+    if needs_spark(config.topology.kind):
+        return None
+    graph = load(config)
+    check_routes(graph, config.topology.tie, config.seed)
+    return graph
+
+
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets` without rounds, and an `engine` without trees.
-
-    A run without rounds has a bucket for each partition.
-
-    Parameters
-    ----------
-    tasks : bool
-        True if tasks may keep the buckets.
-
-    Raises
-    ------
-    InputError
-        A setting has no effect.
-    """
+    """Refuse `buckets` without rounds, and an `engine` without trees."""
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
@@ -115,15 +104,7 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse systems that support one publication per group, and impossible publications.
-
-    Parameters
-    ----------
-    sizes : Series or None
-        The number of members of each group; None if they are not known yet.
-    graph : Graph or None
-        The network; None if Spark reads it.
-    """
+    """Refuse systems that support one publication per group, and impossible publications."""
     cause = "publications" if config.bandwidth.schedule is None else "schedule"
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
@@ -169,13 +150,7 @@ def _check_knowledge(config: RunConfig) -> None:
 
 
 def check_out(plan: Plan) -> None:
-    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used.
-    """
+    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space."""
     out = plan.execution.out
     if is_local(out):
         with StoredFolder(None, out) as folder:
@@ -185,13 +160,7 @@ def check_out(plan: Plan) -> None:
 
 
 def refuse_local_lock(out: str) -> None:
-    """Refuse a local OUT that another run of this machine uses.
-
-    Raises
-    ------
-    InputError
-        OUT is in use.
-    """
+    """Refuse a local OUT that another run of this machine uses."""
     names, read = local_contents(out)
     if LOCK not in names:
         return

@@ -40,12 +40,7 @@ _NAMED = 3
 class Limits:
     """The allowed differences from the first folder, in per cent of its value.
 
-    Attributes
-    ----------
-    headlines : float, optional
-        The limit of every headline measure without its own limit.
-    measures : mapping of str to float
-        Measure -> its own limit.
+    `headlines` is the limit of every headline measure without its own limit in `measures`.
     """
 
     headlines: float | None = None
@@ -53,18 +48,7 @@ class Limits:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Limits:
-        """Return the limits in users' texts.
-
-        Raises
-        ------
-        InputError
-            A text is bad.
-
-        Examples
-        --------
-        >>> Limits.of(["5%", "scribe.rad.median=2.5%"])
-        Limits(headlines=5.0, measures={'scribe.rad.median': 2.5})
-        """
+        """Return the limits in users' texts, such as ``5%`` or ``scribe.rad.median=2.5%``."""
         headlines: float | None = None
         measures: dict[str, float] = {}
         for text in texts:
@@ -87,19 +71,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison of folders.
-
-    Attributes
-    ----------
-    page : str
-        The location of the page.
-    noun : str
-        ``run`` or ``world``.
-    sides : list of Side
-        The folders.
-    rows : list of Compared
-        The compared measures.
-    """
+    """The result of a comparison of folders with runs (`noun` is ``run``) or worlds (``world``)."""
 
     page: str
     noun: str
@@ -116,13 +88,7 @@ class Comparison:
         return f"{len(rows)} headline measures; greatest difference: {self._told(worst, at)}"
 
     def check(self, limits: Limits) -> None:
-        """Refuse differences beyond limits.
-
-        Raises
-        ------
-        RunError
-            The line names the measure that differs most.
-        """
+        """Refuse differences beyond limits."""
         beyond = [
             (abs(percent), row, side)
             for row in self.rows
@@ -149,25 +115,7 @@ class Comparison:
 def compare(
     folders: Sequence[str], out: str, limits: Limits | None = None, any_version: bool = False
 ) -> Comparison:
-    """Compare runs or worlds with the first one; write a page and tables into OUT.
-
-    Parameters
-    ----------
-    folders : sequence of str
-        At least two folders on this machine, all with runs or all with worlds.
-    out : str
-        The folder on this machine for `PAGE`, `ROWS`, `JSON` and figures; older ones are replaced.
-    limits : Limits, optional
-        The limits; their measures must exist in all folders (see `Comparison.check`).
-    any_version : bool
-        True if folders of different versions of the package can be compared.
-
-    Raises
-    ------
-    InputError
-        A folder is missing, damaged, unfinished, or of another kind or version; the folders have no
-        measure in common; a measure with a limit is missing; OUT cannot be written.
-    """
+    """Compare local runs or worlds with the first one; write a page and tables into OUT."""
     _check_folders([*folders], out)
     owners, sides = zip(*map(_read, folders), strict=True)
     for folder, owner, side in zip(folders, owners, sides, strict=True):

@@ -89,11 +89,10 @@ def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def file_digests(files: Files, url: str) -> dict[str, str]:
-    """Return the length and CRC-32 of each file in a table's folder that a reader may open, by
-    name.
+    """Return the length and CRC-32 of each file of a table that a reader may open, by name.
 
-    The checksum files that Hadoop writes beside local files (``.NAME.crc``) are included.  CRC-32
-    finds every damage of up to 32 adjacent bits, and all but one in 2**32 of other damages.
+    Hadoop's checksum files (``.NAME.crc``) are included.  CRC-32 finds every damage of up to 32
+    adjacent bits, and all but one in 2**32 of other damages.
     """
     found = [status for status in files.list(url) if _is_read(status)]
     with ThreadPoolExecutor(_READERS) as readers:
@@ -102,9 +101,7 @@ def file_digests(files: Files, url: str) -> dict[str, str]:
 
 
 def _is_read(status: FileStatus) -> bool:
-    """Return True if Spark or Hadoop reads a file; Spark ignores names that begin with ``_`` or
-    ``.``.
-    """
+    """Return True if Spark or Hadoop reads a file, which ignore ``_NAME`` and ``.NAME``."""
     hidden = status.name.startswith(("_", "."))
     return not hidden or (status.name.startswith(".") and status.name.endswith(".crc"))
 
@@ -116,14 +113,7 @@ def _file_digest(files: Files, status: FileStatus) -> str:
 
 
 def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
-    """Compare a table's files with its record; return ``part-0.parquet is missing``, or None if
-    equal.
-
-    Raises
-    ------
-    OSError
-        The storage does not answer, which says nothing about the files.
-    """
+    """Return the first difference of a table's files from its record, or None if they are equal."""
     try:
         found = file_digests(files, url)
     except (FileNotFoundError, NotADirectoryError):

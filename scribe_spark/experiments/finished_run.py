@@ -97,9 +97,7 @@ class Run:
             return folder.read_json("metrics.json")
 
     def manifest(self) -> dict[str, Any]:
-        """Return the contents of ``manifest.json``: the settings, versions, phases and table
-        digests.
-        """
+        """Return the contents of ``manifest.json``: settings, versions, phases, digests."""
         with self._folder() as folder:
             return folder.read_json(MANIFEST)
 

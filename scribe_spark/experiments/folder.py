@@ -61,20 +61,7 @@ _OF_CONTENT = (
 
 
 class StoredFolder:
-    """A folder (path or URL) and its file system; it must be closed.
-
-    Parameters
-    ----------
-    spark : SparkSession, optional
-        The session; not needed for a folder on this machine.
-    out : str
-        The path or URL.
-
-    Raises
-    ------
-    InputError
-        Spark knows no file system for such a URL, or the file system refuses the name.
-    """
+    """A folder (path or URL) and its file system; it must be closed."""
 
     def __init__(self, spark: SparkSession | None, out: str) -> None:
         self.out, self._session = out, spark
@@ -116,13 +103,7 @@ class StoredFolder:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:
-        """Return the names in the folder; empty if it does not exist.
-
-        Raises
-        ------
-        InputError
-            The folder cannot be listed.
-        """
+        """Return the names in the folder; empty if it does not exist."""
         if is_local(self.out):
             return local_contents(self.out)[0]
         with self.usable():
@@ -131,16 +112,7 @@ class StoredFolder:
             return [found.name for found in self._files.list(self.url)]
 
     def read_text(self, name: str) -> str:
-        """Return a text of the folder.
-
-        Raises
-        ------
-        FileNotFoundError
-        UnicodeDecodeError
-        CorruptFileError
-        InputError
-            The storage does not answer.
-        """
+        """Return a text of the folder."""
         with self._usable_but_for_content():
             return self._files.read(self._location(name)).decode()
 
@@ -159,13 +131,7 @@ class StoredFolder:
         return json.loads(self.read_text(name))
 
     def is_of(self, owner: Owner | None) -> bool:
-        """Return True if the folder has a manifest of the command `owner`.
-
-        Raises
-        ------
-        InputError
-            The manifest cannot be read.
-        """
+        """Return True if the folder has a manifest of the command `owner`."""
         return (
             MANIFEST in self.names() and owner_of(read_manifest(self.out, self.read_text)) is owner
         )
@@ -182,21 +148,7 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace a folder with files that no command has written, as they would be
-        deleted.
-
-        Parameters
-        ----------
-        owner : Owner
-            The command that left the folder.
-        inner : iterable of str, optional
-            The inner folders that would be replaced, too; by default `inner_folders`.
-
-        Raises
-        ------
-        InputError
-            There are such files.
-        """
+        """Refuse to replace, and so delete, files that no command has written."""
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -205,16 +157,7 @@ class StoredFolder:
                     folder.refuse_strange(owner.inner)
 
     def refuse_strange_in_tables(self) -> None:
-        """Refuse to continue in a folder whose tables' folders contain files that no command has
-        written.
-
-        A table that is written again replaces its folder.
-
-        Raises
-        ------
-        InputError
-            There are such files.
-        """
+        """Refuse foreign files in tables' folders, which a table that is written again replaces."""
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
         tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
@@ -231,13 +174,7 @@ class StoredFolder:
             raise InputError("out", self.out, remedy)
 
     def verify_text(self, name: str, digest: str) -> str | None:
-        """Compare a text with its digest; return the fault, or None if there is none.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer.
-        """
+        """Compare a text with its digest; return the fault, or None if there is none."""
         try:
             text = self.read_text(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -247,29 +184,34 @@ class StoredFolder:
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table with its record; return the fault, or None if there is none.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer, which says nothing about the table.
-        """
-        return self._find_changed_file(self._table(name), record)
-
-    def verify_rows(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table of `Folder.write_rows` with its record; return the fault, or None."""
-        return self._find_changed_file(self._location(name), record)
-
-    def _find_changed_file(self, url: str, record: Mapping[str, Any]) -> str | None:
+        """Compare a table with its record; return the fault, or None if there is none."""
         with self.usable():
-            return digests.find_changed_file(self._files, url, record.get("files", {}))
+            return digests.find_changed_file(
+                self._files, self._table(name), record.get("files", {})
+            )
+
+    def faults(
+        self, tables: Mapping[str, Any], texts: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the path and the fault of each text and table that is not as recorded."""
+        for name, digest in texts.items():
+            if (problem := self.verify_text(name, digest)) is not None:
+                yield name, problem
+        for name, record in tables.items():
+            if (problem := self.verify_table(name, record)) is not None:
+                yield _table_path(name), problem
 
     def _location(self, name: str) -> str:
         """Return the URL of a name in the folder; refuse names that lead elsewhere."""
         return "/".join([self.url, *map(inner_name, name.split("/"))])
 
     def _table(self, name: str) -> str:
-        return self._location(f"tables/{name}")
+        return self._location(_table_path(name))
+
+
+def _table_path(name: str) -> str:
+    """Return the path of a table; that of a sweep is beside the folder of tables."""
+    return name if name == "sweep" else f"tables/{name}"
 
 
 #: Parquet checks after each row if a page or a row group is full.  By default it checks after a
@@ -292,13 +234,7 @@ class Folder(StoredFolder):
         return Lock(self._files, self.url, self.out, note=note)
 
     def make(self) -> None:
-        """Create the folder.
-
-        Raises
-        ------
-        InputError
-            It cannot be written.
-        """
+        """Create the folder."""
         with self.usable():
             probe = self._location(temporary_name())
             self._files.create(probe, b"")
@@ -309,20 +245,7 @@ class Folder(StoredFolder):
             raise InputError("out", self.out, remedy)
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder.
-
-        Parameters
-        ----------
-        owner : Owner
-            The command.
-        inner : iterable of str
-            Further inner folders to clear, besides `inner_folders`.
-
-        Raises
-        ------
-        InputError
-            Files of somebody else would be deleted; then nothing is deleted.
-        """
+        """Delete all output of a command but its manifest, which names the owner of the folder."""
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
         for name in names:
@@ -336,10 +259,7 @@ class Folder(StoredFolder):
                     self._files.delete(self._location(name))
 
     def remove(self, owner: Owner | None) -> None:
-        """Delete all output of a command, and the folder if it is then empty.
-
-        The folder of another command is not changed.
-        """
+        """Delete all output of a command, and the folder if it is then empty."""
         if owner is None or not self.is_of(owner):
             return
         self.clear(owner)
@@ -375,21 +295,7 @@ class Folder(StoredFolder):
     # --- tables
 
     def write_table(self, name: str, table: Table | pa.Table) -> dict[str, Any]:
-        """Write a table as Parquet; return its record (`digests`), whose content part is computed
-        on the way.
-
-        Parameters
-        ----------
-        name : str
-            The name of the table.
-        table : DataFrame, Batches or pyarrow.Table
-            The rows; a pyarrow.Table has few rows, on the driver.
-
-        Raises
-        ------
-        ValueError
-            Its columns differ from those in `schemas`.
-        """
+        """Write a table as Parquet; return its record (`digests`)."""
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
         packed = schemas.WRITTEN[name] is schemas.ROWS
@@ -416,9 +322,7 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Turn an OSError into an InputError about OUT; errors of Spark jobs say
-        nothing about OUT.
-        """
+        """Turn an OSError, which is not of a Spark job, into an InputError about OUT."""
         try:
             yield
         except OSError:
@@ -443,26 +347,14 @@ class Folder(StoredFolder):
         return schemas.WRITTEN[name]
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels.
-
-        Parameters
-        ----------
-        name : str
-            The name of the table.
-        columns : sequence of str
-            The columns to read.
-        among : mapping of str to sequence, optional
-            One column -> values: only rows with one of these values are read.
-        """
+        """Return columns of a table for kernels; `among` is one column and its values to read."""
         url = self._table(name)
         if shares_disk(self.spark, url):
             return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns, among)
         return Batches.of(self.read_table(name), columns, among)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return columns of a table on the driver; `among` (with any column) as in
-        :meth:`batches`.
-        """
+        """Return columns of a table on the driver; `among` as in :meth:`batches`."""
         url = self._table(name)
         if shares_disk(self.spark, url):
             # without a job; only the parts of the files that may have such rows
@@ -476,10 +368,8 @@ class Folder(StoredFolder):
         return frame.select(*columns).toArrow()
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
-        """Write a few rows as one Parquet file beside `tables`; return them as read back, and their
-        record.
-        """
-        url = self._location(name)
+        """Write a few rows as one Parquet file; return them as read back, and their record."""
+        url = self._table(name)
         record = self._write(url, frame.coalesce(1), frame.schema)
         return self._read(url, frame.schema), record
 

@@ -1,13 +1,8 @@
-"""The trees of a run when its sources publish: a few tables, from a run with or without rounds.
-
-A run without rounds is a settled round 0 of a world (`scribe.settled`): :class:`SettledTrees`.  A
-run with rounds is a world whose last round publishes: `rounds_of_run.RoundsOfRun`.  Both give the
-stages of a `Simulation` the same tables.
-"""
+"""The nodes, groups and trees of a run when its sources publish."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,101 +21,24 @@ if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
 
 
-class GrownTrees(Protocol):
-    """The interface to the nodes, groups and trees of a run when its sources publish.
+class GrownTrees:
+    """The trees of a run without rounds, a settled round 0 of a world (`scribe.settled`).
 
-    The stages of a run keep the tables; each is made once.
+    `rounds_of_run.RoundsOfRun` has the same methods for a world whose last round publishes.  The
+    stages of a `Simulation` keep the tables, so each is made once.
     """
-
-    @property
-    def events(self) -> DataFrame | None:
-        """The events of the rounds (`schemas.WORLD_EVENTS`); None without rounds."""
-        ...
-
-    @property
-    def node_count(self) -> int:
-        """The number of live nodes."""
-        ...
-
-    @property
-    def nodes(self) -> Table:
-        """The live nodes: ``node, id_hi, id_lo, router``."""
-        ...
-
-    @property
-    def memberships(self) -> Table:
-        """The members of all groups: ``group, node``."""
-        ...
-
-    @property
-    def members(self) -> Table:
-        """The members with their routers for kernels: ``group, node, router``."""
-        ...
-
-    @property
-    def trees(self) -> scribe.Trees | None:
-        """Scribe's own trees in the buckets of a ring of the live nodes, or None."""
-        ...
-
-    @property
-    def edges(self) -> Batches:
-        """Scribe's tree edges: ``group, parent, child``, the routers of both ends, ``delay_us``."""
-        ...
-
-    def check(self) -> None:
-        """Refuse an engine or events that are impossible, before any work.
-
-        Raises
-        ------
-        InputError
-            They are impossible.
-        """
-        ...
-
-    def overlay(self) -> Overlay:
-        """Return the overlay of the live nodes."""
-        ...
-
-    def create_routes(self) -> DataFrame:
-        """Return the route of each group's CREATE; `Trees.created` has the columns."""
-        ...
-
-    def groups_with_root(self) -> DataFrame:
-        """Return the groups with a root: ``group, key_hi, key_lo, size, root, root_router``."""
-        ...
-
-    def multicast_groups(self) -> DataFrame:
-        """Return the groups that have a source, with ``source, source_router``."""
-        ...
-
-    def variant(self, system: System) -> scribe.Variant | None:
-        """Return the trees of a variant if a world has grown them, else None."""
-        ...
-
-    def deliveries(self, system: str) -> Table | None:
-        """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
-        ...
-
-
-class SettledTrees:
-    """The trees of a run without rounds: no node fails, arrives or leaves.
-
-    The methods are those of `GrownTrees`.
-
-    Parameters
-    ----------
-    run : Simulation
-        The run.
-    """
-
-    events = None
 
     def __init__(self, run: Simulation) -> None:
         self._run = run
         self.stages: dict[str, Any] = {}
 
+    @property
+    def events(self) -> DataFrame | None:
+        """The events of the rounds (`schemas.WORLD_EVENTS`); None without rounds."""
+        return None
+
     def check(self) -> None:
-        """Refuse the engine ``tasks`` if tasks cannot stay."""
+        """Refuse an engine or events that are impossible, before any work."""
         if self._run.in_tasks:
             spark, nodes = self._run.spark, self._run.config.overlay.nodes
             engine_of("tasks", spark, bucket_count(spark, nodes))
@@ -155,7 +73,7 @@ class SettledTrees:
     @property
     def members(self) -> Table:
         """The members with their routers for kernels: ``group, node, router``."""
-        return self.trees.read_members()
+        return self._built.read_members()
 
     @stage
     def _groups(self) -> DataFrame:
@@ -163,21 +81,25 @@ class SettledTrees:
         return run.memory.persist(scribe.make_groups(run.members, run.nodes, run.config))
 
     @stage
-    def trees(self) -> scribe.Trees:
-        """Scribe's trees after every group was created and every member has joined."""
+    def _built(self) -> scribe.Trees:
         run = self._run
         built_from = run.overlay, self._groups, run.memberships, run.progress
         return run.own(scribe.build_trees(*built_from, in_tasks=run.in_tasks))
 
     @property
+    def trees(self) -> scribe.Trees | None:
+        """Scribe's own trees in the buckets of a ring of the live nodes; None in worlds."""
+        return self._built
+
+    @property
     def edges(self) -> Batches:
-        """The edges of these trees."""
-        return self.trees.read_edges()
+        """Scribe's tree edges: ``group, parent, child``, the routers of both ends, ``delay_us``."""
+        return self._built.read_edges()
 
     def create_routes(self) -> DataFrame:
         """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
         keys = self._groups.select("group", "key_hi", "key_lo", "size")
-        routes = self.trees.created().join(F.broadcast(keys), "group", "inner")
+        routes = self._built.created().join(F.broadcast(keys), "group", "inner")
         return self._run.memory.materialise(routes)
 
     def groups_with_root(self) -> DataFrame:
@@ -194,9 +116,10 @@ class SettledTrees:
         senders = F.broadcast(scribe.senders(run.members, run.config.seed))
         return run.memory.persist(groups.join(senders, "group", "inner"))
 
-    def variant(self, system: System) -> None:
-        """Return None: variants are built from Scribe's own trees."""
+    def variant(self, system: System) -> scribe.Variant | None:
+        """Return the trees of a variant if a world has grown them, else None."""
+        return None
 
-    def deliveries(self, system: str) -> Batches | None:
-        """Return the deliveries along Scribe's own trees; None for other systems."""
-        return self._run.multicast_along(self.trees) if system == scribe.SYSTEM else None
+    def deliveries(self, system: str) -> Table | None:
+        """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
+        return self._run.multicast_along(self._built) if system == scribe.SYSTEM else None

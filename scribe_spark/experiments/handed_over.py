@@ -13,29 +13,20 @@ from pyspark.sql import functions as F
 
 from scribe_spark.errors import shown
 from scribe_spark.experiments.round_in_run import play_round_0
-from scribe_spark.experiments.system_rows import Known, check_table
+from scribe_spark.experiments.system_rows import IN_MICROSECONDS, TABLES, Known, check_table
 from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN, written
+from scribe_spark.schemas import MICROSECONDS, written
 from scribe_spark.scribe import Variant
 from scribe_spark.systems import System
 
-_EDGE = ("group", "parent", "child", "parent_router", "child_router")
 _DELIVERY = ("group", "node", "hops", "delay_us")
-_ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kind")
 
 
 def multicast_of(system: System, stages: Any) -> Multicast:
-    """Build a system, and return its `Multicast`.
-
-    Raises
-    ------
-    InputError
-        The system returns something else, or a Multicast of another name; or Spark finds a fault in
-        the code that builds it.
-    """
+    """Build a system, and return its `Multicast`."""
     with analysed("systems", system.name):
         if system.build is None:
             return play_round_0(system, stages)
@@ -48,13 +39,7 @@ def multicast_of(system: System, stages: Any) -> Multicast:
 
 
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
-    """Return a user's variant after a check of its edges.
-
-    Raises
-    ------
-    InputError
-        The function returns no `Variant`, or impossible tables.
-    """
+    """Return a user's variant after a check of its edges."""
     if not isinstance(built, Variant):
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
     over = built.overloaded
@@ -77,70 +62,46 @@ def tree_edges(systems: Iterable[Multicast]) -> Batches:
     """Return the table ``tree_edges`` of all systems that have trees."""
     made = [(system, system.edges) for system in systems]
     return Batches.union(
-        _table(system.system, edges, _EDGE, "tree_edges", {"merged": system.merged})
-        for system, edges in made
-        if edges is not None
+        _table(system, edges, "tree_edges") for system, edges in made if edges is not None
     )
 
 
 def deliveries(systems: Iterable[Multicast]) -> Batches:
     """Return the table ``deliveries``: the first copy of each member but the source."""
-    return Batches.union(map(_deliveries, systems))
+    return Batches.union(_table(one, _first_deliveries(one), "deliveries") for one in systems)
+
+
+def _first_deliveries(system: Multicast) -> Table:
+    if not system.repeats or system.scheduled:
+        return system.deliveries
+    return first_copies(Batches.of(system.deliveries, _DELIVERY).frame)
 
 
 def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
     """Yield ``copies``, ``system_state`` and ``control``, each if a system has such a table."""
-    for table, name, columns in (
-        ("copies", "copies", (*_ENDS, "hop", "sent_us", "first")),
-        ("system_state", "state", ("group", "node", "kind", "entries")),
-        ("control", "control", (*_ENDS, "messages")),
-    ):
-        made = [(system, system.handed_over(name)) for system in systems]
-        rows = [
-            _table(one.system, of, columns, table, scheduled=one.scheduled)
-            for one, of in made
-            if of is not None
-        ]
+    for name in ("copies", "system_state", "control"):
+        made = [(system, system.handed_over(TABLES[name].handed)) for system in systems]
+        rows = [_table(system, of, name) for system, of in made if of is not None]
         if rows:
-            yield table, Batches.union(rows)
+            yield name, Batches.union(rows)
 
 
-def _table(
-    system: str,
-    table: Table,
-    columns: Iterable[str],
-    name: str,
-    constant: dict[str, Any] | None = None,
-    scheduled: bool = False,
-) -> Batches:
+def _table(system: Multicast, table: Table, name: str) -> Batches:
     """Return a table of one system with the columns of the written table."""
-    wanted, told = list(columns), {"system": system, **(constant or {})}
-    schema = written(name, scheduled)
-    if schema != WRITTEN[name]:
-        wanted.append("publication")
+    schema = written(name, system.scheduled)
+    same = {"system": system.system, "merged": system.merged}
+    wanted = {column: IN_MICROSECONDS.get(column, column) for column in schema.names}
+    wanted = {column: of for column, of in wanted.items() if column not in same}
 
     def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        same = {name: pa.repeat(pa.scalar(value), len(batch)) for name, value in told.items()}
-        named = {name: batch.column(name) for name in wanted}
-        if "sent_us" in named:
-            named["sent_ms"] = pc.divide(named["sent_us"].cast(pa.float64()), float(MICROSECONDS))
-        return same | named
-
-    return Batches.of(table, wanted).each(rows, schema)
-
-
-def _deliveries(system: Multicast) -> Batches:
-    schema = written("deliveries", system.scheduled)
-    more = schema.names[len(DELIVERIES.names) :]
-    name, copies = system.system, Batches.of(system.deliveries, [*_DELIVERY, *more])
-    repeats = system.repeats and not system.scheduled
-    first = Batches.of(first_copies(copies.frame), _DELIVERY) if repeats else copies
-
-    def rows(batch: pa.RecordBatch) -> dict[str, Any]:
-        return {
-            "system": pa.repeat(pa.scalar(name), len(batch)),
-            **{column: batch.column(column) for column in (*_DELIVERY[:-1], *more)},
-            "delay_ms": batch.column("delay_us").to_numpy() / MICROSECONDS,
+        made = {
+            n: pa.repeat(pa.scalar(v), len(batch)) for n, v in same.items() if n in schema.names
         }
+        for column, of in wanted.items():
+            values = batch.column(of)
+            if column != of:
+                values = pc.divide(values.cast(pa.float64()), float(MICROSECONDS))
+            made[column] = values
+        return made
 
-    return first.each(rows, schema)
+    return Batches.of(table, list(wanted.values())).each(rows, schema)

@@ -12,13 +12,7 @@ def join(out: str, name: str) -> str:
 
 
 def inner_name(name: object) -> str:
-    """Return a name from a manifest of a table, a text or a folder beside it.
-
-    Raises
-    ------
-    InputError
-        The name is not that of one file or folder: joined to OUT, it may lead elsewhere.
-    """
+    """Return a name from a manifest of a table, a text or a folder beside it."""
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0"):
         remedy = "must be the name of one file or folder beside it"
         raise InputError("a name in manifest.json", name, remedy)

@@ -40,37 +40,23 @@ _ours: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Owner:
-    """A process, and one of its locks.
-
-    Attributes
-    ----------
-    host : str
-        The name of the machine.
-    processes : str
-        The space in which the process id is valid: this boot of the machine, and the container.
-    pid : int
-        The process id.
-    started : str
-        The start of the process by the kernel's count, as process ids are reused.
-    token : str
-        A text that differs for each lock.
-    """
+class LockOwner:
+    """A process, and one of its locks."""
 
     host: str
-    processes: str
+    processes: str  # the space of process ids: this boot of the machine, and the container
     pid: int
-    started: str
-    token: str
+    started: str  # by the kernel's count, as process ids are reused
+    token: str  # differs for each lock
 
     @classmethod
-    def here(cls) -> Owner:
+    def here(cls) -> LockOwner:
         """Return this process with a new token."""
         pid = os.getpid()
         return cls(platform.node(), _processes(), pid, _started(pid), uuid.uuid4().hex)
 
     @classmethod
-    def read(cls, text: str) -> Owner | None:
+    def read(cls, text: str) -> LockOwner | None:
         """Return the owner in a lock file's text; None if it names none."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
@@ -117,20 +103,9 @@ def _started(pid: int) -> str:
 
 
 class Lock:
-    """The lock of one folder.
+    """The lock of the folder `url`, which the user has written as `out`.
 
-    Parameters
-    ----------
-    files : Files
-        The file system.
-    url : str
-        The folder.
-    out : str
-        The folder as the user has written it.
-    every : float
-        Seconds between two renewals.
-    note : callable, optional
-        ``note(line)`` is called when the lock has to wait.
+    It is renewed `every` some seconds; ``note(line)`` is called when the lock has to wait.
     """
 
     def __init__(
@@ -143,20 +118,14 @@ class Lock:
     ) -> None:
         self._files, self._url, self._out = files, f"{url}/{LOCK}", out
         self._every, self._note = every, note
-        self._owner = Owner.here()
+        self._owner = LockOwner.here()
         self._beats = 0
         self._lost: str | None = None
         self._stop = threading.Event()
         self._renewer = threading.Thread(target=self._renew, daemon=True, name="lock of OUT")
 
     def acquire(self) -> None:
-        """Acquire the lock.
-
-        Raises
-        ------
-        InputError
-            A live run holds it.
-        """
+        """Acquire the lock."""
         _ours.add(self._owner.token)
         try:
             while not self._files.create(self._url, self._content()):
@@ -170,13 +139,7 @@ class Lock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise if another run has taken the lock over.
-
-        Raises
-        ------
-        InputError
-            Another run has it.
-        """
+        """Raise if another run has taken the lock over."""
         if self._lost is not None:
             raise _in_use(self._out, self._lost)
 
@@ -212,15 +175,9 @@ class Lock:
             return None
 
     def _is_abandoned(self) -> bool:
-        """Return True if the owner of the lock is dead, False if it has just released the lock.
-
-        Raises
-        ------
-        InputError
-            The owner is alive.
-        """
+        """Return True if the owner of the lock is dead, False if it has just released the lock."""
         found = self._read()
-        owner = Owner.read(found or "")
+        owner = LockOwner.read(found or "")
         if owner is not None and owner.is_dead:
             return True
         whose = str(owner or "an unknown owner")
@@ -233,12 +190,12 @@ class Lock:
             time.sleep(self._every / 5)
             now = self._read()
             if now is not None and now != found:
-                raise _in_use(self._out, str(Owner.read(now) or whose))
+                raise _in_use(self._out, str(LockOwner.read(now) or whose))
             found = now
         return found is not None
 
     def _refuse_unless_ours(self) -> None:
-        owner = Owner.read(self._read() or "")
+        owner = LockOwner.read(self._read() or "")
         if owner != self._owner:
             raise _in_use(self._out, str(owner or "another run"))
 
@@ -246,7 +203,7 @@ class Lock:
         while not self._stop.wait(self._every):
             # storage that does not answer now may do so the next time
             with suppress(Exception):
-                owner = Owner.read(self._read() or "")
+                owner = LockOwner.read(self._read() or "")
                 if owner is not None and owner != self._owner:
                     self._lost = str(owner)
                     return
@@ -255,14 +212,8 @@ class Lock:
 
 
 def refuse_locked(out: str, text: str) -> None:
-    """Refuse a folder if the text of its lock file names a live process of this machine.
-
-    Raises
-    ------
-    InputError
-        The process lives.
-    """
-    owner = Owner.read(text)
+    """Refuse a folder if the text of its lock file names a live process of this machine."""
+    owner = LockOwner.read(text)
     if owner is not None and owner.is_of_this_machine and not owner.is_dead:
         raise _in_use(out, str(owner))
 

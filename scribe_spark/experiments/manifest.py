@@ -102,21 +102,7 @@ def phase_entry(
     texts: Mapping[str, str],
     registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return a phase's entry for the manifest.
-
-    Parameters
-    ----------
-    name : str
-        The phase.
-    seconds : float
-        Its duration.
-    tables : mapping
-        Table -> its record (`digests`).
-    texts : mapping
-        File -> its digest.
-    registered : mapping
-        Registry -> the names of the systems or measures in the phase.
-    """
+    """Return a phase's entry for the manifest."""
     rows = sum(record["rows"] for record in tables.values())
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""The command that has written a folder, from its manifest, and the files that it writes.
+"""The commands that write folders: the manifest that each writes, and the records in it.
 
 A command continues, replaces and deletes only its own files.
 """
@@ -7,41 +7,131 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError, one_line
-from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.locations import inner_name, run_folder
+from scribe_spark.experiments.manifest import MANIFEST, Manifest
 
 
-@dataclass(frozen=True)
-class Owner:
-    """A command that writes folders.
+class Records(NamedTuple):
+    """The records in a manifest: of tables and texts by name, and the folders of inner commands."""
 
-    Attributes
-    ----------
-    noun : str
-        The result of the command, for messages.
-    contents : tuple of str
-        The files and folders that it writes into its folder, without the manifest and the folders
-        of `inner`.
-    inner : Owner, optional
-        The owner of the inner folders: the points of a sweep, the runs of the paper.
-    """
+    finished: bool
+    tables: dict[str, dict[str, Any]]
+    texts: dict[str, str]
+    inside: list[str]
 
+
+class Owner(NamedTuple):
+    """A command that writes folders."""
+
+    #: The result of the command, for messages.
     noun: str
+    #: The files and folders in its folder, besides the manifest and the folders of `inner`.
     contents: tuple[str, ...]
+    #: Returns the records of its manifest; see :func:`records_of`.
+    records: Callable[[Manifest], Records]
+    #: The owner of the inner folders: the points of a sweep, the runs of the paper.
     inner: Owner | None = None
+
+
+def records_of(manifest: Manifest, owner: Owner) -> Records:
+    """Return the records of a command's manifest."""
+    for name in ("resolved", "inputs", "versions"):
+        if not isinstance(manifest.get(name, {}), Mapping):
+            raise TypeError(name)
+    return owner.records(manifest)
+
+
+def _of_run(manifest: Manifest) -> Records:
+    phases = manifest["phases"]
+    for phase in phases:
+        PHASES.index(phase["name"])
+        dict(phase.get("registered", {}))
+    tables, texts = (
+        {name: of for phase in phases for name, of in phase[kind].items()}
+        for kind in ("tables", "texts")
+    )
+    finished = any(phase["name"] == PHASES[-1] for phase in phases)
+    return _records(manifest, tables=tables, texts=texts, finished=finished)
+
+
+def _of_world(manifest: Manifest) -> Records:
+    tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
+    finished = "rounds" in tables
+    if saved is None:
+        return _records(manifest, tables=tables, finished=finished)
+    state, measures = names_of_save(saved)
+    tables, texts = {**tables, state: saved["state"]}, {measures: saved["measures"]}
+    return _records(manifest, tables=tables, texts=texts, finished=finished)
+
+
+def names_of_save(saved: Manifest) -> tuple[str, str]:
+    """Return the names of the table and the text of a save; the round names old ones."""
+    slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
+    return f"state_{slot}", f"measures_{slot}.json"
+
+
+def _of_reference_tree(manifest: Manifest) -> Records:
+    texts = {point_file(inner_name(name)): digest for name, digest in manifest["points"].items()}
+    found = _records(manifest)
+    return found._replace(texts=found.texts | texts)
+
+
+def point_file(name: str) -> str:
+    """Return the name of the text with a point's measures."""
+    return f"points/{name}.json"
+
+
+def _of_sweep(manifest: Manifest) -> Records:
+    inside = dict.fromkeys(map(inner_name, _listed(manifest["points"])))
+    return _records(manifest, inside=list(inside))
+
+
+def _of_paper(manifest: Manifest) -> Records:
+    runs = [run["name"].split(", seed ") for run in _listed(manifest["runs"])]
+    inside = [run_folder(inner_name(name), inner_name(seed)) for name, seed in runs]
+    return _records(manifest, inside=inside)
+
+
+def _records(
+    manifest: Manifest,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    texts: Mapping[str, str] | None = None,
+    inside: list[str] | None = None,
+    finished: bool | None = None,
+) -> Records:
+    """Return records with safe names; by default those that a command writes at its end."""
+    tables = manifest.get("tables", {}) if tables is None else tables
+    texts = manifest.get("texts", {}) if texts is None else texts
+    return Records(
+        "tables" in manifest if finished is None else finished,
+        {inner_name(name): dict(record) for name, record in tables.items()},
+        {inner_name(name): digest for name, digest in texts.items()},
+        inside or [],
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a value if it is a list; raise otherwise."""
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value
 
 
 _PAGE = ("report.html", "figures", "tables")
 
-RUN = Owner("a run", ("metrics.json", *_PAGE))
-SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), inner=RUN)
-WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE))
-WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, inner=WORLD)
-REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))
-PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), inner=RUN)
+RUN = Owner("a run", ("metrics.json", *_PAGE), _of_run)
+SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), _of_sweep, RUN)
+WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE), _of_world)
+WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, _of_sweep, WORLD)
+REFERENCE_TREE = Owner(
+    "experiments on the reference tree", ("metrics.json", "points", *_PAGE), _of_reference_tree
+)
+PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), _of_paper, RUN)
 
 #: A setting of worlds that runs do not have.
 _OF_WORLDS = "lookups"
@@ -77,20 +167,7 @@ def points_of(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def read_manifest(out: str, read: Callable[[str], str]) -> Any:
-    """Return the manifest of a folder.
-
-    Parameters
-    ----------
-    out : str
-        The folder.
-    read : callable
-        ``read(name)`` returns a text of the folder.
-
-    Raises
-    ------
-    InputError
-        The manifest cannot be read or is not JSON, so the contents of the folder are unknown.
-    """
+    """Return the manifest of a folder; ``read(name)`` returns a text of the folder."""
     try:
         return json.loads(read(MANIFEST))
     except InputError:  # the storage does not answer

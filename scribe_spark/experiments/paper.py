@@ -7,9 +7,8 @@ experiments of a seed share its routes.  The summary is made from their `metrics
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -18,12 +17,12 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.inner_runs import play_inside
 from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER
-from scribe_spark.experiments.plan import Plan, fields_of, non_default, plan_run
+from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
+from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent
@@ -31,13 +30,12 @@ from scribe_spark.report import difference, render
 from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
 
 
-@dataclasses.dataclass(frozen=True)
-class _Measured:
+class _Measured(NamedTuple):
     """Metrics, distributions and delays of the runs of one experiment, by seed."""
 
-    metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
-    distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
-    delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
+    metrics: dict[int, list[dict[str, Any]]]
+    distributions: dict[int, pd.DataFrame]
+    delays: dict[int, pd.DataFrame]
 
 
 def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
@@ -46,14 +44,8 @@ def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
     return {run_folder(name, config.seed): (name, config) for name, config in runs}
 
 
-def check(paper: Paper, execution: Execution) -> None:
-    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced.
-
-    Raises
-    ------
-    InputError
-        It cannot be continued or replaced.
-    """
+def check_paper(paper: Paper, execution: Execution) -> None:
+    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced."""
     refuse_buckets(execution)
     check_out(_plan(paper, execution))
     if not execution.overwrite:
@@ -61,34 +53,20 @@ def check(paper: Paper, execution: Execution) -> None:
             check_out(plan_run(config, inside(execution, folder)))
 
 
-def run(
+def run_paper(
     spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
 ) -> str:
     """Run all incomplete runs, and write their summary; return the page's location.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    paper : Paper
-        The experiments and seeds.
-    execution : Execution
-        The output folder.  With ``resume``, complete runs in OUT are kept; seeds and experiments
-        may be more or fewer than before, and the means are over those in `paper`.
-    progress : Progress
-        The object to which progress is reported.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, or has another scale, config or version.
+    With ``execution.resume``, complete runs in OUT are kept; seeds and experiments may be more or
+    fewer than before, and the means are over those in `paper`.
     """
     progress = progress or Silent()
     runs, plan = _runs(paper), _plan(paper, execution)
     titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
     with opened(spark, plan, progress) as work:
         work.save(plan.new_manifest(spark))
-        measured = {name: _Measured() for name in paper.experiments}
+        measured = {name: _Measured({}, {}, {}) for name in paper.experiments}
         for place, done in play_inside(
             *(spark, {place: config for place, (_, config) in runs.items()}, execution, progress),
             lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
@@ -112,7 +90,7 @@ def _plan(paper: Paper, execution: Execution) -> Plan:
     return Plan(
         PAPER,
         execution,
-        *fields_of(paper),
+        *settings_of(paper),
         about={"experiments": experiments},
         done={"runs": []},
         free=("seeds", "experiments"),
@@ -150,10 +128,10 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
         for seed, rows in of.metrics.items()
         for row in rows
     ]
-    table = schemas.local_table(work.folder.spark, tidy, schemas.METRICS)
+    table = pd.DataFrame(tidy, columns=schemas.METRICS.names)
     manifest = {
         **work.manifest,
-        "tables": {"metrics": work.write_table("metrics", table)},
+        "tables": work.write_tables({"metrics": table}),
         "texts": {"metrics.json": work.write_json("metrics.json", metrics)},
     }
     summary = {
@@ -171,9 +149,7 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
 
 
 def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
-    """Return each experiment's distributions, one per topology, for figures that no earlier one
-    has.
-    """
+    """Return each experiment's distributions for figures that no earlier experiment has."""
     drawn, taken = {}, set[str]()
     for name, of in measured.items():
         tables = list(of.distributions.values())

@@ -57,29 +57,15 @@ Tables = Generator[tuple[str, Table | pa.Table], None, None]
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name and its outputs.
-
-    Attributes
-    ----------
-    name : str
-        The name.
-    writes : tuple of str
-        The tables that it may write; some depend on the config.
-    tables : callable
-        ``tables(simulation, scope)`` yields ``(name, table)``; the scope is closed after all
-        tables have been written.
-    texts : callable
-        ``texts(simulation)`` returns JSON values by file name, after all tables have been written.
-    registered : callable
-        ``registered(simulation)`` returns the names of the phase's systems or measures, by
-        registry. After the registration of more, the phase is incomplete.
-    """
+    """One phase: its name and its outputs."""
 
     name: str
-    writes: tuple[str, ...]
+    #: Yields ``(name, table)``; the scope is closed after all tables have been written.
     tables: Callable[[Simulation, Scope], Tables]
+    #: Returns JSON values by file name, after all tables have been written.
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
-    registered: Callable[[Simulation], Mapping[str, list[str]]] = lambda simulation: {}
+    #: The registries whose names the phase depends on; after a registration it is incomplete.
+    registries: tuple[str, ...] = ()
 
 
 # --- the outputs of each phase
@@ -125,13 +111,10 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
-    check_rows(_clocks_of_users(simulation), simulation.systems, simulation.saved, simulation.known)
-
-
-def _clocks_of_users(simulation: Simulation) -> dict[str, str]:
-    """Return the clocks of users' systems; tests check the package's own."""
-    config = simulation.config
-    return {s.name: s.clock_of(config) for s in simulation.asked_for if not is_built_in(s)}
+    users = [system for system in simulation.asked_for if not is_built_in(system)]
+    clocks = {system.name: system.clock_of(simulation.config) for system in users}
+    # tests check the package's own systems
+    check_rows(clocks, simulation.systems, simulation.saved, simulation.known)
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:
@@ -195,19 +178,17 @@ def _run_tables(simulation: Simulation) -> RunTables:
     )
 
 
-# --- the registered names
-
-
-def _application(simulation: Simulation) -> dict[str, list[str]]:
-    return {"application": simulation.takes_part["application"]}
-
-
-def _takes_part(simulation: Simulation) -> dict[str, list[str]]:
-    return simulation.takes_part
-
-
-def _takes_part_and_measures(simulation: Simulation) -> dict[str, list[str]]:
-    return {**simulation.takes_part, "measures": [measure.name for measure in all_measures()]}
+def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
+    """Return the names of a phase's application, systems and measures, by registry."""
+    application = simulation.application
+    names = {
+        "systems": [system.name for system in simulation.asked_for],
+        "application": [getattr(application, "__qualname__", repr(application))],
+        "measures": [measure.name for measure in all_measures()],
+    }
+    if application is None:
+        names["application"] = []
+    return {registry: names[registry] for registry in phase.registries}
 
 
 # --- tables from stages
@@ -252,36 +233,10 @@ def _overloaded(simulation: Simulation) -> pa.Table:
 TABLE_PHASES: dict[str, Phase] = {
     phase.name: phase
     for phase in (
-        Phase("topology", ("routers", "links"), _topology),
-        Phase(
-            "overlay",
-            (
-                *("events", "nodes", "table_entries", "arrival_messages"),
-                *("knowledge", "routing_table"),
-            ),
-            _overlay,
-            registered=_application,
-        ),
-        Phase(
-            "trees",
-            (
-                *("members", "groups", "pastry_routes", "tree_edges", "deliveries"),
-                *("copies", "system_state", "control", "extra_joins", "overloaded", "schedule"),
-            ),
-            _trees,
-            registered=_takes_part,
-        ),
-        Phase(
-            "measures",
-            (
-                *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
-                "part_latencies",
-                *("distributions", "latency", "latency_counts", "bytes", "link_bytes"),
-            ),
-            _measures,
-            _metrics,
-            _takes_part_and_measures,
-        ),
+        Phase("topology", _topology),
+        Phase("overlay", _overlay, registries=("application",)),
+        Phase("trees", _trees, registries=("systems", "application")),
+        Phase("measures", _measures, _metrics, ("systems", "application", "measures")),
     )
 }
 

@@ -24,41 +24,27 @@ from scribe_spark.experiments.manifest import (
     provenance,
     version_of,
 )
-from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest
-from scribe_spark.experiments.records import records_of
+from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
 from scribe_spark.redaction import redacted
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned output of a command in OUT.
-
-    Attributes
-    ----------
-    owner : Owner
-        The command.
-    execution : Execution
-        The output folder.
-    resolved, defaults : mapping
-        The value and the default of each setting of the command, by flat name.
-    about, done : mapping
-        Further entries of a new manifest, before and after those about place and tools.
-    inputs : callable, optional
-        ``inputs()`` returns the digest of each input file by setting, for commands with own inputs.
-    free : collection of str
-        Settings that may differ when the command continues.
-    check : callable
-        ``check(manifest)`` refuses to continue for the command's own reasons.
-    """
+    """The planned output of a command in OUT."""
 
     owner: Owner
     execution: Execution
+    #: The value and the default of each setting of the command, by flat name.
     resolved: Manifest
     defaults: Manifest
+    #: Further entries of a new manifest, before and after those about place and tools.
     about: Manifest
     done: Manifest
+    #: Returns the digest of each input file by setting, for commands with own inputs.
     inputs: Callable[[], Mapping[str, str]] | None = None
+    #: Settings that may differ when the command continues.
     free: Collection[str] = ()
+    #: Refuses to continue a manifest for the command's own reasons.
     check: Callable[[Manifest], None] = field(default=lambda manifest: None)
 
     def new_manifest(self, spark: SparkSession) -> dict[str, Any]:
@@ -73,13 +59,7 @@ class Plan:
         }
 
     def previous(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to continue; None if there is none, or if it is to be replaced.
-
-        Raises
-        ------
-        InputError
-            The folder belongs to another command, or may not be continued or replaced.
-        """
+        """Return the manifest to continue; None if there is none, or if it is to be replaced."""
         manifest, out = self._refuse_contents(folder), folder.out
         if manifest is None:
             return None
@@ -103,10 +83,7 @@ class Plan:
         return manifest
 
     def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to resume, if any; refuse a folder of another command.
-
-        A folder of this command needs ``resume`` or ``overwrite``.
-        """
+        """Return the manifest to resume, if any; refuse a folder of another command."""
         out, execution = folder.out, self.execution
         visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
         if not visible:
@@ -131,14 +108,14 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
     return Plan(
         RUN,
         execution,
-        *fields_of(config),
+        *settings_of(config),
         about={"seed": config.seed},
         done={"phases": []},
         inputs=lambda: input_digests(config),
     )
 
 
-def fields_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
+def settings_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of a config, and their defaults."""
     return config.flat(), type(config)().flat()
 

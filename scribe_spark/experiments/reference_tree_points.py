@@ -42,20 +42,7 @@ _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 def measure_point(
     network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Measure a point: return measure -> value -> the number of its occurrences, in ascending
-    order.
-
-    Parameters
-    ----------
-    network : Simulation
-        The simulation with the config's network, whose routes are used if lookups are routed.
-    point : Point
-        The point.
-    config : ReferenceTreeConfig
-        The settings.
-    progress : Progress
-        The object to which progress is reported.
-    """
+    """Return measure -> value -> the number of its occurrences at a point, in ascending order."""
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
@@ -150,17 +137,6 @@ def _routed_lookups(
     network: Simulation, ids: DataFrame, hosts: int, children: int, progress: Progress
 ) -> dict[str, dict[int, int]]:
     """Return the hops and delays of the lookups by which all hosts find their positions.
-
-    Parameters
-    ----------
-    network : Simulation
-        The simulation whose routers, routes and kind of overlay are used, but not its nodes' ids.
-    ids : DataFrame
-        ``node, id_hi, id_lo``, nodes numbered from 0.
-    hosts : int
-        The number of hosts.
-    children : int
-        The greatest number of children of a key.
 
     Returns
     -------

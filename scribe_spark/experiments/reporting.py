@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.arrays import depths
 from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN
+from scribe_spark.experiments.owner import RUN, Records, records_of
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.experiments.records import Records, records_of
-from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import Latency, render
+from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.part_latency import COLUMNS as PART_LATENCY_COLUMNS
 from scribe_spark.report.tables import PART_COLUMNS
-from scribe_spark.schemas import DISTRIBUTIONS
+from scribe_spark.report.tree_figures import RunTrees
+from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN
+
+#: The tables from which trees are drawn.
+TABLES = ("routers", "links", "groups", "members", "tree_edges")
+
+#: The greatest group whose tree is drawn, as the driver reads the tree.
+MOST_MEMBERS = 2_000_000
+
+_SYSTEM = "scribe"
 
 #: The tables and texts from which the report is drawn.
 _METRICS = "metrics.json"
@@ -29,6 +39,7 @@ _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_par
 _PART_LATENCIES = "part_latencies"
 #: Further tables, which some runs have.
 _LATENCY, _COUNTS = "latency", "latency_counts"
+_OPTIONAL = (_LATENCY, _COUNTS, _BY_PART, _PART_LATENCIES)
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
@@ -36,13 +47,7 @@ DELAYS = ("system", "size", "rad")
 
 
 def check_report(out: str) -> None:
-    """Refuse a local folder without a run, before Spark starts.
-
-    Raises
-    ------
-    InputError
-        The folder has no finished run.
-    """
+    """Refuse a local folder without a run, before Spark starts."""
     if is_local(out):
         names, _ = local_contents(out)
         _refuse_no_run(out, names)
@@ -51,17 +56,7 @@ def check_report(out: str) -> None:
 def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = None) -> str:
     """Draw the report of a run's folder; return the page's location.
 
-    Parameters
-    ----------
-    note : callable, optional
-        ``note(line)`` gets the names of the verified texts and tables, from which the page is
-        drawn.
-
-    Raises
-    ------
-    InputError
-        The folder has no finished run, an input of the report is damaged, or the storage does not
-        answer.
+    ``note(line)`` gets the names of the verified texts and tables, from which the page is drawn.
     """
     with Folder(spark, out) as folder:
         manifest, records = _manifest(folder)
@@ -69,12 +64,12 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
             done = listed(entry["name"] for entry in manifest["phases"])
             remedy = f"holds no finished run (phases done: {done}); continue with --resume"
             raise InputError("out", out, remedy)
-        _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, records.texts[_METRICS]))
         for name in _READ:
-            problem: str | None = f"{MANIFEST} does not have it"
-            if name in records.tables:
-                problem = folder.verify_table(name, records.tables[name])
-            _refuse_damage(folder, name, problem)
+            if name not in records.tables:
+                raise _damage(out, name, f"{MANIFEST} does not have it")
+        read = {name: of for name, of in records.tables.items() if name in (*_READ, *_OPTIONAL)}
+        for path, problem in folder.faults(read, {_METRICS: records.texts[_METRICS]}):
+            raise _damage(out, path, problem)
         if note is not None:
             tables = listed(f"tables/{name}" for name in _READ)
             verified = f"{_METRICS}, {tables}"
@@ -84,42 +79,20 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees = read_trees(folder.collect)
-        by_part = _optional(folder, records, _BY_PART, PART_COLUMNS)
-        part_latencies = _optional(folder, records, _PART_LATENCIES, PART_LATENCY_COLUMNS)
-        latency, metrics = _latency(folder, records), folder.read_json(_METRICS)
+        by_part, part_latencies = (
+            folder.collect(name, columns).to_pandas() if name in read else None
+            for name, columns in ((_BY_PART, PART_COLUMNS), (_PART_LATENCIES, PART_LATENCY_COLUMNS))
+        )
+        latency = latency_of(folder.collect) if {_LATENCY, _COUNTS} <= read.keys() else None
+        metrics = folder.read_json(_METRICS)
         page = render(
             metrics, shown, spread, trees, delays, by_part, latency, part_latencies=part_latencies
         )
         return folder.write_page(page)
 
 
-def _optional(
-    folder: Folder, records: Records, name: str, columns: tuple[str, ...]
-) -> pd.DataFrame | None:
-    """Read columns of a table; None in runs without the table."""
-    if name not in records.tables:
-        return None
-    _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    return folder.collect(name, columns).to_pandas()
-
-
-def _latency(folder: Folder, records: Records) -> Latency | None:
-    """Read the deliveries by their latency; None if no phase has counted them."""
-    if not {_LATENCY, _COUNTS} <= records.tables.keys():
-        return None
-    for name in (_LATENCY, _COUNTS):
-        _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    return latency_of(folder.collect)
-
-
 def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
-    """Return the deliveries by their latency.
-
-    Parameters
-    ----------
-    collect : callable
-        Columns of a table of the folder.
-    """
+    """Return the deliveries by their latency."""
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
@@ -145,7 +118,62 @@ def _refuse_no_run(out: str, names: list[str]) -> None:
         raise InputError("out", out, remedy)
 
 
-def _refuse_damage(folder: Folder, name: str, problem: str | None) -> None:
-    if problem is not None:
-        remedy = f"{name} is not as written: {problem}; make it again with --resume"
-        raise InputError("out", folder.out, remedy)
+def _damage(out: str, name: str, problem: str) -> InputError:
+    remedy = f"{name} is not as written: {problem}; make it again with --resume"
+    return InputError("out", out, remedy)
+
+
+# --- trees
+
+
+def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
+    """Return Scribe's trees to draw: of a small group, the median group, and the largest.
+
+    Groups are ranked by size, equal ones by number; the small one is the last.  Groups without an
+    edge or with more than :data:`MOST_MEMBERS` members are left out.
+    """
+    groups = read("groups", ["group", "size"]).to_pandas()
+    groups = groups.sort_values(["size", "group"], ascending=[False, True])
+    too_large = groups[groups["size"] > MOST_MEMBERS]
+    ranked = groups[(groups["size"] > 1) & (groups["size"] <= MOST_MEMBERS)]
+    ranks = {"smallest group": -1, "median group": (len(ranked) - 1) // 2, "largest group": 0}
+    chosen = {what: ranked.iloc[rank] for what, rank in ranks.items()} if len(ranked) else {}
+    numbers = sorted({int(row["group"]) for row in chosen.values()})
+    among = {"group": numbers}
+    ends = ["group", "parent", "child", "parent_router", "child_router"]
+    edges = read("tree_edges", ends, {"system": [_SYSTEM], **among}).to_pandas()
+    edges_of = dict(list(edges.groupby("group")))
+    members_of = read("members", ["group", "node"], among).to_pandas()
+    # with few groups, the largest may also be the median; it is drawn once, as the largest
+    once = {int(row["group"]): (what, row) for what, row in chosen.items()}
+    trees = [
+        (what, _tree(row, edges_of[group], members_of[members_of["group"] == group]))
+        for group, (what, row) in once.items()
+        if group in edges_of
+    ]
+    left_out = ""
+    if len(too_large):
+        left_out = (
+            f"{len(too_large):,} groups with more than {MOST_MEMBERS:,} members are not drawn: the "
+            "largest is that of those with fewer."
+        )
+    routers, links = (read(name, WRITTEN[name].names).to_pandas() for name in ("routers", "links"))
+    return RunTrees(trees, routers, links, left_out)
+
+
+def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
+    """Return the tree of a group; every node but the root is a child once."""
+    ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
+    node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
+    router = np.r_[ends["parent_router"], ends["child_router"]][first]
+    parent = np.full(len(node), -1, dtype=np.int64)
+    parent[np.searchsorted(node, ends["child"])] = np.searchsorted(node, ends["parent"])
+    return GroupTree(
+        group=int(group["group"]),
+        size=int(group["size"]),
+        node=node,
+        parent=parent,
+        depth=depths(parent),
+        member=np.isin(node, members["node"].to_numpy(dtype=np.int64)),
+        router=router,
+    )

@@ -24,6 +24,7 @@ from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.scope import collected
 from scribe_spark.living import (
     LivingRound,
     Pairs,
@@ -69,13 +70,7 @@ _OF_MESHES = ("hops", "sent_us", "first")
 
 @dataclass(frozen=True)
 class _AllLive(KnowsLives):
-    """The lives of nodes that all live from the start; picklable.
-
-    Attributes
-    ----------
-    nodes : int
-        The number of nodes.
-    """
+    """The lives of `nodes` nodes that all live from the start; picklable."""
 
     nodes: int
 
@@ -105,16 +100,10 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     """Play round 0 of a system, and return its tables.
 
     The tables have one publication per group.  The groups of control messages are NULL.
-
-    Raises
-    ------
-    InputError
-        The results of the round cannot be measured.
     """
     live, ring = system.live(stages.config), stages.overlay.ring
-    listed = stages.multicast_groups.select("group", "key_hi", "key_lo", "source").toArrow()
-    columns = listed.sort_by("group").columns
-    number, hi, lo, source = (column.to_numpy() for column in columns)
+    columns = "group", "key_hi", "key_lo", "source"
+    number, hi, lo, source = collected(stages.multicast_groups, *columns)
     source = ring.facts.positions(source)
     given: dict[str, Any] = {
         **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},
@@ -207,23 +196,13 @@ def _play(
 
 @dataclass(frozen=True)
 class _HandOver:
-    """The program by which buckets write the tables of views, and drop all others.
-
-    Attributes
-    ----------
-    size : int
-        The number of nodes, K.
-    of : SystemTables
-        The names of the system's tables.
-    kinds : tuple of str
-        The kinds of messages, as observers number them.
-    """
+    """The program by which buckets write the tables of views, and drop all others."""
 
     bounds: np.ndarray
-    size: int
+    size: int  # the number of nodes, K
     live: SystemOnBuckets
     of: SystemTables
-    kinds: tuple[str, ...]
+    kinds: tuple[str, ...]  # as observers number them
     is_mesh: bool
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:

@@ -8,8 +8,7 @@ the run are about these messages, over the remaining nodes and members (docs/rul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,9 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas, scribe
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.trees import PLAIN
-from scribe_spark.experiments.engines import engine_of
+from scribe_spark.experiments.engines import buckets_of, engine_of
+from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.scope import stage
-from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import make_world, network_of
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
@@ -46,20 +45,11 @@ _VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in 
 _A_JOB = 20.0
 
 
-@dataclass(frozen=True)
-class _Grown:
+class _Grown(NamedTuple):
     """A world after the round in which the groups' sources publish.
 
-    Attributes
-    ----------
-    world : World
-        The world.
-    sources : pyarrow.Table
-        ``group, node``: the source of each publication.
-    extra_joins : pandas.DataFrame
-        The JOINs that a variant added in all rounds, as in `World`.
-    overloaded : int or None
-        The number of nodes above their limit of children at the end, if they have limits.
+    `sources` has the source of each publication (``group, node``), `extra_joins` the JOINs that a
+    variant added in all rounds, and `overloaded` the number of nodes above their limit of children.
     """
 
     world: World
@@ -72,26 +62,11 @@ class _Grown:
         self.world.release()
 
 
-class RoundsOfRun:
-    """The trees of a run with rounds; each variant has its own world.
-
-    The methods are those of `GrownTrees`.
-
-    Parameters
-    ----------
-    run : Simulation
-        The run.
-
-    Raises
-    ------
-    InputError
-        The engine cannot play the rounds.
-    """
-
-    trees = None
+class RoundsOfRun(GrownTrees):
+    """The trees of a run with rounds; each variant has its own world."""
 
     def __init__(self, run: Simulation) -> None:
-        self._run, self.stages = run, dict[str, Any]()
+        super().__init__(run)
         self._config = WorldConfig.of_run(run.config)
         self._buckets = run.buckets or buckets_of(self._config, run.spark, run.engine)
         self._engine = engine_of(run.engine, run.spark, self._buckets)
@@ -186,9 +161,13 @@ class RoundsOfRun:
         """The number of live nodes."""
         return self._run.nodes.count()
 
-    @stage
+    @property
     def nodes(self) -> DataFrame:
         """The live nodes."""
+        return self._live_nodes
+
+    @stage
+    def _live_nodes(self) -> DataFrame:
         return self._run.memory.materialise(self._grow().world.nodes)
 
     def overlay(self) -> Overlay:
@@ -236,9 +215,7 @@ class RoundsOfRun:
         return made
 
     def groups_with_root(self) -> DataFrame:
-        """Return the groups with a root; groups that have lost all copies of their state are left
-        out.
-        """
+        """Return the groups with a root, which have not lost all copies of their state."""
         run = self._run
         sizes = run.members.groupBy("group").agg(F.count("*").alias("size"))
         roots = run.overlay.with_router(self._roots)
@@ -249,9 +226,7 @@ class RoundsOfRun:
         return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
 
     def multicast_groups(self) -> DataFrame:
-        """Return the groups with a source; groups without a node that may multicast are
-        left out.
-        """
+        """Return the groups with a source, which have a node that may multicast."""
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
         if self._config.scribe.source == "root":
@@ -264,6 +239,10 @@ class RoundsOfRun:
         return run.memory.persist(joined)
 
     # --- trees
+
+    @property
+    def trees(self) -> None:
+        """None: the trees are in the world."""
 
     @property
     def edges(self) -> Batches:

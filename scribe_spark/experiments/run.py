@@ -24,15 +24,14 @@ from scribe_spark.experiments.manifest import (
     put_entry,
     without_entries_from,
 )
-from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
+from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase, registered
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import MakeApplication, Simulation
-from scribe_spark.experiments.steps import Step, Work, lost_again, opened, refuse_gap
+from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
-from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 
 
@@ -47,22 +46,9 @@ def run(
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
-    Parameters
-    ----------
-    phases : tuple of str
-        Names of :data:`PHASES`.  With ``execution.resume``, complete phases are not run again.
-    shares : Simulation, optional
-        A simulation in the same session; its routes are used if its network is the same.
-    application : callable, optional
-        ``application(nodes)`` returns the user's Scribe application, as in `make_world`.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, has another config, or lacks the tables that a phase reads;
-        or a user's table cannot be read.
-    RunError
-        Executors were lost twice in one phase, with data that only they had.
+    With ``execution.resume``, complete phases are kept.  The routes of `shares`, a simulation
+    in the same session, are used if its network is the same.  ``application(nodes)`` returns the
+    user's Scribe application, as in `make_world`.
     """
     progress = progress or Silent()
     simulation = Simulation(
@@ -125,7 +111,7 @@ class _Phases:
 
     def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
         """Return True if a phase was run with the same systems and measures."""
-        for kind, names in phase.registered(self._simulation).items():
+        for kind, names in registered(phase, self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
                 self._progress.note(
                     f"{phase.name}: the saved tables are of other {kind}; computed again"
@@ -141,50 +127,40 @@ class _Phases:
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
         """Run a phase, and once more if executors were lost with data that only they had."""
-        started = time.perf_counter()
+        simulation, started = self._simulation, time.perf_counter()
         with self._progress.phase(phase.name):
-            try:
-                tables, texts = self._write(phase)
-            except Exception as error:
-                if not is_lost_block(error):
-                    raise
-                self._progress.note(f"{phase.name}: an executor was lost; computed again")
-                self._simulation.release()
-                try:
-                    tables, texts = self._write(phase)
-                except Exception as again:
-                    raise lost_again(phase.name) if is_lost_block(again) else again from None
-        simulation = self._simulation
-        took, registered = time.perf_counter() - started, phase.registered(simulation)
-        entry = phase_entry(phase.name, took, tables, texts, registered)
+            tables, texts = self._work.until_played(
+                phase.name, lambda _: self._write(phase), simulation.release
+            )
+        took, names = time.perf_counter() - started, registered(phase, simulation)
+        entry = phase_entry(phase.name, took, tables, texts, names)
         clock = simulation.clock_player if phase.name == "trees" else None
         return entry if clock is None else {**entry, "clock": clock}
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
-        """Write the tables and texts of a phase; return their records.
-
-        A thread writes the tables one after the other, while others are made.
-        """
+        """Write the tables of a phase, in a thread, and its texts; return their records."""
         simulation, saved = self._simulation, self._simulation.saved
-        for table in saved.keys() & phase.writes:  # they are overwritten, so they must not be read
-            del saved[table]
         records: dict[str, Any] = {}
-        with (
-            Scope() as scope,
-            concurrent_jobs(simulation.spark) as submit,
-            closing(phase.tables(simulation, scope)) as made,
-        ):
-            writes: list[Future[DataFrame]] = []
-            for table, frame in made:
-                # from here on neither this phase nor those after it are complete
-                self._work.save(without_entries_from(self._work.manifest, phase.name))
-                writes.append(submit(self._write_table, table, frame, records))
-                saved[table] = writes[-1]
-                for write in writes:
-                    if write.done():
-                        write.result()  # a failure ends the phase early
-            for write in writes:
-                write.result()
+        writes: dict[str, Future[DataFrame]] = {}
+        try:
+            with (
+                Scope() as scope,
+                concurrent_jobs(simulation.spark) as submit,
+                closing(phase.tables(simulation, scope)) as made,
+            ):
+                for table, frame in made:
+                    # from here on neither this phase nor those after it are complete
+                    self._work.save(without_entries_from(self._work.manifest, phase.name))
+                    saved[table] = writes[table] = submit(self._write_table, table, frame, records)
+                    for write in writes.values():
+                        if write.done():
+                            write.result()  # a failure ends the phase early
+                for write in writes.values():
+                    write.result()
+        except BaseException:
+            for table in writes:  # another attempt overwrites them, so it must not read them
+                del saved[table]
+            raise
         texts = {
             file: self._folder.write_json(file, value)
             for file, value in phase.texts(simulation).items()

@@ -19,11 +19,10 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_out, refuse_buckets
+from scribe_spark.experiments.checks import check_out, known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.owner import REFERENCE_TREE
-from scribe_spark.experiments.plan import Plan, fields_of
-from scribe_spark.experiments.records import point_file
+from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
+from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
@@ -32,8 +31,6 @@ from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
-from scribe_spark.topology import load, needs_spark
-from scribe_spark.underlay.routable import check_routes
 
 #: The key of the manifest with the completed points.
 _DONE = "points"
@@ -42,21 +39,14 @@ Counts = dict[str, dict[int, int]]
 
 
 def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark."""
     refuse_buckets(execution)
     check_out(_plan(config, execution))
     if config.reference_tree.dht == "routed":
         if not check_overlay(config.overlay).randomised:
             remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
             raise InputError("overlay", config.overlay.kind, remedy)
-        if not needs_spark(config.topology.kind):
-            check_routes(load(network_of(config)), config.topology.tie, config.seed)
+        known_graph(network_of(config))
 
 
 def run_reference_tree(
@@ -65,13 +55,7 @@ def run_reference_tree(
     execution: Execution,
     progress: Progress | None = None,
 ) -> str:
-    """Measure the incomplete points; return the location of the page.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another command.
-    """
+    """Measure the incomplete points; return the location of the page."""
     progress = progress or Silent()
     # (its stages are computed at their first use: without `dht = routed`, none is)
     network = Simulation(spark, network_of(config), progress=progress)
@@ -86,7 +70,7 @@ def run_reference_tree(
 
 def _plan(config: ReferenceTreeConfig, execution: Execution) -> Plan:
     about = {"seed": config.seed}
-    return Plan(REFERENCE_TREE, execution, *fields_of(config), about, done={_DONE: {}})
+    return Plan(REFERENCE_TREE, execution, *settings_of(config), about, done={_DONE: {}})
 
 
 class _Points:
@@ -126,13 +110,11 @@ class _Points:
 def _finish(work: Work, measured: Mapping[Point, Counts]) -> str:
     """Write the table, the metrics and the page."""
     rows = tidy(measured)
-    table = schemas.local_table(work.folder.spark, rows, schemas.REFERENCE_TREE)
-    record = work.write_table("reference_tree", table)
+    records = work.write_tables({"reference_tree": rows})
     metrics = reference_tree_metrics(rows)
     digest = work.write_json("metrics.json", metrics)
     location = work.folder.write_page(render_reference_tree(rows, metrics, work.manifest))
-    together = {"tables": {"reference_tree": record}, "texts": {"metrics.json": digest}}
-    work.save({**work.manifest, **together})
+    work.save({**work.manifest, "tables": records, "texts": {"metrics.json": digest}})
     return location
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import NamedTuple
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -17,43 +17,31 @@ from pyspark.sql.types import (
 )
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments.checks import check_out
-from scribe_spark.experiments.inner_runs import play_inside
-from scribe_spark.experiments.locations import join
-from scribe_spark.experiments.plan import Plan, fields_of
-from scribe_spark.experiments.steps import Work, opened
-from scribe_spark.experiments.sweep import Sweep
-from scribe_spark.experiments.sweep_kinds import PointResult
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.locations import inside, join
+from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.run import run
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Work, closed_at_last, opened
+from scribe_spark.experiments.sweep import PointResult, Sweep
+from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
 
 
-@dataclass(frozen=True)
-class Swept:
-    """The folder of a finished sweep.
-
-    Attributes
-    ----------
-    out : str
-        The folder.
-    rows : DataFrame
-        The saved table with the columns of `sweep_rows`.
-    """
+class Swept(NamedTuple):
+    """The folder of a finished sweep, and its table with the columns of `sweep_rows`."""
 
     out: str
     rows: DataFrame
 
 
 def check_sweep(sweep: Sweep, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark, at any point of the grid.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark, at any point of the grid."""
     check_out(_plan(sweep, execution))
     for point in sweep.points:
         sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
@@ -63,13 +51,6 @@ def run_sweep(
     spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
 ) -> Swept:
     """Run every incomplete point, then write the table and the page.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another sweep; or a point's run raises it.
-    RunError
-        A point's run raises it.
 
     Examples
     --------
@@ -88,14 +69,14 @@ def run_sweep(
             lambda number, name: f"point {number} of {len(configs)}: {name}",
         ):
             done = kind.read(folder)
-            results[name] = done if drawn else replace(done, rounds=None)
+            results[name] = done if drawn else done._replace(rounds=None)
         work.lock.check()
         return Swept(execution.out, _write(work, sweep, results))
 
 
 def _plan(sweep: Sweep, execution: Execution) -> Plan:
     """Return the plan of a sweep; each point has its own inputs."""
-    resolved, (_, defaults) = sweep.as_dict(), fields_of(sweep.base)
+    resolved, (_, defaults) = sweep.as_dict(), settings_of(sweep.base)
     done = {"phases": [], "points": [point.name for point in sweep.points]}
     about = {"seed": resolved["seed"], "inputs": {}}
     return Plan(sweep.kind.owner, execution, resolved, defaults, about, done)
@@ -142,14 +123,36 @@ _TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool":
 
 
 def sweep_rows(swept: Mapping[str, str]) -> StructType:
-    """Return the columns of a sweep's table: the swept settings, the seed, and a metric's value.
-
-    The value is NULL if a point does not have the metric.
-
-    Parameters
-    ----------
-    swept : mapping
-        Setting -> ``int``, ``float``, ``str`` or ``bool``.
-    """
+    """Return the columns of a sweep's table; a metric that a point does not have is NULL."""
     fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
     return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])
+
+
+def play_inside(
+    spark: SparkSession,
+    configs: Mapping[str, RunConfig | WorldConfig],
+    execution: Execution,
+    progress: Progress,
+    title: Callable[[int, str], str],
+) -> Iterator[tuple[str, Folder]]:
+    """Complete each run or world; yield its name and its folder.
+
+    Runs on the same network share its routes, and follow one another, so that only the routes of
+    one network take disk space at a time.
+    """
+    networks: dict[Hashable, list[str]] = {}
+    for name, config in configs.items():
+        networks.setdefault(config.network_key, []).append(name)
+    number = 0
+    for names in networks.values():
+        with closed_at_last(Simulation(spark, network_of(configs[names[0]]))) as shared:
+            for name in names:
+                number += 1
+                progress.note(title(number, name))
+                config, how = configs[name], inside(execution, name)
+                if isinstance(config, WorldConfig):
+                    run_world(spark, config, how, progress, shared)
+                else:
+                    run(spark, config, how, progress=progress, shares=shared).close()
+                with Folder(spark, how.out) as folder:
+                    yield name, folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pandas as pd
@@ -17,13 +18,12 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.experiments.engines import Engine, engine_of
+from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.records import names_of_save
+from scribe_spark.experiments.owner import names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.steps import Step, Work, closed_at_last, lost_again, opened
-from scribe_spark.experiments.world_buckets import buckets_of
+from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
@@ -41,7 +41,6 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
@@ -70,15 +69,7 @@ def run_world(
 ) -> str:
     """Play the remaining rounds of a world; return the location of its page.
 
-    Parameters
-    ----------
-    shares : Simulation, optional
-        A simulation in the same session; its routes are used if its network is the same.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another world; or the events are impossible.
+    `shares` is a simulation in the same session, whose routes are used if its network is the same.
     """
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
@@ -112,13 +103,7 @@ class _WorldRun:
         self.costs: dict[str, dict[str, int]] = {}
 
     def choose(self, previous: Manifest | None) -> None:
-        """Choose the buckets (those of the save, if there is one) and the engine of the rounds.
-
-        Raises
-        ------
-        InputError
-            The engine of the settings cannot play the rounds.
-        """
+        """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
         saved = None if previous is None else previous["world"]["saved"]
         buckets = self.execution.buckets
         if buckets is None and saved is not None:
@@ -137,9 +122,10 @@ class _WorldRun:
         """Return the step that plays the rounds; its record is the save after the last."""
 
         def play() -> Manifest:
-            saved = self._saved_round()
             self.progress.note(self.engine.in_words())
-            self._play_from(saved)
+            self.work.until_played(
+                "rounds", self._play_from, self.simulation.release, self._saved_round
+            )
             return _record(self.work.manifest)
 
         def recorded(manifest: Manifest) -> Manifest | None:
@@ -150,24 +136,18 @@ class _WorldRun:
         return Step("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
-        """Play all rounds; continue from the last save if executors were lost with their tables."""
-        lost = False
-        while True:
-            world = self._starts() if saved is None else self._goes_on(saved)
-            try:
-                with self.progress.phase("rounds"):
-                    return self._play(world)
-            except Exception as error:
-                if not is_lost_block(error):
-                    raise
-                before, saved = saved, self._saved_round()
-                if lost and saved == before:
-                    raise lost_again("rounds") from None
-                lost = True
-                self.progress.note("rounds: an executor was lost; played again from the last save")
-            finally:
-                world.release()
-            self.simulation.release()
+        """Play the rounds after the saved one, or all."""
+        if saved is None:
+            world = self._starts()
+        else:
+            self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
+            self.progress.note(f"continues with round {saved}")
+            world = self._saved_world(self.engine.name)
+        try:
+            with self.progress.phase("rounds"):
+                self._play(world)
+        finally:
+            world.release()
 
     def _starts(self) -> World:
         """Write the network and the events, and return the world before its first round."""
@@ -184,12 +164,11 @@ class _WorldRun:
                     world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
                 ),
             }
-            records = {name: self.work.write_table(name, t) for name, t in tables.items()}
+            records = self.work.write_tables(tables)
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
-            events, buckets = self._events(), self.buckets
-            engine = self.engine.name
-            return make_world(self.simulation, self.config, events, None, buckets, engine)
+            where = self.buckets, self.engine.name
+            return make_world(self.simulation, self.config, self._events(), None, *where)
 
     def _saved_round(self) -> int | None:
         """Read the measures of the last save and return its round; None without a usable save."""
@@ -213,12 +192,6 @@ class _WorldRun:
         self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         self.by_part = [pd.DataFrame(read.get("by_part", {}))]
-
-    def _goes_on(self, number: int) -> World:
-        """Return the saved world before a round."""
-        self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
-        self.progress.note(f"continues with round {number}")
-        return self._saved_world(self.engine.name)
 
     def _saved_world(self, engine: str) -> World:
         """Return the world of the last save."""
@@ -283,42 +256,45 @@ class _WorldRun:
                 timed = timed.where(F.col("system") != UNICAST)
             rows = Batches.of(timed, LATENCY_COLUMNS)
             found = collect_latencies(rows, buckets=self.buckets)
-            tables = tables | {
-                "tree_edges": self.work.write_table("tree_edges", edges),
-                "deliveries": self.work.write_table("deliveries", delivered),
-                "latency": self.work.write_table("latency", latency_rows(found, world.number - 1)),
-                "latency_counts": self.work.write_table("latency_counts", latency_counts(found)),
+            last = {
+                "tree_edges": edges,
+                "deliveries": delivered,
+                "latency": latency_rows(found, world.number - 1),
+                "latency_counts": latency_counts(found),
             }
-        self.work.save(self.work.manifest | {"world": self._world(tables, saved)})
-
-    def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the entry of the manifest about the world's rounds."""
+            tables = {**tables, **self.work.write_tables(last)}
+        played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
-        played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
-        return played | ({"costs": costs} if costs else {})
+        if costs:
+            played["costs"] = costs
+        self.work.save(self.work.manifest | {"world": played})
 
     def finish(self) -> str:
-        """Write the table of rounds and the page."""
+        """Write the tables of rounds and publications, and the page."""
         publications = self._publications()
         for number, found in publication_measures(publications).items():
             self.measured[number] |= found
         systems = living_systems(self.config.trees.systems)
         rows = tidy(self.measured, [system.name for system in systems])
-        table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
-        record = self.work.write_table("rounds", table)
-        tables = {**self.work.manifest["world"]["tables"], "rounds": record}
-        if self.config.scribe.has_groups:
-            tables |= self._write_groups(publications)
-        by_part = self._by_part() if self._is_split else None
-        if by_part is not None:
-            table = schemas.local_table(self.simulation.spark, by_part, schemas.ROUNDS_BY_PART)
-            tables["rounds_by_part"] = self.work.write_table("rounds_by_part", table)
-        watched = all_told(self.watched) if self.config.scribe.has_groups else None
+        tables: dict[str, Any] = {"rounds": rows}
+        by_part = watched = None
+        with ExitStack() as until_written:
+            if self.config.scribe.has_groups:
+                world, watched = self._saved_world("tasks"), all_told(self.watched)
+                until_written.callback(world.release)
+                trees = world.memberships.orderBy("group", "node")
+                tables |= {
+                    **{"publications": publications, "memberships": trees},
+                    "watched_trees": watched,
+                }
+            if self._is_split:
+                by_part = tables["rounds_by_part"] = self._by_part()
+            tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
         page = render_world(rows, self.work.manifest, watched, latency, by_part)
         location = self.work.folder.write_page(page)
-        world = {**self.work.manifest["world"], "tables": tables}
-        self.work.save(self.work.manifest | {"world": world})
+        world_entry = {**self.work.manifest["world"], "tables": tables}
+        self.work.save(self.work.manifest | {"world": world_entry})
         return location
 
     @property
@@ -327,35 +303,19 @@ class _WorldRun:
         return self.config.bandwidth.on and bool(self.simulation.node_parts)
 
     def _by_part(self) -> pd.DataFrame:
-        """`schemas.ROUNDS_BY_PART`, of all rounds so far."""
-        some = [found for found in self.by_part if len(found)]
-        columns = schemas.ROUNDS_BY_PART.names
-        return (
-            pd.concat(some, ignore_index=True)[columns] if some else pd.DataFrame(columns=columns)
-        )
+        """Return `schemas.ROUNDS_BY_PART` of all rounds so far."""
+        return _together(self.by_part, schemas.ROUNDS_BY_PART.names)
 
     def _publications(self) -> pd.DataFrame:
-        """`schemas.PUBLICATIONS`, of all publications that were due so far."""
-        some = [found[schemas.PUBLICATIONS.names] for found in self.publications if len(found)]
-        if not some:
-            return pd.DataFrame(columns=schemas.PUBLICATIONS.names).astype(
-                dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64")
-            )
-        return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
+        """Return `schemas.PUBLICATIONS` of all publications that were due so far."""
+        found = _together(self.publications, schemas.PUBLICATIONS.names)
+        found = found.sort_values(["system", "round", "group"])
+        return found.astype(dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64"))
 
-    def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
-        """Write the results of publications, and the members of trees."""
-        spark, world = self.simulation.spark, self._saved_world("tasks")
-        table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
-        trees = world.memberships.orderBy("group", "node")
-        watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
-        records = {
-            "publications": self.work.write_table("publications", table),
-            "memberships": self.work.write_table("memberships", trees),
-            "watched_trees": self.work.write_table("watched_trees", watched),
-        }
-        world.release()
-        return records
+
+def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    some = [found[columns] for found in tables if len(found)]
+    return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
 
 
 def _is_readable(manifest: Manifest) -> bool:
@@ -389,13 +349,7 @@ def _system(measure: str, living: Collection[str]) -> str:
 
 
 def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
-    """Return the measures of rounds as the table `rounds`.
-
-    Parameters
-    ----------
-    living : collection of str
-        The systems besides Scribe.
-    """
+    """Return the measures of rounds as the table `rounds`."""
     rows = [
         (number, _system(name, living), name, value)
         for number, measures in sorted(measured.items())

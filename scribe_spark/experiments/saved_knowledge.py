@@ -13,8 +13,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN
-from scribe_spark.experiments.records import records_of
+from scribe_spark.experiments.owner import RUN, records_of
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
@@ -23,20 +22,7 @@ _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 
 def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict[str, Any]:
-    """Refuse saved tables of another overlay than the config's; return the records of the tables.
-
-    Parameters
-    ----------
-    config : RunConfig
-        The config.
-    read : callable
-        ``read(name)`` returns a text of the run that saved them.
-
-    Raises
-    ------
-    InputError
-        The tables do not fit.
-    """
+    """Refuse saved tables of another overlay than the config's; return the tables' records."""
     out = config.knowledge
     try:
         manifest = json.loads(read(MANIFEST))
@@ -57,20 +43,13 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
 
 
 def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
-    """Refuse saved tables of another overlay, and damaged ones.
-
-    Raises
-    ------
-    InputError
-        The tables do not fit, or are damaged.
-    """
+    """Refuse saved tables of another overlay, and damaged ones."""
     out = str(config.knowledge)
     with Folder(spark, out) as folder:
         tables = check_saved_knowledge(config, folder.read_text)
-        for name in {_TABLE, _MESSAGES} & set(tables):
-            problem = folder.verify_table(name, tables[name])
-            if problem is not None:
-                raise InputError("knowledge", out, f"its table {name} is damaged: {problem}")
+        read = {name: tables[name] for name in (_TABLE, _MESSAGES) if name in tables}
+        for path, problem in folder.faults(read, {}):
+            raise InputError("knowledge", out, f"its {path} is damaged: {problem}")
 
 
 def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) -> PastryOverlay:

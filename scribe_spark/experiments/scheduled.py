@@ -28,6 +28,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.units import canonical, parse_rate
 from scribe_spark.errors import InputError, in_series
 from scribe_spark.experiments.handed_over import multicast_of
+from scribe_spark.experiments.scope import collected
 from scribe_spark.multicast import (
     COPIES,
     DELIVERIES,
@@ -53,23 +54,15 @@ if TYPE_CHECKING:
 
 
 def schedule_of(run: Simulation) -> Schedule | None:
-    """Return the publications of a run in which a group may have several; None for other runs.
-
-    Raises
-    ------
-    InputError
-        The table names a group that the run does not have.
-    """
+    """Return the publications of a run in which a group may have several; None for other runs."""
     config = run.config.bandwidth
     if not config.several:
         return None
     if config.schedule is None:
-        listed = run.grown.multicast_groups().select("group", "source").toArrow().sort_by("group")
-        group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+        group, source = collected(run.grown.multicast_groups(), "group", "source")
         return draw_schedule(config, run.config.seed, group, source, _members(run))
     found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
-    listed = run.groups_with_root.select("group", "size").toArrow().sort_by("group")
-    known, size = (listed.column(name).to_numpy() for name in ("group", "size"))
+    known, size = collected(run.groups_with_root, "group", "size")
     refuse_unknown_groups(config.schedule, found, known)
     refuse_slow(run.config, found, run.graph)
     refuse_deliveries(run.config, int(size[np.searchsorted(known, found.group)].sum()))
@@ -77,18 +70,7 @@ def schedule_of(run: Simulation) -> Schedule | None:
 
 
 def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> None:
-    """Refuse rates at which the largest publication takes too long.
-
-    Parameters
-    ----------
-    graph : Graph, optional
-        The network, if it is known.
-
-    Raises
-    ------
-    InputError
-        A rate is too low.
-    """
+    """Refuse rates at which the largest publication takes too long."""
     most, links = int(schedule.size.max(initial=0)), config.bandwidth
     given = {rate: canonical("rate", rate) for rate in (links.up, links.down) if rate}
     for one in config.classes:
@@ -103,13 +85,7 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
-    """Refuse publications with more deliveries than fit into memory.
-
-    Raises
-    ------
-    InputError
-        There are too many.
-    """
+    """Refuse publications with more deliveries than fit into memory."""
     if deliveries > MOST_DELIVERIES:
         field = "publications" if config.bandwidth.schedule is None else "schedule"
         makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
@@ -118,13 +94,7 @@ def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
-    """Refuse a schedule with a publication to an unknown group.
-
-    Raises
-    ------
-    InputError
-        A group is unknown.
-    """
+    """Refuse a schedule with a publication to an unknown group."""
     unknown = np.setdiff1d(schedule.group, known)
     if len(unknown):
         names = in_series([str(group) for group in unknown[:3]], len(unknown))
@@ -143,8 +113,7 @@ def _members(run: Simulation) -> tuple[np.ndarray, np.ndarray]:
 
 def once(run: Simulation) -> Schedule:
     """Return one publication of each group that has a source, at time 0."""
-    listed = run.multicast_groups.select("group", "source").toArrow().sort_by("group")
-    group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+    group, source = collected(run.multicast_groups, "group", "source")
     zero = np.zeros(len(group), dtype=np.int64)
     return Schedule.of(zero, group, source, zero + run.config.bandwidth.size)
 
@@ -202,13 +171,6 @@ class _Channelled:
 
     All sources of a group are members of its channels, so that these have the same members.  The
     properties are those of `Simulation`.
-
-    Parameters
-    ----------
-    run : Simulation
-        The run.
-    channels : Channels
-        The channels.
     """
 
     def __init__(self, run: Simulation, channels: Channels) -> None:

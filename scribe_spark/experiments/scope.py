@@ -1,13 +1,16 @@
-"""The memory, files and checkpoints of a simulation, which it must release."""
+"""The stages, resources and saved tables of a simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+import numpy as np
 from pyspark.sql import DataFrame
 
+from scribe_spark.runtime.batches import EVERY, Among, Batches
 from scribe_spark.runtime.blocks import materialise, persist, release
 
 T = TypeVar("T")
@@ -20,6 +23,12 @@ class Releasable(Protocol):
 
 
 R = TypeVar("R", bound=Releasable)
+
+
+def collected(frame: DataFrame, *columns: str) -> list[np.ndarray]:
+    """Return columns of a table on the driver, sorted by the first one."""
+    rows = frame.select(*columns).toArrow().sort_by(columns[0])
+    return [rows.column(name).to_numpy() for name in columns]
 
 
 class Scope:
@@ -87,3 +96,47 @@ class stage(Generic[T]):
         if self._name not in stages:
             stages[self._name] = self._make(instance)
         return stages[self._name]
+
+
+class SavedTables(MutableMapping[str, DataFrame]):
+    """Tables by name.
+
+    A value may be the future of a table that is being written: a reader waits for it, and gets the
+    exception of a failed write.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
+        #: A function that reads columns of a table for kernels; the run with the folder sets it.
+        self.read: Callable[[str, Sequence[str], Among], Batches] | None = None
+
+    def __getitem__(self, name: str) -> DataFrame:
+        table = self._tables[name]
+        return table.result() if isinstance(table, Future) else table
+
+    def has(self, name: str) -> bool:
+        """Return True if a table can be read without waiting."""
+        table = self._tables.get(name)
+        return table is not None and (not isinstance(table, Future) or table.done())
+
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
+        """Return columns of a table for kernels, of all rows or of those with some values."""
+        table = self[name]
+        if self.read is None:
+            return Batches.of(table, columns, among)
+        return self.read(name, columns, among)
+
+    def __setitem__(self, name: str, table: DataFrame | Future[DataFrame]) -> None:
+        self._tables[name] = table
+
+    def __delitem__(self, name: str) -> None:
+        del self._tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)

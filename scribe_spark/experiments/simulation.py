@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,26 +14,26 @@ from scribe_spark import baselines, schemas, scribe
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments import scheduled
-from scribe_spark.experiments.grown_trees import GrownTrees, SettledTrees
+from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.handed_over import checked_variant, tree_edges
 from scribe_spark.experiments.rounds_of_run import RoundsOfRun
-from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
-from scribe_spark.experiments.scope import R, Scope, stage
+from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.system_rows import Known
-from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.node_parts import with_parts
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
+from scribe_spark.pastry import node_vertices
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.schemas import MICROSECONDS, TREE_GRAPH_EDGES, conform
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -47,6 +48,25 @@ from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
+
+
+@dataclass(frozen=True)
+class TreeGraph(GraphTables):
+    """The trees of all groups and systems in one graph.
+
+    `vertices` has every node, also nodes in no tree: ``id, id_hi, id_lo, router``.  `edges` has one
+    row per copy from node to node: ``src, dst, system, group``.  For IP multicast and naive
+    unicast, edges go from a group's source to each of its other members.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    @classmethod
+    def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
+        """Return the graph of a run's nodes and tree edges."""
+        ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
+        return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 
 
 class Simulation:
@@ -131,36 +151,20 @@ class Simulation:
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
-        """Report once where publications with sizes or times are simulated.
-
-        Parameters
-        ----------
-        player : dict of str to str
-            ``name``: the driver or the tasks; ``why``: the reason for this choice.
-        """
+        """Report once where publications with sizes or times are simulated (`name`), and `why`."""
         if self.clock_player is None:
             self.clock_player = player
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
 
     def close(self) -> None:
-        """Free memory and files; routes that another simulation shares stay.
-
-        A second call has no effect.
-        """
+        """Free memory and files, once; routes that another simulation shares stay."""
         self.release()
         self._files.close()
 
     # --- the user's tables
 
     def read_inputs(self) -> None:
-        """Read and check the user's tables and the engine before any other work.
-
-        Raises
-        ------
-        InputError
-            A table cannot be read or has impossible rows, or the cluster cannot keep the tasks that
-            the engine ``tasks`` needs.
-        """
+        """Read and check the user's tables and the engine before any other work."""
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
         if self.config.groups.members is not None:
@@ -171,13 +175,7 @@ class Simulation:
 
     @cached_property
     def given_members(self) -> DataFrame:
-        """The user's table of members: ``group, node``.
-
-        Raises
-        ------
-        InputError
-            The table cannot be read or has impossible rows.
-        """
+        """The user's table of members: ``group, node``."""
         config, path = self.config, str(self.config.groups.members)
         members = scribe.read_members(self.spark, path, config.overlay.nodes)
         if not is_local(path):  # `checks.check` has counted local ones
@@ -188,13 +186,7 @@ class Simulation:
 
     @cached_property
     def given_capacities(self) -> DataFrame:
-        """The user's table of limits on children: ``node, limit``.
-
-        Raises
-        ------
-        InputError
-            The table cannot be read or has impossible rows.
-        """
+        """The user's table of limits on children: ``node, limit``."""
         return scribe.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
@@ -243,7 +235,7 @@ class Simulation:
     @stage
     def grown(self) -> GrownTrees:
         """The nodes, groups and trees at the time when the sources publish."""
-        return RoundsOfRun(self) if self.has_rounds else SettledTrees(self)
+        return RoundsOfRun(self) if self.has_rounds else GrownTrees(self)
 
     @property
     def events(self) -> DataFrame | None:
@@ -256,23 +248,14 @@ class Simulation:
         return self.grown.node_count
 
     @property
-    def made_nodes(self) -> Table:
-        """The table :attr:`nodes`, computed even if it is already saved."""
-        return self.grown.nodes
-
-    @property
     def node_parts(self) -> tuple[NodeParts, ...]:
         """The division of the nodes into classes and into regions; empty without either."""
         return node_parts(self.config, self.graph.hosts)
 
     @property
     def written_nodes(self) -> Table:
-        """The table `nodes` of the output folder: :attr:`nodes` with columns ``class`` and
-        ``region``.
-
-        Each of these two columns exists only if the config has classes or regions.
-        """
-        return with_parts(self.made_nodes, self.node_parts)
+        """:attr:`nodes` with the ``class`` and ``region`` of each node, if the config has them."""
+        return with_parts(self.grown.nodes, self.node_parts)
 
     @property
     def nodes(self) -> DataFrame:
@@ -281,7 +264,8 @@ class Simulation:
         ``id_hi`` and ``id_lo`` are the halves of the 128-bit nodeId.
         """
         # the draw takes less time than the wait for the written table
-        return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
+        saved = self.saved.has("nodes")
+        return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
 
     @stage
     def overlay(self) -> Overlay:
@@ -308,15 +292,6 @@ class Simulation:
         return self.overlay.routing_table()
 
     # --- systems
-
-    @property
-    def takes_part(self) -> dict[str, list[str]]:
-        """The names of the multicast systems and of the user's application, for the manifest."""
-        names = [getattr(self.application, "__qualname__", repr(self.application))]
-        return {
-            "systems": [system.name for system in self.asked_for],
-            "application": names if self.application else [],
-        }
 
     @property
     def asked_for(self) -> tuple[System, ...]:
@@ -362,13 +337,7 @@ class Simulation:
 
     @stage
     def schedule(self) -> Schedule | None:
-        """The publications of a run in which a group may have several; None for other runs.
-
-        Raises
-        ------
-        InputError
-            The user's schedule has a publication to a group that does not exist.
-        """
+        """The publications of a run in which a group may have several; None for other runs."""
         return scheduled.schedule_of(self)
 
     @stage
@@ -395,20 +364,9 @@ class Simulation:
         """The rows of :attr:`children` in batches for kernels."""
         return self.grown.edges
 
-    @property
-    def _members(self) -> Table:
-        """Return the rows of :attr:`members` for kernels."""
-        return self.grown.members
-
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
-        """The trees of each variant of the run, by the variant's name.
-
-        Raises
-        ------
-        InputError
-            A variant is unknown, or a user's variant returns bad trees.
-        """
+        """The trees of each variant of the run, by the variant's name."""
         return {
             system.variant: self.memory.own(self._trees_of(system))
             for system in self.asked_for
@@ -440,7 +398,7 @@ class Simulation:
     @stage
     def unicasts(self) -> Batches:
         """The routes of copies from each group's source directly to its members, with delays."""
-        return baselines.unicasts(self.multicast_groups, self._members, self.underlay)
+        return baselines.unicasts(self.multicast_groups, self.grown.members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:
@@ -471,11 +429,6 @@ class Simulation:
         """The tables of every multicast system, in the order of the registry.
 
         Users' systems are built first, so that their errors appear early.
-
-        Raises
-        ------
-        InputError
-            A user's system returns tables that cannot be measured, or the name of another system.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
         made = {system.name: scheduled.timed(self, system) for system in users_first}
@@ -484,8 +437,9 @@ class Simulation:
     @property
     def trees(self) -> TreeGraph:
         """The trees of all systems as one graph, whose vertices are all nodes."""
-        edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
-        return TreeGraph.of(self.nodes, edges)
+        if "tree_edges" in self.saved:
+            return TreeGraph.of(self.nodes, self.saved["tree_edges"])
+        return TreeGraph.of(self.nodes, tree_edges(self.systems).frame)
 
     def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
         """Return the publications of all groups' sources along trees that work like Scribe's.
@@ -504,28 +458,17 @@ class Simulation:
             grown = self.grown.deliveries(system)
             if grown is not None:
                 return grown
-            return self.multicast_along(built or self._planted(Batches.of(edges).frame))
+            trees = built
+            if trees is None:
+                given = self.overlay, self.groups_with_root, self.members
+                trees = self.own(scribe.plant_trees(*given, Batches.of(edges).frame))
+            return self.multicast_along(trees)
 
         return Multicast(system, edges, deliver)
 
     def multicast_along(self, trees: scribe.Trees) -> Batches:
-        """Return the deliveries of one message from each group's source: ``group, node, hops,
-        delay_us``.
-
-        Parameters
-        ----------
-        trees : Trees
-            Trees in the buckets of the ring.
-        """
+        """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         source = self.config.groups.source
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
         self.memory.own(tables)
         return delivered
-
-    def _planted(self, edges: DataFrame) -> scribe.Trees:
-        """Return trees that are made from edges, not by Scribe's JOINs."""
-        planted = scribe.plant_trees(self.overlay, self.groups_with_root, self.members, edges)
-        return self.memory.own(planted)
-
-    def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:
-        return self.saved[table] if table in self.saved else make()

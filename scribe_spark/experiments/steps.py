@@ -2,20 +2,22 @@
 
 A step leaves tables and texts.  It is complete when the manifest has its record, and every table
 and text is as recorded there.  So a command that is killed at any time can be resumed.  Runs and
-worlds inside OUT, of a sweep or of the paper, are such commands themselves (`inner_runs`).
+worlds inside OUT, of a sweep or of the paper, are such commands themselves (`run_sweep`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from scribe_spark import schemas
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
@@ -26,33 +28,26 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
 from scribe_spark.redaction import redacted
 from scribe_spark.runtime.batches import Table
+from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.settings import partitions_of, tuned
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a command's work.
-
-    Attributes
-    ----------
-    name : str
-    play : callable
-        () -> record of what the step has written: ``tables``, ``texts`` and more.
-    recorded : callable
-        manifest -> the step's record in it; None where there is none.
-    put : callable
-        (manifest, record) -> the manifest with the record.
-    load : callable
-        record -> None; reads what later steps need of a complete step.
-    is_current : callable
-        record -> whether the step would still write the same.
-    """
+    """A part of a command's work."""
 
     name: str
+    #: Plays the step; returns the record of its outputs: ``tables``, ``texts`` and more.
     play: Callable[[], Manifest]
+    #: Returns the step's record in a manifest, or None.
     recorded: Callable[[Manifest], Manifest | None] = lambda manifest: None
+    #: Returns the manifest with the record.
     put: Callable[[Manifest, Manifest], Manifest] = lambda manifest, record: manifest
+    #: Reads the outputs of a complete step that later steps need.
     load: Callable[[Manifest], None] = lambda record: None
+    #: Returns True if the step would write the same outputs as in the record.
     is_current: Callable[[Manifest], bool] = lambda record: True
 
 
@@ -64,7 +59,7 @@ class Work:
         self.manifest: dict[str, Any] = {}
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest where it has changed; keep what a reader of the file would get."""
+        """Write the manifest if it has changed; keep it in the form that a reader gets."""
         text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
         if text != self.manifest:
             self.lock.check()
@@ -72,32 +67,34 @@ class Work:
             self.manifest = text
 
     def write_table(self, name: str, rows: Table | pa.Table) -> dict[str, Any]:
-        """Write a table unless another run has taken the lock over; the table's record."""
+        """Write a table unless another run has taken the lock over; return its record."""
         self.lock.check()
         return self.folder.write_table(name, rows)
 
+    def write_tables(self, tables: Mapping[str, Table | pa.Table | pd.DataFrame]) -> dict[str, Any]:
+        """Write tables, of which a pandas.DataFrame has few rows; return their records."""
+        return {
+            name: self.write_table(
+                name,
+                schemas.local_table(self.folder.spark, rows, schemas.WRITTEN[name])
+                if isinstance(rows, pd.DataFrame)
+                else rows,
+            )
+            for name, rows in tables.items()
+        }
+
     def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON unless another run has taken the lock over; the text's digest."""
+        """Write a value as JSON unless another run has the lock; return the text's digest."""
         self.lock.check()
         return self.folder.write_json(name, value)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all after a step that wrote other things.
-
-        Parameters
-        ----------
-        wanted : collection of str, optional
-            Names of the steps that may be played; by default all.
-
-        Raises
-        ------
-        InputError
-            A wanted step follows one that is neither complete nor wanted.
-        """
+        """Play the steps that are not complete, and all after a step that wrote other things."""
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)
-            if same and record is not None and self._is_complete(step, record):
+            is_current = same and record is not None and step.is_current(record)
+            if record is not None and is_current and self.is_as_written(step.name, record):
                 self.progress.note(f"{step.name}: complete, skipped")
                 step.load(record)
                 self.save(step.put(self.manifest, record))
@@ -109,34 +106,45 @@ class Work:
                 refuse_gap([each.name for each in steps], step.name, wanted)
                 same = False
 
-    def _is_complete(self, step: Step, record: Manifest) -> bool:
-        return step.is_current(record) and self.is_as_written(step.name, record)
+    def until_played(
+        self,
+        name: str,
+        attempt: Callable[[Any], T],
+        release: Callable[[], None],
+        saved: Callable[[], Any] = lambda: None,
+    ) -> T:
+        """Return ``attempt(saved())``; repeat it if executors were lost with unsaved data.
+
+        A second loss is an error, unless more has been saved before it.  In between, `release`
+        frees what the attempt has left.
+        """
+        at, lost = saved(), False
+        while True:
+            try:
+                return attempt(at)
+            except Exception as error:
+                if not is_lost_block(error):
+                    raise
+            release()
+            before, at = at, saved()
+            if lost and at == before:
+                raise RunError(
+                    f"{name}: executors with unsaved data were lost repeatedly; continue with "
+                    "--resume, or keep such data in storage by --conf spark.checkpoint.dir=URL"
+                )
+            lost = True
+            self.progress.note(f"{name}: an executor was lost; computed again")
 
     def is_as_written(self, name: str, record: Manifest) -> bool:
-        """Return whether all tables and texts of a record are as recorded; note what is not.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer: nothing can be said.
-        """
-        looks = ("texts", self.folder.verify_text), ("tables", self.folder.verify_table)
-        for kind, verify in looks:
-            for what, written in record[kind].items():
-                problem = verify(what, written)
-                if problem is not None:
-                    self.progress.note(f"{name}: {what} is not as written: {problem}")
-                    return False
+        """Return True if all outputs are as in a record; note the first that is not."""
+        for path, problem in self.folder.faults(record["tables"], record["texts"]):
+            self.progress.note(f"{name}: {path} is not as written: {problem}")
+            return False
         return True
 
 
 def refuse_gap(names: Sequence[str], missing: str, wanted: Collection[str]) -> None:
-    """Refuse steps that need the tables of a step which is not complete and not wanted.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse steps that need the tables of a step which is not complete and not wanted."""
     later = [name for name in names[names.index(missing) + 1 :] if name in wanted]
     if later:
         remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
@@ -153,21 +161,10 @@ def opened(
     check: Callable[[Manifest | None], None] = lambda manifest: None,
     inner: Iterable[str] = (),
 ) -> Iterator[Work]:
-    """Open OUT for a command: locked, and gone on with or begun.
+    """Open a command's folder, locked.
 
-    Parameters
-    ----------
-    nodes : int, optional
-        The nodes that Spark's settings are for; without, the settings stay.
-    check : callable
-        The manifest to go on with, or None -> None; refuses bad input before OUT is touched.
-    inner : iterable of str
-        The folders in OUT that the command puts runs or worlds into.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or holds something else.
+    `check` refuses bad input before OUT is touched; `inner` are folders of runs or worlds in OUT;
+    Spark's settings are for `nodes` nodes, if given.
     """
     with ExitStack() as until_the_end:
         folder = until_the_end.enter_context(Folder(spark, plan.execution.out))
@@ -188,17 +185,9 @@ def opened(
         yield work
 
 
-def lost_again(name: str) -> RunError:
-    """Return the error of a step whose executors were lost twice."""
-    return RunError(
-        f"{name}: executors with unsaved data were lost repeatedly; continue with --resume, or "
-        "keep such data in storage by --conf spark.checkpoint.dir=URL"
-    )
-
-
 @contextmanager
 def closed_at_last(simulation: Simulation) -> Iterator[Simulation]:
-    """A simulation for the time of a ``with``; that the session has ended by itself is no error."""
+    """Return a context manager that closes a simulation, also if the session has ended."""
     try:
         yield simulation
     finally:

@@ -38,23 +38,7 @@ _FIGURE = re.compile(r"(?P<stem>figures/(?P<name>[\w-]+))\.(svg|png|csv)")
 
 
 def find_strange_file(files: Files, url: str, contents: Iterable[str]) -> str | None:
-    """Return the path, below the folder `url`, of the first file that no command has written.
-
-    Parameters
-    ----------
-    contents : iterable of str
-        Paths below `url` of the files and folders that are searched.
-
-    Returns
-    -------
-    str or None
-        None where there is no such file.
-
-    Raises
-    ------
-    OSError
-        The storage does not answer.
-    """
+    """Return the path below `url` of the first file that no command has written, or None."""
     for path in contents:
         link = find_link(files, url, path)
         if link is not None:

@@ -1,8 +1,8 @@
 """A sweep: a grid over a config's fields, with a run or a world at each point (`run_sweep`).
 
-What differs between runs and worlds is in `sweep_kinds`.  OUT holds a folder for each point
-(``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `run_sweep.sweep_rows`), ``sweep.html`` and a
-manifest that says which grid it is.
+All differences between runs and worlds are in :class:`SweepKind`.  OUT holds a folder for each
+point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `run_sweep.sweep_rows`), ``sweep.html``
+and a manifest that says which grid it is.
 """
 
 from __future__ import annotations
@@ -11,16 +11,142 @@ import csv
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from scribe_spark.config import RunConfig, WorldConfig
+import pandas as pd
+
+from scribe_spark.config import (
+    RUN_FIELDS,
+    WORLD_FIELDS,
+    Execution,
+    FieldRecord,
+    RunConfig,
+    WorldConfig,
+)
 from scribe_spark.errors import InputError, check_names
-from scribe_spark.experiments.sweep_kinds import SweepKind, sweep_kind
+from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
+from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.world_setup import check_world_run
+from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.redaction import redacted
+from scribe_spark.systems import check_systems
+from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+
+
+class PointResult(NamedTuple):
+    """The metrics of a completed point, and a world's measures (columns) by round (rows)."""
+
+    values: dict[str, float | None]
+    rounds: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class SweepKind:
+    """A kind of sweep."""
+
+    #: The noun for a point, and the command of the sweep's folder.
+    noun: str
+    owner: Owner
+    config: type[RunConfig] | type[WorldConfig]
+    #: The settings that can be swept, by flat name.
+    fields: Mapping[str, FieldRecord]
+    #: The default metrics on the page.
+    show: tuple[str, ...]
+    #: Returns the unit of every possible metric of a point, by name.
+    units: Callable[[], dict[str, str]]
+    #: Refuses bad input that can be found without Spark.
+    check: Callable[[Any, Execution], None]
+    #: Returns the result of a completed point.
+    read: Callable[[Folder], PointResult]
+
+    def value_kind(self, field: str) -> str:
+        """Return ``int``, ``float``, ``bool``, or ``str`` for lists and quantities."""
+        kind = self.fields[field].kind.name
+        return kind if kind in ("int", "float", "bool") else "str"
+
+
+# --- runs
+
+#: The costs of a run: seconds of the phases that write tables, and their sum.  The report is left
+#: out, as it is drawn again whenever a sweep continues.
+_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
+
+
+def _run_units() -> dict[str, str]:
+    return {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
+
+
+def _read_run(folder: Folder) -> PointResult:
+    metrics, manifest = folder.read_json("metrics.json"), folder.read_json(MANIFEST)
+    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
+    values = {m["name"]: None if m["value"] is None else float(m["value"]) for m in metrics}
+    values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
+    return PointResult(values | {"cost.seconds": round(sum(took.values()), 3)})
+
+
+_RUNS = SweepKind(
+    noun="run",
+    owner=SWEEP,
+    config=RunConfig,
+    fields=RUN_FIELDS,
+    show=(
+        "pastry.hops.mean",
+        "pastry.table_entries.mean",
+        "scribe.rad.median",
+        "scribe.rad.largest",
+        "scribe.rmd.median",
+        "scribe.children_entries.mean",
+        "scribe.children_entries.max",
+        "scribe.link_stress.mean_existing",
+        "scribe.link_stress.max",
+        "cost.seconds",
+    ),
+    units=_run_units,
+    check=check,
+    read=_read_run,
+)
+
+
+# --- worlds
+
+
+def _read_world(folder: Folder) -> PointResult:
+    rounds = measures_by_round(folder.read_table("rounds").toPandas())
+    return PointResult(summarise(rounds), rounds)
+
+
+_WORLDS = SweepKind(
+    noun="world",
+    owner=WORLD_SWEEP,
+    config=WorldConfig,
+    fields=WORLD_FIELDS,
+    show=(
+        "lookups.hops",
+        "lookups.hops.last",
+        "lookups.delivered.least",
+        "lookups.lost",
+        "leaf_sets.right.least",
+        "cells.missing.last",
+        "cells.delay.last",
+        "nodes.live.last",
+    ),
+    units=summary_units,
+    check=check_world_run,
+    read=_read_world,
+)
+
+
+def sweep_kind(config: type) -> SweepKind:
+    """Return the kind of sweep for a class of configs."""
+    return _WORLDS if issubclass(config, WorldConfig) else _RUNS
+
 
 #: What names of swept fields are, in messages.
 _FIELD = "sweep field"
@@ -33,16 +159,9 @@ _LONGEST = 200  # of a folder's name; file systems take 255
 
 @dataclass(frozen=True)
 class Point:
-    """One run, or one world, of a sweep.
+    """One run, or one world, of a sweep."""
 
-    Attributes
-    ----------
-    values : dict
-        Swept field -> its value here.
-    config : RunConfig or WorldConfig
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # by swept field
     config: RunConfig | WorldConfig
 
     @property
@@ -58,20 +177,9 @@ class Point:
 class Sweep:
     """A grid over config fields.
 
-    Attributes
-    ----------
-    base : RunConfig or WorldConfig
-        The fields that are not swept; whether points are runs or worlds.
-    grid : mapping
-        Field -> its values, in the order in which points are run: the last field's change first.
-    show : tuple of str, optional
-        The metrics on the page; by default those of :attr:`kind`.
-
-    Raises
-    ------
-    InputError
-        Nothing to sweep, an unknown field or metric, no value or one twice, or a point that the
-        config refuses.
+    `base` has the fields that are not swept.  `grid` has the values of each other field; the last
+    field's values change first.  `show` are the metrics on the page, by default those of
+    :attr:`kind`.
 
     Examples
     --------
@@ -101,24 +209,10 @@ class Sweep:
         sets: Sequence[str],
         config: type[RunConfig] | type[WorldConfig] = RunConfig,
     ) -> Sweep:
-        """A sweep out of a TOML file, flags and ``--set field=value,value`` texts.
+        """Return a sweep of a TOML file, flags and ``--set field=value,value`` texts.
 
+        The file has config fields, and the table ``sweep``: field -> list of values, and ``show``.
         Flags win over the file: a flag of a field that the file sweeps keeps it at one value.
-
-        Parameters
-        ----------
-        file : mapping
-            Config fields, and the table ``sweep``: field -> list of values, and ``show``.
-        flags : mapping
-            Config fields.
-        sets : sequence of str
-        config : type
-            Of each point.
-
-        Raises
-        ------
-        InputError
-            As :class:`Sweep`; or what is given contradicts itself.
         """
         fixed = {name: value for name, value in file.items() if name != "sweep"}
         table = file.get("sweep", {})
@@ -141,8 +235,9 @@ class Sweep:
         first = config.of(base, {name: values[0] for name, values in grid.items()})
         show = _metrics(table["show"], kind) if "show" in table else None
         sweep = cls(first, grid, show)
-        for point in sweep.points:
-            kind.check_names(point.config)
+        for point in sweep.points:  # the check of a world's events looks up other names
+            if isinstance(point.config, RunConfig):
+                check_systems(point.config.trees.variants, point.config.trees.systems)
         return sweep
 
     @property
@@ -163,9 +258,7 @@ class Sweep:
         return [Point(values, self.base.replace(**values)) for values in found]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every setting; a swept one has the list of its values; and the names of the swept
-        ones.
-        """
+        """Return the names of the swept settings, and every setting; a swept one as a list."""
         swept = {name: list(values) for name, values in self.grid.items()}
         return {"sweep": list(swept), **self.base.flat(), **swept}
 
@@ -192,9 +285,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
 
 
 def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
-    """Return the values in ``field=value,value`` texts; a value may be in double
-    quotes, as in CSV.
-    """
+    """Return the values in ``field=value,value`` texts, in which CSV's quotes are allowed."""
     grid: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
@@ -232,9 +323,6 @@ def _metrics(given: Any, kind: SweepKind) -> tuple[str, ...]:
 
 
 def _safe(value: Any) -> str:
-    """Return a value as part of a folder's name: letters, digits and ``_.-``, others as ``~2F``.
-
-    ``%2F`` is not used, as some programs decode it in URLs.
-    """
+    """Return a value as part of a folder's name; not with ``%2F``, which some programs decode."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return quote(text, safe="").replace("~", "%7E").replace("%", "~")

@@ -20,49 +20,23 @@ from scribe_spark.schemas import MICROSECONDS
 
 @dataclass(frozen=True)
 class Known:
-    """The nodes, groups and members that rows may contain.
+    """The nodes, groups and members that rows may contain."""
 
-    Attributes
-    ----------
-    nodes : DataFrame
-        ``node, router``.
-    groups : DataFrame
-        ``group, root, source``; the source is NULL for a group without publications.
-    members : DataFrame
-        ``group, node``.
-    publications : DataFrame, optional
-        ``publication, group, root, source``, in a run with a schedule.
-    """
-
-    nodes: DataFrame
-    groups: DataFrame
-    members: DataFrame
-    publications: DataFrame | None = None
+    nodes: DataFrame  # node, router
+    groups: DataFrame  # group, root, source; no source in a group without publications
+    members: DataFrame  # group, node
+    publications: DataFrame | None = None  # publication, group, root, source; with a schedule
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The possible values in the columns of a saved table.
+    """The possible values in the columns of a saved table."""
 
-    Attributes
-    ----------
-    handed : str
-        The name of the table in `Multicast` or `Variant`.
-    nodes : mapping of str to str or None
-        Column with a node -> the column with its router.
-    least : mapping of str to int
-        Column with a number -> its least value.
-    optional : tuple of str
-        Columns that may be NULL.
-    apart : bool
-        True if the two nodes of a row must differ.
-    """
-
-    handed: str
-    nodes: Mapping[str, str | None]
-    least: Mapping[str, int] = field(default_factory=dict)
-    optional: tuple[str, ...] = ()
-    apart: bool = False
+    handed: str  # its name in `Multicast` or `Variant`
+    nodes: Mapping[str, str | None]  # column with a node -> the column with its router
+    least: Mapping[str, int] = field(default_factory=dict)  # column -> its least value
+    optional: tuple[str, ...] = ()  # columns that may be NULL
+    apart: bool = False  # True if the two nodes of a row must differ
 
 
 _EDGE = {"parent": "parent_router", "child": "child_router"}
@@ -79,7 +53,7 @@ TABLES = {
 }
 
 #: Column that is saved in milliseconds -> its name in systems' tables.
-_IN_MICROSECONDS = {"delay_ms": "delay_us", "sent_ms": "sent_us"}
+IN_MICROSECONDS = {"delay_ms": "delay_us", "sent_ms": "sent_us"}
 
 #: A condition of bad rows, with the column and the words of the fault.
 _Fault = tuple[Column, str, str]
@@ -93,21 +67,7 @@ def check_rows(
 ) -> None:
     """Refuse a system with an impossible row, or without a necessary one.
 
-    Parameters
-    ----------
-    systems : mapping of str to str
-        System to check -> its clock.
-    made : iterable of Multicast
-        The results of all systems.
-    saved : mapping of str to DataFrame
-        The tables of the run.
-    known : Known
-        The nodes, groups and members.
-
-    Raises
-    ------
-    InputError
-        The message names the system, the table, the column and the first row.
+    `systems` are the systems to check with their clocks, `saved` the tables of the run.
     """
     mine = [one for one in made if one.system in systems]
     if not mine:
@@ -139,19 +99,7 @@ def check_table(name: str, rows: DataFrame, known: Known) -> None:
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return the first impossible row of each system in a table, by one Spark job.
-
-    Parameters
-    ----------
-    name : str
-        The name of the table in `schemas.WRITTEN`.
-    rows : DataFrame
-        The table, with a column ``system``.
-    known : Known
-        The nodes, groups and members.
-    untimed : sequence of str
-        Systems whose copies have no time.
-    """
+    """Return the first impossible row of each system in a table, by one Spark job."""
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")
@@ -215,10 +163,10 @@ def _row(row: Row, columns: Iterable[str]) -> str:
     """Return the values of a saved row in the form of the system's table."""
     cells = []
     for column in columns:
-        name, value = _IN_MICROSECONDS.get(column, column), row[column]
+        name, value = IN_MICROSECONDS.get(column, column), row[column]
         if value is None:
             cells.append(f"{name} NULL")
-        elif column in _IN_MICROSECONDS:
+        elif column in IN_MICROSECONDS:
             cells.append(f"{name} {value * MICROSECONDS:.0f}")
         else:
             cells.append(f"{name} {value}")
@@ -226,7 +174,7 @@ def _row(row: Row, columns: Iterable[str]) -> str:
 
 
 def _fault_of(system: str, table: str, column: str, where: str, words: str) -> InputError:
-    column = _IN_MICROSECONDS.get(column, column)
+    column = IN_MICROSECONDS.get(column, column)
     return refuse(system, f"hands over {table} with a fault in column {column}: {where}: {words}")
 
 
@@ -240,18 +188,7 @@ _COUNTS = ("expected", "delivered", "reached", "first", "sends")
 def pair_faults(
     made: Sequence[Multicast], saved: Mapping[str, DataFrame], known: Known
 ) -> dict[str, InputError]:
-    """Return, for each system, the first group and node on which its tables disagree; one Spark
-    job.
-
-    Parameters
-    ----------
-    made : sequence of Multicast
-        The results of the systems.
-    saved : mapping of str to DataFrame
-        Their rows in the tables of the run.
-    known : Known
-        The nodes, groups and members.
-    """
+    """Return each system's first group and node on which tables disagree; one Spark job."""
     systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
     messages, keys = known.groups, ["group"]
     if known.publications is not None:

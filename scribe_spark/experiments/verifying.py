@@ -6,9 +6,7 @@ figures are drawn from these, and are not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -18,8 +16,7 @@ from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest
-from scribe_spark.experiments.records import Records, records_of
+from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest, records_of
 from scribe_spark.inputs import is_local
 
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
@@ -29,16 +26,8 @@ _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 class Verified:
     """The result of a verification of a folder and of its inner folders.
 
-    Attributes
-    ----------
-    noun : str
-        The contents of the folder: ``a run``.
-    finished : bool
-        True if the output is complete.
-    tables, texts : int
-        The numbers of verified tables and texts.
-    damaged : list of str
-        A line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
+    `noun` names the contents (``a run``), `tables` and `texts` are the numbers of verified ones,
+    and `damaged` has a line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
     """
 
     noun: str
@@ -47,55 +36,25 @@ class Verified:
     texts: int = 0
     damaged: list[str] = field(default_factory=list)
 
-    def add(self, inner: Verified, inside: str) -> None:
-        """Add the result of an inner folder."""
-        self.tables += inner.tables
-        self.texts += inner.texts
-        self.damaged += [f"{inside}/{line}" for line in inner.damaged]
-        if self.finished and not inner.finished:
-            self.damaged.append(f"{inside}: it is not finished")
-
 
 def check_verify(out: str) -> None:
-    """Refuse a local folder without a manifest, or with a run at work, before Spark starts.
-
-    Raises
-    ------
-    InputError
-        The folder cannot be verified.
-    """
+    """Refuse a local folder without a manifest, or with a run at work, before Spark starts."""
     if is_local(out):
         if MANIFEST not in local_contents(out)[0]:
             raise InputError("out", out, _NO_MANIFEST)
         refuse_local_lock(out)
 
 
-def verify(out: str, spark: SparkSession | None = None) -> Verified:
-    """Verify all tables and texts in a folder's manifest.
+def verify(out: str, spark: SparkSession | None = None, expected: Owner | None = None) -> Verified:
+    """Verify all tables and texts in a folder's manifest; a local folder needs no session.
 
-    Parameters
-    ----------
-    out : str
-        The folder.
-    spark : SparkSession, optional
-        The session; not needed for a folder on this machine.
-
-    Raises
-    ------
-    InputError
-        The folder belongs to no command, its manifest cannot be read, or the storage does not
-        answer.
+    A folder of another command than the `expected` one is refused.
 
     Examples
     --------
     >>> verify("out/run").damaged
     []
     """
-    return _verify(out, spark)
-
-
-def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None) -> Verified:
-    """Verify a folder, and refuse one of another command than the expected one."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:
@@ -110,39 +69,32 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         try:
             records = records_of(manifest, owner)
             found = Verified(owner.noun, records.finished)
-            found.damaged += _damage(folder, records)
+            faults = folder.faults(records.tables, records.texts)
+            found.damaged += [f"{path}: {problem}" for path, problem in faults]
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError):
             remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
             raise InputError("out", out, remedy) from None
-        found.tables, found.texts = len(records.tables) + len(records.rows), len(records.texts)
+        found.tables, found.texts = len(records.tables), len(records.texts)
     for name in records.inside:
         # of an unfinished sweep, only the points that were begun
         if records.finished or owner is PAPER or name in names:
-            _verify_inside(found, out, name, spark, owner.inner)
+            _add_inner(found, out, name, spark, owner.inner)
     return found
 
 
-def _verify_inside(
+def _add_inner(
     found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner | None
 ) -> None:
+    """Verify an inner folder, and add the result."""
     try:
-        inner = _verify(join(out, inside), spark, owner)
+        inner = verify(join(out, inside), spark, owner)
     except InputError as error:
         found.damaged.append(f"{inside}: {error.remedy if error.field == 'out' else error}")
-    else:
-        found.add(inner, inside)
-
-
-def _damage(folder: StoredFolder, records: Records) -> Iterator[str]:
-    looks: list[tuple[str, Mapping[str, Any], Callable[[str, Any], str | None]]] = [
-        ("tables/", records.tables, folder.verify_table),
-        ("", records.rows, folder.verify_rows),
-        ("", records.texts, folder.verify_text),
-    ]
-    for place, recorded, look in looks:
-        for name, record in recorded.items():
-            problem = look(name, record)
-            if problem is not None:
-                yield f"{place}{name}: {problem}"
+        return
+    found.tables += inner.tables
+    found.texts += inner.texts
+    found.damaged += [f"{inside}/{line}" for line in inner.damaged]
+    if found.finished and not inner.finished:
+        found.damaged.append(f"{inside}: it is not finished")

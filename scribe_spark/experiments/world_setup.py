@@ -19,10 +19,11 @@ from scribe_spark.config import (
     WorldConfig,
 )
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_out
+from scribe_spark.experiments.checks import check_out, known_graph
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
-from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.scope import collected
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
@@ -31,8 +32,6 @@ from scribe_spark.scribe import check_capacities, limits_by_number, read_capacit
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
-from scribe_spark.topology import load, needs_spark
-from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -121,15 +120,19 @@ def make_world(
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
     """Return the protocols and sections of a config's world."""
-    capacities = _capacities(simulation, config)
+    capacities, tree = config.trees.capacities, config.reference_tree
+    limits: np.ndarray | None = None
+    if capacities is not None:
+        given = read_capacities(simulation.spark, capacities, config.overlay.nodes)
+        limits = limits_by_number(given)
     return Protocols(
         config.overlay.for_tasks(),
         config.world.for_tasks(),
         config.seed,
         simulation.underlay.kernel,
-        _live_tree_of(config),
-        live_groups_of(simulation, config, capacities),
-        _live_systems_of(config, capacities),
+        LiveTree(tree.children, tree.assignment) if tree.kept else None,
+        live_groups_of(simulation, config, limits),
+        _live_systems_of(config, limits),
     )
 
 
@@ -141,34 +144,16 @@ def network_of(config: NetworkConfig) -> RunConfig:
     return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 
 
-def _live_tree_of(config: WorldConfig) -> LiveTree | None:
-    """Return the reference tree of a config's world; None without one."""
-    tree = config.reference_tree
-    return LiveTree(tree.children, tree.assignment) if tree.kept else None
-
-
 def live_groups_of(
     simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
 ) -> LiveGroups | None:
-    """Return the groups of a config's world; None without groups.
-
-    Parameters
-    ----------
-    capacities : ndarray of int64, optional
-        The user's limits of children, by the numbers of nodes.
-
-    Raises
-    ------
-    InputError
-        A table of members or of access rights is impossible.
-    """
+    """Return the groups of a config's world; None without groups."""
     extent, scribe = extent_of(config), config.scribe
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
         return None
-    keys = group_keys(simulation.nodes, groups, config, extent).select("group", "key_hi", "key_lo")
-    rows = keys.toArrow().sort_by("group")
-    number, hi, lo = (rows.column(name).to_numpy() for name in rows.column_names)
+    keys = group_keys(simulation.nodes, groups, config, extent)
+    number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
     rules, trees = scribe.for_tasks(), config.trees.for_tasks()
     lists = {
         right: (
@@ -182,11 +167,15 @@ def live_groups_of(
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
     watched = watched_groups(groups, extent.initial)
+    limited = {"bottleneck", "lazy"}.intersection(config.trees.variants)
+    links = None
+    if config.bandwidth.on:
+        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         _multicast_measures(simulation, config),
-        limits=_limits_of(config, capacities),
-        links=_links_of(simulation, config),
+        limits=ChildLimits(config.trees.limit, capacities) if limited else None,
+        links=links,
     )
 
 
@@ -199,21 +188,8 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts)
 
 
-def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
-    """Return the sizes, rates and times of a config's world; None if publications have no size."""
-    if not config.bandwidth.on:
-        return None
-    return RoundLinks.of(config, simulation.graph.hosts, simulation.underlay.lan_us)
-
-
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:
-    """Return the systems of a config's world besides Scribe.
-
-    Raises
-    ------
-    InputError
-        Worlds cannot have a system, or there is no group.
-    """
+    """Return the systems of a config's world besides Scribe."""
     systems = living_systems(config.trees.systems)
     if not systems:
         return LiveSystems()
@@ -226,38 +202,15 @@ def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> Live
     )
 
 
-def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | None:
-    """Return the user's limits of children, by the numbers of nodes."""
-    if config.trees.capacities is None:
-        return None
-    given = read_capacities(simulation.spark, config.trees.capacities, config.overlay.nodes)
-    return limits_by_number(given)
-
-
-def _limits_of(config: WorldConfig, capacities: np.ndarray | None) -> ChildLimits | None:
-    """Return the limits of the nodes; None if no variant has limits."""
-    trees = config.trees
-    if not {"bottleneck", "lazy"}.intersection(trees.variants):
-        return None
-    return ChildLimits(trees.limit, capacities)
-
-
 # --- errors
 
 
 def check_world_run(config: WorldConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark."""
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
-    if not needs_spark(config.topology.kind):
-        check_routes(load(network_of(config)), config.topology.tie, config.seed)
+    known_graph(network_of(config))
     own_rounds(config)
     check_world(config)
     for system in living_systems(config.trees.systems):
@@ -276,7 +229,7 @@ def plan_world(config: WorldConfig, execution: Execution) -> Plan:
     return Plan(
         WORLD,
         execution,
-        *fields_of(config),
+        *settings_of(config),
         about={"seed": config.seed},
         done={"round": length, "world": {"tables": {}, "saved": None}},
         inputs=lambda: input_digests(config),

@@ -68,6 +68,12 @@ def copied(run: Path | str, out: Path) -> Path:
     return Path(shutil.copytree(run, out, ignore=shutil.ignore_patterns(LOCK)))
 
 
+@pytest.fixture
+def copy(small: experiments.Run, tmp_path: Path) -> Path:
+    """The small run, which may be damaged."""
+    return copied(small.out, tmp_path / "out")
+
+
 def left(out: Path | str) -> dict[str, Any]:
     """Every table's content (rows, columns, digest), and every text's digest, by the manifest."""
     entries = manifest(out)["phases"]

@@ -1,7 +1,4 @@
-"""The same tables, to the bit, however the work is cut up, wherever it is done, whatever kills it.
-
-`test_jobs` adds local[1] in one partition, by spark-submit.
-"""
+"""Tables are the same, to the bit, for all partitions, machines, tricks and interruptions."""
 
 from __future__ import annotations
 
@@ -17,10 +14,20 @@ import pytest
 from killed import CLUSTER, NOTHING_SHARED
 
 from scribe_spark import experiments
+from scribe_spark.experiments import PHASES
 
-from .conftest import GROWN, JAVA, command, environment, flags, left, manifest, shell
-
-pytestmark = pytest.mark.slow
+from .conftest import (
+    FLAGS,
+    GROWN,
+    JAVA,
+    ROOT,
+    command,
+    environment,
+    flags,
+    left,
+    manifest,
+    shell,
+)
 
 #: Executors run this very Python, and a short run's JVM.
 EXECUTORS = {
@@ -43,8 +50,9 @@ GOLDEN = {
 }
 
 
+@pytest.mark.slow
 def test_partitions(make, grown, tmp_path):
-    """Two against sixteen; against four below, against one in `test_jobs`."""
+    """Two against sixteen; against four below, against one under spark-submit."""
     out = tmp_path / "sixteen"
     make(out, partitions=16, write_routing_table=True, **GROWN)
     assert left(out) == left(grown.out)
@@ -67,6 +75,7 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
         assert run.wait(60) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_killed_in_every_phase(grown, tmp_path):
     """The same folder each time; each run gets a phase further, as a first table of it appears.
 
@@ -108,6 +117,7 @@ def test_killed_in_every_phase(grown, tmp_path):
     assert all(": " in line and "WARN" not in line and "log4j" not in line for line in lines), lines
 
 
+@pytest.mark.slow
 def test_seed(make, small, tmp_path):
     """Another seed is another world."""
     out = tmp_path / "seed"
@@ -116,6 +126,56 @@ def test_seed(make, small, tmp_path):
     assert all(ours[name] != left(small.out)[name] for name in ours)
 
 
+@pytest.mark.slow
 def test_golden(small):
     kept = left(small.out)
     assert {name: (kept[name]["rows"], kept[name]["digest"]) for name in GOLDEN} == GOLDEN
+
+
+@pytest.mark.slow
+def test_the_same_tables_without_tricks(small, tmp_path):
+    out = str(tmp_path / "out")
+    phases = [text for phase in PHASES if phase != "report" for text in ("--phase", phase)]
+    flags = [*FLAGS, "--write-routing-table", *phases, "--master", "local[2]", "--out", out]
+    done = shell(command("run", *flags), SCRIBE_SPARK_TRICKS="none")
+    assert done.returncode == 0, done.stderr
+    found, expected = left(out), left(small.out)
+    assert {"tree_edges", "deliveries", "link_stress", "group_delay"} <= found.keys()
+    assert found == {name: expected[name] for name in found}
+
+
+# --- under pyspark's own spark-submit
+
+SUBMIT = Path(sys.executable).parent / "spark-submit"
+
+
+def submit(command: str, *flags: str):
+    options = ["--master", "local[1]", "--driver-java-options", JAVA]
+    program = [str(SUBMIT), *options, str(ROOT / "jobs" / "submit.py"), command]
+    return shell([*program, *flags], PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
+
+
+@pytest.mark.slow
+def test_phase_after_phase(small, tmp_path):
+    """One core, one partition; the tables are those of two cores and two partitions."""
+    out = tmp_path / "out"
+    flags = [*FLAGS, "--write-routing-table", "--partitions", "1", "--out", str(out)]
+    for number, phase in enumerate(PHASES, start=1):
+        done = submit("run", "--phase", phase, *flags)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == str(out)
+        assert f"{phase}: started" in done.stdout
+        assert [entry["name"] for entry in manifest(out)["phases"]] == list(PHASES[:number])
+    assert manifest(out)["execution"]["master"] == "local[1]"
+    assert left(out) == left(small.out)
+    assert (out / "report.html").stat().st_size > 10_000
+
+
+def test_bad_input_is_one_line(tmp_path):
+    done = submit(
+        "run", "--phase", "trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out")
+    )
+    assert done.returncode == 2
+    # spark-submit hands a program's stderr on as stdout
+    assert done.stdout == "scribe-spark: error: leaf_set = 7: must be even, for example 16\n"
+    assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from scribe_spark import cli
 from scribe_spark.errors import shown
 
-from .conftest import FLAGS, MEMBERS_FLAGS, command, copied, shell
+from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
 
 
 @pytest.fixture
@@ -191,25 +190,20 @@ def test_a_manifest_that_is_a_folder(refused, tmp_path):
     assert "its manifest.json cannot be read (Is a directory)" in line
 
 
-@pytest.fixture
-def a_run(small, tmp_path) -> Path:
-    return copied(small.out, tmp_path / "out")
-
-
-def test_out_that_exists(refused, a_run):
+def test_out_that_exists(refused, copy):
     says = "exists; use --resume to continue or --overwrite to replace it\n"
-    assert refused("--out", str(a_run)) == f"out = {str(a_run)!r}: {says}"
-    assert refused("--out", a_run.as_uri()) == f"out = {a_run.as_uri()!r}: {says}"
+    assert refused("--out", str(copy)) == f"out = {str(copy)!r}: {says}"
+    assert refused("--out", copy.as_uri()) == f"out = {copy.as_uri()!r}: {says}"
 
 
-def test_out_of_another_config(refused, a_run):
+def test_out_of_another_config(refused, copy):
     """The small run also wrote routing tables, and had seed 1."""
-    line = refused("--out", str(a_run), "--resume")
+    line = refused("--out", str(copy), "--resume")
     assert line.startswith("write_routing_table = False: ")
-    assert f"{a_run} was made with write_routing_table = True" in line
-    line = refused("--out", str(a_run), "--write-routing-table", "--seed", "2", "--resume")
+    assert f"{copy} was made with write_routing_table = True" in line
+    line = refused("--out", str(copy), "--write-routing-table", "--seed", "2", "--resume")
     assert line.startswith("seed = 2: ")
-    assert f"{a_run} was made with seed = 1" in line
+    assert f"{copy} was made with seed = 1" in line
 
 
 @pytest.mark.parametrize(
@@ -226,30 +220,30 @@ def test_out_of_another_config(refused, a_run):
     ],
     ids=["cut", "empty", "renamed", "unknown phase", "no phases", "list", "no version", "bytes"],
 )
-def test_out_with_a_scrambled_manifest(refused, a_run, change):
+def test_out_with_a_scrambled_manifest(refused, copy, change):
     """Whose config the folder is from is not known, so nothing in it can be gone on with."""
-    file = a_run / "manifest.json"
+    file = copy / "manifest.json"
     file.write_text(change(file.read_text()), encoding="latin-1")
-    line = refused("--out", str(a_run), "--write-routing-table", "--resume")
+    line = refused("--out", str(copy), "--write-routing-table", "--resume")
     assert "its manifest.json cannot be read" in line
 
 
-def test_out_by_another_version(refused, a_run):
-    file = a_run / "manifest.json"
+def test_out_by_another_version(refused, copy):
+    file = copy / "manifest.json"
     manifest = json.loads(file.read_text())
     manifest["versions"]["scribe_spark"] = "0.0.1"
     file.write_text(json.dumps(manifest))
-    line = refused("--out", str(a_run), "--write-routing-table", "--resume")
-    assert f"{a_run} was made by 0.0.1" in line
+    line = refused("--out", str(copy), "--write-routing-table", "--resume")
+    assert f"{copy} was made by 0.0.1" in line
 
 
-def test_input_that_has_changed(refused, a_run, tmp_path):
+def test_input_that_has_changed(refused, copy, tmp_path):
     """The same path, but not the same members."""
-    members, file = tmp_path / "m.csv", a_run / "manifest.json"
+    members, file = tmp_path / "m.csv", copy / "manifest.json"
     pd.DataFrame({"group": [1, 1], "node": [0, 1]}).to_csv(members, index=False)
     manifest = json.loads(file.read_text())
     manifest["resolved"] |= {"members": str(members), "groups": None, "zipf_exponent": None}
     manifest["inputs"] = {"members": "what it was"}
     file.write_text(json.dumps(manifest))
-    flags = ("--out", str(a_run), "--write-routing-table", "--members", str(members), "--resume")
-    assert f"has changed since {a_run} was made" in refused(*flags)
+    flags = ("--out", str(copy), "--write-routing-table", "--members", str(members), "--resume")
+    assert f"has changed since {copy} was made" in refused(*flags)

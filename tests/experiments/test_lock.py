@@ -13,7 +13,7 @@ import pytest
 
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
-from scribe_spark.experiments.lock import LOCK, Lock, Owner, refuse_locked
+from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.runtime.filesystem import LocalFiles
 
 #: Seconds between renewals, here.
@@ -25,15 +25,15 @@ def lock(folder: Path, notes: list[str] | None = None, every: float = EVERY) -> 
     return Lock(LocalFiles(), folder.as_uri(), str(folder), every=every, note=told.append)
 
 
-def left_by(folder: Path, owner: Owner) -> str:
+def left_by(folder: Path, owner: LockOwner) -> str:
     """A lock that its owner does not renew; its text."""
     text = json.dumps({"owner": vars(owner), "renewed": 3})
     (folder / LOCK).write_text(text)
     return text
 
 
-def elsewhere() -> Owner:
-    return replace(Owner.here(), host="another")
+def elsewhere() -> LockOwner:
+    return replace(LockOwner.here(), host="another")
 
 
 def test_only_one_has_it(tmp_path):
@@ -65,7 +65,7 @@ def test_released_where_something_raises_and_once(tmp_path):
 
 def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    owner = replace(Owner.here(), pid=child.pid, started=_started(child.pid))
+    owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
     left_by(tmp_path, owner)
     with pytest.raises(InputError, match=f"process {child.pid} on "):
         lock(tmp_path).acquire()
@@ -85,7 +85,7 @@ def _started(pid: int) -> str:
 
 
 def test_a_process_id_that_is_used_again_is_another_process(tmp_path):
-    left_by(tmp_path, replace(Owner.here(), pid=1, started="before"))
+    left_by(tmp_path, replace(LockOwner.here(), pid=1, started="before"))
     with lock(tmp_path).acquired():
         pass
 
@@ -101,7 +101,7 @@ def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
     with lock(tmp_path, notes).acquired():
         assert len(notes) == 1
         assert "sign of life" in notes[0]
-        assert Owner.read((tmp_path / LOCK).read_text()).pid == Owner.here().pid
+        assert LockOwner.read((tmp_path / LOCK).read_text()).pid == LockOwner.here().pid
 
 
 def test_a_link_in_the_place_of_a_lock_is_refused_at_once(tmp_path):

@@ -13,7 +13,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Sweep, paper
+from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.owner import (
     OWNERS,
@@ -25,6 +25,7 @@ from scribe_spark.experiments.owner import (
     WORLD_SWEEP,
     Owner,
 )
+from scribe_spark.experiments.paper import check_paper
 from scribe_spark.experiments.run_reference_tree import check_reference_tree
 from scribe_spark.experiments.strange_files import find_strange_file
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
@@ -48,7 +49,7 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
     WORLD.noun: lambda how: experiments.check_world_run(WORLDS, how),
     WORLD_SWEEP.noun: lambda how: experiments.check_sweep(Sweep(WORLDS, {"b": (2,)}), how),
     REFERENCE_TREE.noun: lambda how: check_reference_tree(ReferenceTreeConfig(), how),
-    PAPER.noun: lambda how: paper.check(Paper(), how),
+    PAPER.noun: lambda how: check_paper(Paper(), how),
 }
 
 
@@ -242,17 +243,14 @@ def test_a_sweep_removes_points_that_are_runs_and_nothing_else(spark, theirs, tm
     assert content(tmp_path) == ({"notes.txt": "mine"} if theirs is RUN else before)
 
 
-def test_the_calls_themselves_refuse(spark, small, tmp_path):
+def test_the_calls_themselves_refuse(spark, copy, tmp_path):
     """Where OUT is elsewhere, nothing is checked before Spark is started."""
-    from .conftest import copied
-
-    out = copied(small.out, tmp_path / "out")
-    how = Execution(out=str(out), overwrite=True)
+    how = Execution(out=str(copy), overwrite=True)
     with pytest.raises(InputError, match="holds a run, not a sweep of runs"):
         experiments.run_sweep(spark, Sweep(RUNS, {"b": (2,)}), how)
     with pytest.raises(InputError, match="holds a run, not a world"):
         experiments.run_world(spark, WORLDS, how)
-    assert (out / "tables" / "tree_edges").is_dir()
+    assert (copy / "tables" / "tree_edges").is_dir()
     left_by(SWEEP, tmp_path / "sweep")
     with pytest.raises(InputError, match="holds a sweep of runs, not a run"):
         experiments.run(spark, RUNS, how.replace(out=str(tmp_path / "sweep")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from pyspark import SparkFiles
 from scribe_spark import config, experiments
 from scribe_spark.config import Execution, Experiment, Paper, RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import paper, simulation
+from scribe_spark.experiments import simulation
+from scribe_spark.experiments.paper import check_paper, run_paper
 
 from .conftest import SMALL, Notes, content, left, manifest
 
@@ -56,7 +58,7 @@ def done(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("paper") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "compute_routes", counted)
-        page = paper.run(spark, WHOLE, Execution(out=str(out), partitions=2), Notes())
+        page = run_paper(spark, WHOLE, Execution(out=str(out), partitions=2), Notes())
     assert page == f"{out}/report.html"
     assert seeds == [1, 2]
     assert not held() - before  # nothing piles up from seed to seed
@@ -76,8 +78,8 @@ def test_all_that_a_paper_left_can_be_verified(copy):
 def go_on(spark, out: Path, whole: Paper = WHOLE) -> list[str]:
     """What a resumed paper told."""
     notes = Notes()
-    paper.check(whole, how := Execution(out=str(out), partitions=2, resume=True))
-    paper.run(spark, whole, how, notes)
+    check_paper(whole, how := Execution(out=str(out), partitions=2, resume=True))
+    run_paper(spark, whole, how, notes)
     return notes.lines
 
 
@@ -213,7 +215,7 @@ def test_an_experiment_may_be_for_some_seeds_only():
 
 def refusal(out: Path, whole: Paper = WHOLE, **how: bool) -> str:
     with pytest.raises(InputError) as caught:
-        paper.check(whole, Execution(out=str(out), **how))
+        check_paper(whole, Execution(out=str(out), **how))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -266,16 +268,16 @@ def test_overwrite_starts_over(spark, copy, monkeypatch):
     def interrupted(*_, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scribe_spark.experiments.inner_runs.run", interrupted)
+    monkeypatch.setattr(sys.modules[experiments.run_sweep.__module__], "run", interrupted)
     (copy / "notes.txt").write_text("mine")
-    paper.check(
+    check_paper(
         whole := Paper(seeds=1, experiments=BOTH), how := Execution(out=str(copy), overwrite=True)
     )
     with pytest.raises(KeyboardInterrupt):
-        paper.run(spark, whole, how)
+        run_paper(spark, whole, how)
     assert {path.name for path in copy.iterdir()} == {"manifest.json", "notes.txt"}
     # and what is left can be gone on with
-    paper.check(whole, Execution(out=str(copy), resume=True))
+    check_paper(whole, Execution(out=str(copy), resume=True))
 
 
 # ---------------------------------------------------------------------------------------- sharing

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from scribe_spark.experiments import run_trees
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.run_trees import read_trees
+from scribe_spark.experiments.reporting import read_trees
 
 
 def table(out: Path, name: str) -> pd.DataFrame:
@@ -59,10 +58,10 @@ def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
 
 def test_groups_too_large_for_the_driver_are_left_out_and_it_is_said(spark, small, monkeypatch):
     sizes = table(Path(small.out), "groups")["size"].sort_values(ascending=False).to_numpy()
-    monkeypatch.setattr(run_trees, "MOST_MEMBERS", int(sizes[3]))
+    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", int(sizes[3]))
     found = read_trees(reader(spark, Path(small.out)))
     too_large = int((sizes > sizes[3]).sum())
     assert found.left_out.startswith(f"{too_large} groups with more than {sizes[3]:,} members")
     assert found.trees[-1][1].size == sizes[3]
-    monkeypatch.setattr(run_trees, "MOST_MEMBERS", 0)
+    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", 0)
     assert read_trees(reader(spark, Path(small.out))).trees == []

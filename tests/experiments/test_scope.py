@@ -1,10 +1,12 @@
-"""What a simulation made is given back, once, and also where something raises."""
+"""The resources of a simulation are released once; its saved tables are waited for."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
-from scribe_spark.experiments.scope import Scope, stage
+from scribe_spark.experiments.scope import SavedTables, Scope, stage
 
 
 class Resource:
@@ -70,3 +72,27 @@ def test_stages_are_computed_once_until_they_are_forgotten():
     owner.stages.clear()
     assert owner.number == 2
     assert Owner.number.__doc__ == "How often it was made."
+
+
+def test_a_table_on_its_way_is_waited_for():
+    saved, write = SavedTables(), Future()
+    saved["nodes"] = write
+    assert "nodes" in saved
+    assert list(saved) == ["nodes"]
+    assert not saved.has("nodes")
+    write.set_result("the rows")
+    assert saved.has("nodes")
+    assert not saved.has("links")
+    assert saved["nodes"] == "the rows"
+
+
+def test_a_write_that_failed_is_raised_to_the_reader_and_can_be_made_again():
+    saved, write = SavedTables(), Future()
+    write.set_exception(OSError("no space"))
+    saved["nodes"] = write
+    with pytest.raises(OSError, match="no space"):
+        saved["nodes"]
+    del saved["nodes"]
+    saved["nodes"] = "the rows"
+    assert dict(saved) == {"nodes": "the rows"}
+    assert len(saved) == 1

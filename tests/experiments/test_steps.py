@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
@@ -140,15 +141,18 @@ def begun(plan: Plan, **others: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("config", "plan_of"),
     [
-        (RunConfig(nodes=9, groups=2, topology="network.csv"), plan_run),
-        (WorldConfig(nodes=9, generator="churn", topology="network.csv"), plan_world),
+        (RunConfig(nodes=9, groups=2), plan_run),
+        (WorldConfig(nodes=9, generator="churn"), plan_world),
     ],
 )
-def test_other_inputs_are_refused(config, plan_of, tmp_path, monkeypatch):
+def test_other_inputs_and_another_version_of_topohub_are_refused(
+    config, plan_of, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     network, out = tmp_path / "network.csv", tmp_path / "out"
     network.write_text("src,dst,delay_ms\n0,1,2\n")
-    plan = plan_of(config, Execution(out=str(out), resume=True))
+    how = Execution(out=str(out), resume=True)
+    plan = plan_of(config.replace(topology="network.csv"), how)
     out.mkdir()
     (out / "manifest.json").write_text(json.dumps(begun(plan)))
     with Folder(None, str(out)) as folder:
@@ -156,22 +160,50 @@ def test_other_inputs_are_refused(config, plan_of, tmp_path, monkeypatch):
         network.write_text("src,dst,delay_ms\n0,1,3\n")
         with pytest.raises(InputError, match=r"^topology = .*: has changed since .*out was made"):
             plan.previous(folder)
+        plan = plan_of(config.replace(topology="topohub:backbone/africa"), how)
+        versions = {"scribe_spark": version_of("scribe_spark"), "topohub": "0.1"}
+        (out / "manifest.json").write_text(json.dumps(begun(plan, versions=versions)))
+        with pytest.raises(InputError, match=r"^topohub = .* was made by 0.1; use that"):
+            plan.previous(folder)
+
+
+# --- executors that are lost
+
+LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
 
 
 @pytest.mark.parametrize(
-    ("config", "plan_of"),
-    [
-        (RunConfig(nodes=9, groups=2, topology="topohub:backbone/africa"), plan_run),
-        (
-            WorldConfig(nodes=9, generator="churn", topology="topohub:backbone/africa"),
-            plan_world,
-        ),
-    ],
+    ("losses", "saved", "attempts"),
+    [(0, "a", 1), (1, "aa", 2), (2, "aab", 3), (2, "abb", None), (3, "abcd", 4)],
 )
-def test_another_version_of_topohub_is_refused(config, plan_of, tmp_path):
-    plan = plan_of(config, Execution(out=str(tmp_path), resume=True))
-    versions = {"scribe_spark": version_of("scribe_spark"), "topohub": "0.1"}
-    (tmp_path / "manifest.json").write_text(json.dumps(begun(plan, versions=versions)))
-    says = r"^topohub = .* was made by 0.1; use that"
-    with Folder(None, str(tmp_path)) as folder, pytest.raises(InputError, match=says):
-        plan.previous(folder)
+def test_a_step_is_repeated_after_a_loss_but_twice_only_if_more_is_saved(losses, saved, attempts):
+    """`saved` are the states of what is saved, before each attempt."""
+    states, begun_at, released = iter(saved), [], []
+
+    def attempt(state: str) -> int:
+        begun_at.append(state)
+        if len(begun_at) <= losses:
+            raise RuntimeError(f"Job aborted:\n{LOST}\n\tat org.apache...")
+        return len(begun_at)
+
+    def play() -> int:
+        release = partial(released.append, None)
+        return Work(None, NoLock(), Notes()).until_played(
+            "trees", attempt, release, partial(next, states)
+        )
+
+    if attempts is None:
+        with pytest.raises(RunError, match=r"^trees: .* lost repeatedly; .* --resume"):
+            play()
+    else:
+        assert play() == attempts
+        assert begun_at == list(saved)
+    assert len(released) == losses
+
+
+def test_other_errors_of_a_step_are_raised_at_once():
+    def attempt(_: None) -> None:
+        raise RuntimeError("no loss")
+
+    with pytest.raises(RuntimeError, match="no loss"):
+        Work(None, NoLock(), Notes()).until_played("trees", attempt, lambda: None)

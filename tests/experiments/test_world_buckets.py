@@ -6,10 +6,10 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import world_buckets
-from scribe_spark.experiments.records import names_of_save
+from scribe_spark.experiments import engines
+from scribe_spark.experiments.engines import COSTS, buckets_of, choose_buckets
+from scribe_spark.experiments.owner import names_of_save
 from scribe_spark.experiments.run_world import other_slot
-from scribe_spark.experiments.world_buckets import COSTS, buckets_of, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
 from scribe_spark.worlds.save import VERSION
 
@@ -31,8 +31,9 @@ def test_a_bucket_for_each_core_from_where_that_is_faster():
     crossing = chosen.index(32)
     assert set(chosen[:crossing]) == {1}
     assert set(chosen[crossing:]) == {32}
-    assert WITH_GROUPS.is_faster(crossing * 10_000, 32)
-    assert not WITH_GROUPS.is_faster((crossing - 1) * 10_000, 32)
+    costs = WITH_GROUPS
+    gained = [(costs.one - costs.each / 32) * at * 10_000 for at in (crossing - 1, crossing)]
+    assert gained[0] <= costs.floor < gained[1]
 
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
@@ -58,10 +59,10 @@ def test_as_many_as_have_room(cores):
     ],
 )
 def test_the_costs_are_those_of_the_engine(monkeypatch, engine, nodes, tasks_can_stay, buckets):
-    monkeypatch.setattr(world_buckets, "parallelism", lambda spark: 2)
-    monkeypatch.setattr(world_buckets, "memory_limit", lambda: 24 * GIB)
+    monkeypatch.setattr(engines, "parallelism", lambda spark: 2)
+    monkeypatch.setattr(engines, "memory_limit", lambda: 24 * GIB)
     stays = tasks_can_stay
-    monkeypatch.setattr(world_buckets, "why_no_tasks", lambda _, b: None if stays or b == 1 else "")
+    monkeypatch.setattr(engines, "why_no_tasks", lambda _, b: None if stays or b == 1 else "")
     config = WorldConfig(nodes=nodes, groups=15, rounds=4)
     assert buckets_of(config, None, engine) == buckets
 
