@@ -81,7 +81,7 @@ def test_run_refuses_before_spark(tmp_path, name, says):
 def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
     modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
-    modules += ", underlay.hops, underlay.matrices, worlds.in_tasks, worlds.on_driver"
+    modules += ", underlay.hops, underlay.matrices, worlds.drivers"
     modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
     modules += ", group_overlays, measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.node_parts"
