@@ -44,7 +44,7 @@ def torn(seed: int) -> tuple[World, int, list[int]]:
     for node in pick.sample(sorted(run.overlay.live), len(run.overlay.live) // 3):
         run.overlay.exit(node, 9)
         run.forget(node)
-        world.overlay.exit(np.array([place[node]]), rounds - 1, 9)
+        world.overlay.lives.exit(np.array([place[node]]), rounds - 1, 9)
     dead = np.flatnonzero(~world.overlay.alive)
     state.entries.drop(np.flatnonzero(np.isin(state.entries.key % state.size, dead)))
     state.copies.drop(np.flatnonzero(np.isin(state.copies.key % state.size, dead)))

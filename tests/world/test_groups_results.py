@@ -11,7 +11,7 @@ from small_network import NETWORK
 
 from scribe_spark.cli import main
 from scribe_spark.config import WorldConfig
-from scribe_spark.experiments import world_setup
+from scribe_spark.experiments import checks
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_world
 from tools import groups_results
@@ -55,7 +55,7 @@ def page_of(job, out):
 
 def test_commands_are_of_worlds(job, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])  # their configs are the checkout's
-    graphs, load = {}, world_setup.load  # most have the same network
+    graphs, load = {}, checks.load  # most have the same network
 
     def load_once(config):
         network = repr((config.topology, config.seed))
@@ -64,8 +64,8 @@ def test_commands_are_of_worlds(job, monkeypatch):
             check_routes(graphs[network], config.topology.tie, config.seed)
         return graphs[network]
 
-    monkeypatch.setattr(world_setup, "load", load_once)
-    monkeypatch.setattr(world_setup, "check_routes", lambda *_: None)
+    monkeypatch.setattr(checks, "load", load_once)
+    monkeypatch.setattr(checks, "check_routes", lambda *_: None)
     for name, command in job.EXPERIMENTS.items():
         one_of_many = "--seed" in command and command[command.index("--seed") + 1] != "1"
         if command and not one_of_many:
