@@ -22,8 +22,9 @@ from scribe_spark.schemas import ROWS
 
 _ARROW = to_arrow_schema(ROWS)
 
-#: Most bytes of one row: a JVM array has less than 2**31 bytes, and rows are copied.
-_PART = 2**25
+#: Most bytes of one row: Parquet's writer copies rows several times in the JVM's heap, of which
+#: each core has half a GiB.
+_PART = 2**23
 
 
 class Row:

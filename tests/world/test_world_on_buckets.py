@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 from small_network import NETWORK
@@ -187,3 +190,11 @@ def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
     check(config, tasks)
     with pytest.raises(InputError, match="engine = 'tasks': applies to runs and worlds; leave it"):
         refuse_buckets(tasks)
+
+
+@pytest.mark.slow
+def test_the_heap_holds_the_save_of_many_nodes(tmp_path):
+    """Two tasks write the tables of 150,000 nodes each at a time."""
+    words = "--nodes 300000 --groups 1500 --rounds 2 --lookups 0 --buckets 2 --engine tasks"
+    command = [sys.executable, "-m", "scribe_spark.cli", "world", *words.split()]
+    subprocess.run([*command, "--master", "local[2]", "--out", str(tmp_path / "out")], check=True)
