@@ -16,7 +16,6 @@ import importlib.util
 import os
 import re
 import secrets
-import shutil
 import socket
 import threading
 import time
@@ -38,10 +37,8 @@ from scribe_spark.engine.packing import Packed
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
-from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.slots import slots, why_no_barrier
-from scribe_spark.runtime.tricks import enabled
 from scribe_spark.schemas import ROWS
 
 if TYPE_CHECKING:
@@ -77,30 +74,25 @@ def run_in_tasks(
     tasks: int,
     work: Work,
     columns: Sequence[str | Column],
+    folder: str | None = None,
     patience: float | None = None,
 ) -> tuple[DataFrame, pa.Table]:
     """Run one job in which each task turns the rows of its bucket into new rows.
 
     Task number b reads the `ROWS` of bucket b; ``work(exchange, batches)`` may exchange messages
-    with the other tasks.  A single task runs without a barrier stage.  A task that does not answer
-    for `patience` seconds (by default 60) counts as lost.  Return the new rows, materialised, and
-    the `columns` of all new rows.  An `InputError` of a task is raised as such, other errors and
-    repeatedly lost tasks as a `RunError`.
+    with the other tasks.  The tasks tell their addresses in `folder` if they share one, else by
+    Spark's barrier; a single task needs neither.  A task that does not answer for `patience`
+    seconds (by default 60) counts as lost.  Return the new rows, materialised, and the `columns` of
+    all new rows.  An `InputError` of a task is raised as such, other errors and repeatedly lost
+    tasks as a `RunError`.
     """
-    spark, folder = rows.sparkSession, None
-    if tasks > 1 and enabled("mapped_tables") and abilities(spark).shares_disk:
-        folder = scratch_folder()
     frame = _in_tasks(rows, tasks, work, patience, folder)
     if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
         frame = frame.repartitionById(tasks, F.col("bucket"))
     wanted = [*columns, _error_of_task()]
     # with a shuffle, Spark itself runs the stage again
     tries = 1 if tasks > 1 else _TRIES
-    try:
-        table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
     try:
         _raise_error(read)
     except Exception:
@@ -129,12 +121,9 @@ def _in_tasks(
     tasks: int,
     work: Work,
     patience: float | None,
-    folder: Path | None = None,
+    folder: str | None = None,
 ) -> DataFrame:
-    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy.
-
-    The tasks tell their addresses in the folder, or without one by Spark.
-    """
+    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy."""
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
     secret = secrets.token_bytes(32)
@@ -184,7 +173,7 @@ def _raise_error(read: pa.Table) -> None:
 # --- in a task of a barrier stage
 
 
-def _connected(tasks: int, secret: bytes, patience: float | None, folder: Path | None) -> Flight:
+def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
     """Return the exchange of this task with the others of its stage."""
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
@@ -201,7 +190,7 @@ def _connected(tasks: int, secret: bytes, patience: float | None, folder: Path |
         if folder is None:
             gathered = context.allGather(own)
         else:
-            meeting = folder / str(context.stageId())
+            meeting = Path(folder, f"addresses {context.stageId()}")
             gathered = gather_in_files(meeting, rank, tasks, context.taskAttemptId(), own, PATIENCE)
     except BaseException:
         server.shutdown()

@@ -200,7 +200,8 @@ class BucketTables:
             yield from _rows_of(bucket, player.tables[0], held, folder)
 
         with describe_jobs(layout.spark, name):
-            self._accept(_Made.read(*run_in_tasks(rows, layout.buckets, work, _seen())))
+            made = run_in_tasks(rows, layout.buckets, work, _seen(), folder)
+            self._accept(_Made.read(*made))
 
     def play_in_one_task(
         self,

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +59,8 @@ def swapping(swaps=5, at=None, what=None):
 
 
 def played(spark, work, tasks=2, **options):
-    table, _ = run_in_tasks(rows_of(spark, tasks), tasks, work, ["name"], **options)
+    with tempfile.TemporaryDirectory() as folder:
+        table, _ = run_in_tasks(rows_of(spark, tasks), tasks, work, ["name"], folder, **options)
     rows = sorted(read_rows(table.toArrow().to_batches()), key=lambda row: row.bucket)
     release(table)
     assert len(rows) == tasks
