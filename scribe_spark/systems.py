@@ -16,7 +16,6 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -219,17 +218,50 @@ class System:
 # --- the built-in systems
 
 
-def _late(module: str, name: str) -> Callable[[Any], Any]:
-    """Return a function of one argument whose module is imported at its first call."""
-
-    def call(argument: Any) -> Any:
-        return getattr(importlib.import_module(f"scribe_spark.{module}"), name)(argument)
-
-    return call
-
-
 def _scribe(stages: Any) -> Multicast:
     return stages.multicast("scribe", stages.scribe_edges)
+
+
+def _remove_bottlenecks(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import remove_bottlenecks
+
+    return remove_bottlenecks(context)
+
+
+def _collapse(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import collapse
+
+    return collapse(context)
+
+
+def _grow_lazily(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import grow_lazily
+
+    return grow_lazily(context)
+
+
+def _bayeux(stages: Any) -> Multicast:
+    from scribe_spark.bayeux.bayeux import build
+
+    return build(stages)
+
+
+def _flooding(stages: Any) -> Multicast:
+    from scribe_spark.flooding.flooding import build
+
+    return build(stages)
+
+
+def _can(stages: Any) -> Multicast:
+    from scribe_spark.can.multicast import multicast
+
+    return multicast(stages)
+
+
+def _gossipsub(stages: Any) -> Multicast:
+    from scribe_spark.gossipsub.multicast import multicast
+
+    return multicast(stages)
 
 
 def _rejoining(run: Any) -> DataFrame:
@@ -366,19 +398,17 @@ _SYSTEMS: Registry[System] = Registry(
     tree_variant(
         "bottleneck",
         "Scribe, bottleneck remover",
-        _late("scribe.variants", "remove_bottlenecks"),
+        _remove_bottlenecks,
         figures=("11",),
         own_figures={"children_entries": "11"},
         joins_after="scribe",
         limited=True,
     ),
-    tree_variant(
-        "collapse", "Collapse", _late("scribe.variants", "collapse"), figures=("12", "13", "14")
-    ),
+    tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
     tree_variant(
         "lazy",
         "Lazy growth",
-        _late("scribe.variants", "grow_lazily"),
+        _grow_lazily,
         figures=("12", "13", "14"),
         own_figures={"overloaded": "IV.F"},
         limited=True,
@@ -396,7 +426,7 @@ _SYSTEMS: Registry[System] = Registry(
         "bayeux",
         "Bayeux",
         TREE,
-        _late("bayeux.bayeux", "build"),
+        _bayeux,
         requested=True,
         section="bayeux",
         control=True,
@@ -414,7 +444,7 @@ _SYSTEMS: Registry[System] = Registry(
         "flooding",
         "Flooding over Pastry",
         TREE,
-        _late("flooding.flooding", "build"),
+        _flooding,
         requested=True,
         section="flooding",
         control=True,
@@ -425,7 +455,7 @@ _SYSTEMS: Registry[System] = Registry(
         "can",
         "CAN multicast",
         MESH,
-        _late("can.multicast", "multicast"),
+        _can,
         requested=True,
         section="can",
         clock=lambda config: config.can.clock,
@@ -436,7 +466,7 @@ _SYSTEMS: Registry[System] = Registry(
         "gossipsub",
         "GossipSub",
         MESH,
-        _late("gossipsub.multicast", "multicast"),
+        _gossipsub,
         requested=True,
         section="gossipsub",
         clock=_clock_of_gossipsub,
