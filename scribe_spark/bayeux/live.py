@@ -29,7 +29,7 @@ from scribe_spark.bayeux.protocol import (
     SOURCE,
     TREE,
     UNREACHED,
-    Forget,
+    ForgetDead,
     Join,
     Leave,
     Lists,
@@ -372,7 +372,7 @@ class _Round:
             *(by_knowledge(facts, is_alive, LEAF_SET), by_knowledge(facts, is_alive, rules.hops)),
             *(this, now.tally.observer),
         )
-        self.player.play(Forget(self.sessions, dead, anew))
+        self.player.play(ForgetDead(self.sessions, dead, anew))
 
     # --- steps 3 and 4
 

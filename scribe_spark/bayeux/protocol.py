@@ -218,7 +218,7 @@ def take_tables(tables: Tables, prefix: str) -> list[Columns]:
 
 
 @dataclass(frozen=True)
-class Forget(SessionProgram):
+class ForgetDead(SessionProgram):
     """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
     dead: np.ndarray  # bool, (K,)

@@ -33,7 +33,7 @@ def side_columns(states: States, side: int) -> slice:
 
 
 def places_out(
-    size: int, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
+    size: int | np.int32, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
     """Return the distance in ring positions from a node to a position on one side; 0 for itself."""
     out = (position - node) * (1 - 2 * side)
@@ -88,8 +88,7 @@ def _entering(
     for start in range(0, len(to), at_once):
         row = to[start : start + at_once]
         offer = offers[start : start + at_once].astype(np.int32, copy=False)
-        out = offer - own[row, None]
-        out += (out < 0) * size
+        out = places_out(size, own[row, None], offer, LARGER)
         out[offer < 0] = 0
         for side in SIDES:
             if side == SMALLER:
