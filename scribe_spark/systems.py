@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from scribe_spark.config.fields import FieldRecord
     from scribe_spark.config.section import Section
-    from scribe_spark.living import SystemOnBuckets
     from scribe_spark.multicast import Multicast
+    from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.scribe import Variant, VariantContext
 
 #: The family of systems whose end nodes forward copies along a tree.
@@ -112,8 +112,8 @@ class System:
     limited : bool
         True if nodes have a limit of children, which they may exceed.
     world : callable or None
-        ``world(config)`` returns the `living.SystemOnBuckets` that plays the system in a world.
-        None: worlds cannot have the system.
+        ``world(config)`` returns the `rounds.system.SystemOnBuckets` that plays the system in a
+        world.  None: worlds cannot have the system.
     round_seconds : float or callable, optional
         The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
         A round of the world plays all own rounds that begin in it.  None: one own round in each.
@@ -203,7 +203,7 @@ class System:
 
     def live(self, config: Any) -> SystemOnBuckets:
         """Return the object that plays the system in a world; a user's object is checked."""
-        from scribe_spark.living_checks import CheckedSystem
+        from scribe_spark.rounds.system_checks import CheckedSystem
 
         if self.world is None:
             raise InputError(

@@ -22,9 +22,9 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals import one_task
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import row_bits
-from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.one_task import Grown
 from scribe_spark.pastry.arrivals.waves import Plan, wave_size
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.pendant import pendant_exits

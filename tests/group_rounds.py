@@ -14,12 +14,13 @@ from traffic import Traffic
 from scribe_spark.config import ScribeConfig, WorldConfig
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
@@ -121,7 +122,7 @@ class RoundInputs:
     tables: tuple[str, ...] = ()
 
 
-def put_tables(player: Player, tables: list[Tables]) -> None:
+def put_tables(player: RoundPlayer, tables: list[Tables]) -> None:
     """Add tables to those of a player's buckets."""
     if isinstance(player.engine, InTask):
         for there, mine in zip(player.engine.tables, tables, strict=True):
@@ -130,7 +131,7 @@ def put_tables(player: Player, tables: list[Tables]) -> None:
         player.engine.put(tables)
 
 
-def read_tables(player: Player) -> list[Tables]:
+def read_tables(player: RoundPlayer) -> list[Tables]:
     """The tables of a player's buckets."""
     engine = player.engine
     return engine.tables if isinstance(engine, InTask) else engine.read()

@@ -10,14 +10,15 @@ from overlay_state import OverlayState
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Environment, states_in_buckets
-from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.pastry.arrivals.wave import states_in_buckets
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.underlay.protocol import Kernel
 
 
-class InMemory(Player):
+class InMemory(RoundPlayer):
     """A player whose programs write into the arrays of a state."""
 
     @classmethod

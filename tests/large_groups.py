@@ -14,9 +14,9 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.leaf_set import ring_leaves
 from scribe_spark.pastry.states import NONE, States
+from scribe_spark.rounds.events import Events
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 

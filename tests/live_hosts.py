@@ -12,14 +12,14 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.lives import Lives
-from scribe_spark.pastry.player import Player
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.live import LiveHosts
 from scribe_spark.reference_tree.reconfiguration import LINKS
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.worlds import LiveTree
 from scribe_spark.worlds.live_tree import find_live_tree, live_tree_measures
 
@@ -30,7 +30,7 @@ class SmallTree(LiveTree):
 
     bits: int = 128
 
-    def hosts(self, player: Player) -> LiveHosts:
+    def hosts(self, player: RoundPlayer) -> LiveHosts:
         """See `LiveTree`."""
         return LiveHosts.of(player.given, ReferenceTree(self.bits, self.children), self.assignment)
 
@@ -62,7 +62,7 @@ class Hosts:
         engine = PoisonedTask([Tables() for _ in self.bounds[1:]])
         ring = RingInMemory(self.known)
         given = Environment(ring, self.bounds, OverlayConfig(leaf_set=8), None, Observer(()))
-        self.player = Player(engine, given, self.lives)
+        self.player = RoundPlayer(engine, given, self.lives)
 
     def change(self, alive: np.ndarray) -> dict[str, float]:
         """Play a round after which others are alive; its measures."""

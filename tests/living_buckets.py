@@ -16,7 +16,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import bucket_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
@@ -24,10 +23,11 @@ from scribe_spark.measures.multicasts import (
     SystemTables,
     copies_of,
 )
-from scribe_spark.pastry.arrivals.observer import Observer, ends_of
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.observer import Observer, ends_of
+from scribe_spark.rounds.system import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RecordingTally", "SystemBuckets", "ring_of"]

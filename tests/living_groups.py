@@ -29,11 +29,11 @@ from traffic import Traffic
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -99,7 +99,7 @@ class World:
         """The same, played as Spark's tasks do."""
         return self._in(count, InTasks.remembering())
 
-    def _in(self, count: int, player: type[Player]) -> World:
+    def _in(self, count: int, player: type[RoundPlayer]) -> World:
         made, buffer = None, self.case.buffer
         if buffer is not None:
             make = functools.partial(Reliable, buffer)

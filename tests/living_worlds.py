@@ -28,13 +28,13 @@ from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.states import States
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.tally import Tally
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 
@@ -86,7 +86,7 @@ class World:
         self.first_wave = self.overlay.waves
         return step(self.overlay, number, self.events, lookups)
 
-    def play(self, player: Player, number: int) -> RoundResult:
+    def play(self, player: RoundPlayer, number: int) -> RoundResult:
         """The kernels play a round."""
         mine = [(node, kind) for when, node, kind in self.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
@@ -114,7 +114,7 @@ class World:
 
 
 def played_round(
-    player: Player, number: int, events: Events, lookups: Lookups | int
+    player: RoundPlayer, number: int, events: Events, lookups: Lookups | int
 ) -> RoundResult:
     """Play a round; what is seen of it."""
     made = play_round(player, number, events, lookups)

@@ -14,7 +14,7 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.multicast import DELIVERIES
@@ -43,10 +43,10 @@ class _Recording:
         return outbox
 
 
-class _RecordingPlayer(Player):
+class _RecordingPlayer(RoundPlayer):
     """Remembers the JOINs of programs, and how many messages all programs sent."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: RoundPlayer) -> None:
         vars(self).update(vars(player))
         self.joins, self.sent = [], 0
 
@@ -111,7 +111,7 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     keys = halves(one.case.keys, numbers.tolist())
     rule = PastryNextHop(facts)
     round = settled_round(numbers, *keys, len(one.ring), rule, worlds.LAN_US)
-    player = _RecordingPlayer(Player(engine, settled_given(facts, bounds, one.kernel)))
+    player = _RecordingPlayer(RoundPlayer(engine, settled_given(facts, bounds, one.kernel)))
     # the creator of each group is any node
     creator = np.arange(len(numbers)) % len(one.ring)
     joins = np.array(sorted(set(one.case.joins())), dtype=np.int64).reshape(-1, 2)

@@ -16,7 +16,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.lives import NEVER
+from scribe_spark.rounds.lives import NEVER
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.state import PARTS, BucketState, ScribeState
 

@@ -83,7 +83,7 @@ def test_executors_need_no_library_of_the_config():
     modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
     modules += ", underlay.hops, underlay.matrices, worlds.drivers"
     modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
-    modules += ", group_overlays, measures.copies, measures.delay, measures.distributions"
+    modules += ", rounds.group_overlays, measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.node_parts"
     modules += ", measures.joining, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.engine import Columns
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.rounds.observer import TRAFFIC
 
 Ends = tuple[np.ndarray, np.ndarray]
 

@@ -23,9 +23,9 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.flooding.live import LiveFlooding, live_can
 from scribe_spark.gossipsub.round import live_gossipsub
-from scribe_spark.living import SystemOnBuckets
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups

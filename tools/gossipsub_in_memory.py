@@ -29,7 +29,7 @@ from scribe_spark.gossipsub.publication import (
     publish,
 )
 from scribe_spark.gossipsub.router import Links
-from scribe_spark.pastry.lives import Lives
+from scribe_spark.rounds.lives import Lives
 
 __all__ = ["DrawnDelays", "Published", "TopicsInMemory", "build_topics"]
 

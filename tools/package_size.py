@@ -25,10 +25,10 @@ MARKS = ("<!-- package_size: begin -->\n", "<!-- package_size: end -->\n")
 PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe", "baselines"),
-    "worlds in rounds": ("worlds", "living", "living_checks", "pending"),
+    "worlds in rounds": ("worlds", "rounds"),
     "Bayeux, CAN, flooding, GossipSub": (
         *("bayeux", "can", "flooding", "gossipsub"),
-        *("dissemination", "bandwidth", "group_overlays"),
+        *("dissemination", "bandwidth"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),

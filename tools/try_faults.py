@@ -250,25 +250,25 @@ FAULTS = {
     ),
     # overlays of groups in rounds, and systems of users
     "a round that forgets who is silent": Fault(
-        "group_overlays.py",
+        "rounds/group_overlays.py",
         "silent = silent[~alive[silent % size] & ~known[silent % size]]",
         "silent = silent[:0]",
         OVERLAYS,
     ),
     "a round in which the dead forward": Fault(
-        "group_overlays.py",
+        "rounds/group_overlays.py",
         "return take(sent, round.lives.alive[sent[AT]])",
         "return sent",
         OVERLAYS,
     ),
     "a round whose quitters stay": Fault(
-        "group_overlays.py",
+        "rounds/group_overlays.py",
         "lives & (find_sorted(quits, members) < 0)",
         "lives & (find_sorted(quits, members) < 9)",
         OVERLAYS,
     ),
     "a round whose first receivers count as duplicates": Fault(
-        "group_overlays.py",
+        "rounds/group_overlays.py",
         "arrives & ~copies",
         "arrives & copies",
         OVERLAYS,
@@ -283,7 +283,7 @@ FAULTS = {
         OVERLAYS,
     ),
     "a round that is due too early": Fault(
-        "pending.py",
+        "rounds/pending.py",
         "due = expected.key < (last + 1) * groups * size",
         "due = expected.key < (last + 2) * groups * size",
         OVERLAYS,

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine.packing import Columns
-from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
+from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 
 
 @dataclass(frozen=True)

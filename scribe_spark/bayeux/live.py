@@ -60,7 +60,20 @@ from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, f
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.living import (
+from scribe_spark.multicast import HOPS, PAYLOAD
+from scribe_spark.pastry import closeness
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_due,
+    note_expected,
+)
+from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
@@ -72,30 +85,17 @@ from scribe_spark.living import (
     count_messages,
     notes_copies,
 )
-from scribe_spark.multicast import HOPS, PAYLOAD
-from scribe_spark.pastry import closeness
-from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.pending import (
-    DUE,
-    EXPECTED,
-    PUBLISHED,
-    Published,
-    count_due,
-    last_due,
-    note_expected,
-)
 
 
 def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-    """Record copies once, however many publications went the same way: `living.CARRIED`."""
+    """Record copies once, however many publications went the same way: `rounds.system.CARRIED`."""
     if len(group):
         rows = {"group": group, "publication": np.zeros(len(group), dtype=np.int64)}
         append(tables, CARRIED, {**rows, "sender": sender, "to": to})
 
 
 def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
-    """Record the first copy at each node: `living.DELIVERED`.
+    """Record the first copy at each node: `rounds.system.DELIVERED`.
 
     `copies` is the table `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
     delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
@@ -133,7 +133,7 @@ class Repair(SessionProgram):
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
     accepted: np.ndarray
-    noted: bool = False  # True if lost copies of multicasts are recorded: `living.CARRIED`
+    noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; no message is sent."""

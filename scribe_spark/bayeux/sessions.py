@@ -21,11 +21,11 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.ring import Ring
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry import closeness
-from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
-from scribe_spark.pastry.states import CELLS, IsAlive, States, is_node
+from scribe_spark.pastry.states import CELLS, IsAlive, States
+from scribe_spark.rounds.lives import KnowsLives, is_node
+from scribe_spark.rounds.observer import Observer
 from scribe_spark.underlay.protocol import Kernel
 
 #: The rule that selects the root of a key by surrogate routing, not by Pastry.

@@ -25,13 +25,6 @@ from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.scope import collected
-from scribe_spark.living import (
-    LivingRound,
-    Pairs,
-    SystemOnBuckets,
-    SystemPlayer,
-    play_own_rounds,
-)
 from scribe_spark.measures.multicasts import Reached, SystemTables
 from scribe_spark.multicast import (
     CONTROL,
@@ -43,10 +36,17 @@ from scribe_spark.multicast import (
     STATE,
     Multicast,
 )
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import NEVER, KnowsLives
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import NEVER, KnowsLives
+from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.system import (
+    LivingRound,
+    Pairs,
+    SystemOnBuckets,
+    SystemPlayer,
+    play_own_rounds,
+)
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.scribe import limits_by_number
 from scribe_spark.systems import MESH, System

@@ -16,8 +16,8 @@ from scribe_spark.core.arrays import NO_GROUP, NONE, expand
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.flood import GroupRings, known_of_places
-from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.multicast import TIME
+from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.schemas import MICROSECONDS
 
 if TYPE_CHECKING:  # not on executors

@@ -41,8 +41,8 @@ from scribe_spark.gossipsub.router import (
     least,
     turned_way,
 )
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.observer import Observer
 from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 if TYPE_CHECKING:  # not on executors

@@ -79,7 +79,9 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.gossipsub.router import BackOff, Links, Router, Runs, least, with_classes
 from scribe_spark.gossipsub.with_bandwidth import publish_in_round
-from scribe_spark.living import (
+from scribe_spark.multicast import TIME
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
@@ -93,8 +95,6 @@ from scribe_spark.living import (
     count_messages,
     notes_copies,
 )
-from scribe_spark.multicast import TIME
-from scribe_spark.node_classes import NodeClasses
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
@@ -254,7 +254,8 @@ def _of_least(
 class CountCopies(PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
-    Measured multicasts are recorded in the tables `living.DELIVERED` and `living.CARRIED`.
+    Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
+    `rounds.system.CARRIED`.
     """
 
     measured: Multicasts | None = None  # publications are indices of messages

@@ -31,7 +31,7 @@ from scribe_spark.gossipsub.publication import (
     publish_lazily,
 )
 from scribe_spark.gossipsub.router import Links
-from scribe_spark.living import LivingRound, SystemPlayer
+from scribe_spark.rounds.system import LivingRound, SystemPlayer
 
 #: The columns of `publication.COPIES` -> the columns of the clock's copies.
 _KEPT = {

@@ -22,7 +22,6 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.living import CARRIED, DELIVERED, Multicasts
 from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
@@ -51,6 +50,7 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.size import Size
 
@@ -127,13 +127,13 @@ class MulticastTables(Protocol):
         """Return the sorted keys (group, node) of the members among the bucket's nodes."""
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`.
+        """Return deliveries to members among the bucket's nodes: `rounds.system.DELIVERED`.
 
         As in `children`, `size` is K, the number of nodes.
         """
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """Return the copies that the bucket recorded: `living.CARRIED`."""
+        """Return the copies that the bucket recorded: `rounds.system.CARRIED`."""
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
         """Return the keys (group, node) of all entries in the children tables of the bucket.

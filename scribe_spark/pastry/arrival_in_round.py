@@ -16,9 +16,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.arrival import asking, entering
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.table_repair import close_phase, maintain_tables
 from scribe_spark.pastry.waves_of_round import WaveOfRound
+from scribe_spark.rounds.player import RoundPlayer
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Forget(WaveProgram):
         return {}
 
 
-def arrive(player: Player, ordered: np.ndarray, number: int, wave: int) -> None:
+def arrive(player: RoundPlayer, ordered: np.ndarray, number: int, wave: int) -> None:
     """Let a wave of dead or new nodes (positions, in their order of arrival) arrive in a round.
 
     Their old tables are cleared.  The value `wave` is the number of the wave in the round, from 0.

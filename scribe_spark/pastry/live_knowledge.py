@@ -13,9 +13,9 @@ from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.routing_table import RoutingTables
-from scribe_spark.pastry.states import IsAlive, States, is_node, live_only
+from scribe_spark.pastry.states import IsAlive, States, live_only
+from scribe_spark.rounds.lives import KnowsLives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
 

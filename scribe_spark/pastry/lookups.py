@@ -16,12 +16,12 @@ from scribe_spark import draws
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys, roots
-from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.player import RoundPlayer
 
 #: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
 ENDED = "ended lookups"
@@ -77,7 +77,9 @@ def _messages(lookups: Lookups) -> Columns:
     return {AT: source, "key_hi": keys.hi, "key_lo": keys.lo, "lookup": number}
 
 
-def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns]) -> LookupResults:
+def lookup_results(
+    player: RoundPlayer, lookups: Lookups, taken: Mapping[str, Columns]
+) -> LookupResults:
     """Return the results of lookups from the table :data:`ENDED`.
 
     A lookup that is missing in it was not delivered, because its source is dead.
@@ -95,7 +97,7 @@ def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns
     return LookupResults(lookups.source, at, keys, delivered, right, hops, lost)
 
 
-def try_routes(player: Player, lookups: Lookups) -> LookupResults:
+def try_routes(player: RoundPlayer, lookups: Lookups) -> LookupResults:
     """Route lookups through the current tables; tables do not change and no message is counted.
 
     A lookup from a dead node is not delivered.

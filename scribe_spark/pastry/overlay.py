@@ -27,7 +27,8 @@ from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
-from scribe_spark.pastry.states import CELLS, States, is_node
+from scribe_spark.pastry.states import CELLS, States
+from scribe_spark.rounds.lives import is_node
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism

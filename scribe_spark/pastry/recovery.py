@@ -19,9 +19,9 @@ from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only, pairs_of
 from scribe_spark.pastry.waves_of_round import WaveOfRound
+from scribe_spark.rounds.player import RoundPlayer
 
 #: The table of nodes that found no live leaf: ``node``.
 _ALONE = "alone"
@@ -30,7 +30,7 @@ _ALONE = "alone"
 _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
-def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
+def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
     """Recover nodes (ascending); return those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their

@@ -16,9 +16,8 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import Together
-from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
-from scribe_spark.pastry.events import Events, check_events, play_events
+from scribe_spark.pastry.events import play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.leaf_set import same_leaves
 from scribe_spark.pastry.lookups import (
@@ -29,10 +28,12 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import LEAVES
 from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.observer import MESSAGES
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.tally import Tally
 
 #: The table of live nodes whose leaf set differs from that before the round: ``node``.
 NEW_LEAFS = "new leafs"
@@ -48,7 +49,7 @@ class RoundResult:
     lookups: LookupResults
 
 
-def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
+def play_round(player: RoundPlayer, number: int, events: Events, lookups: Lookups | int) -> Lookups:
     """Play one round; return the lookups that were made (given, or a number of lookups to draw).
 
     Call :func:`see_round` before the next round to get the results.  An impossible event raises
@@ -62,7 +63,7 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     return lookups
 
 
-def repair(player: Player, number: int) -> list[Program | IfRows]:
+def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
     """Return the programs of keep-alives, detection, and repair of leaf sets and tables."""
     given = player.given
     steps, rules = repair_leaf_sets(given, number), given.world_rules
@@ -100,7 +101,7 @@ class _CompareLeafSets(NodeProgram):
 
 
 def see_round(
-    player: Player,
+    player: RoundPlayer,
     number: int,
     entered: np.ndarray,
     lookups: Lookups,

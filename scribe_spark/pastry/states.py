@@ -126,11 +126,6 @@ class States:
         return leaves
 
 
-def is_node(position: np.ndarray) -> np.ndarray:
-    """Return True for positions that are not NONE, in an overlay without dead nodes."""
-    return position >= 0
-
-
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
     """Replace the positions of dead nodes by :data:`NONE`."""
     return np.where(is_alive(positions), positions, np.int32(NONE))

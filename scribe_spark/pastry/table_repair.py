@@ -19,10 +19,11 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.arrival import maintenance
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
-from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
-from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
+from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.pastry.waves_of_round import WaveOfRound
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.observer import FOUND, both_ways
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
 _HOLES_AT_ONCE = 2**16  # the number of holes whose rows are searched in one step

@@ -16,8 +16,8 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import nearest_nodes
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import wave_size
+from scribe_spark.rounds.environment import Environment
 
 
 def arrival_order(known: Ring, nodes: np.ndarray, number: int, seed: int) -> np.ndarray:

@@ -21,7 +21,6 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.reference_tree.bucket_searches import arrived, in_pieces, onward
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.hash_table import HashTable
@@ -38,6 +37,7 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.rounds.environment import Environment
 
 #: The table with the keysets of the live hosts that own keys of a bucket.
 KEYSETS = "reference tree keysets"

@@ -23,7 +23,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append, bucket_of
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
@@ -108,7 +108,7 @@ def _drops_of_node(
 # --- in a round
 
 
-def remove_bottlenecks(player: Player, round: RoundOfGroups) -> None:
+def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let overloaded nodes drop children until no node drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):

@@ -11,7 +11,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
 from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.program import RoundOfGroups
@@ -24,7 +24,7 @@ ASKED = "scribe collapse asked"
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
 
 
-def collapse(player: Player, round: RoundOfGroups) -> None:
+def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let nodes that only forward to one child leave, until no node asks any more."""
     while player.play(Collapse(player.given, round)):
         pass

@@ -15,8 +15,8 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
@@ -161,7 +161,7 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def check_group_events(
-    player: Player, round: RoundOfGroups, events: Events, group_events: GroupEvents
+    player: RoundPlayer, round: RoundOfGroups, events: Events, group_events: GroupEvents
 ) -> None:
     """Raise ImpossibleRound for impossible group events, before anything is played."""
     ring = player.given.facts.ring

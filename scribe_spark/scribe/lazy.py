@@ -19,8 +19,8 @@ from scribe_spark.core.arrays import NONE, distinct, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import (
     REPAIRING,
@@ -48,7 +48,7 @@ _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
-def grow_lazily(player: Player, round: RoundOfGroups) -> None:
+def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let waiting nodes and new members send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0

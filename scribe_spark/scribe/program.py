@@ -19,7 +19,7 @@ from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.wave import Environment
+from scribe_spark.rounds.environment import Environment
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE

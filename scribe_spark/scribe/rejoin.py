@@ -18,8 +18,8 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import EDGES
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import (
     JoinProgram,
     Requests,
@@ -62,7 +62,7 @@ _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
 
 
-def rejoin(player: Player, round: RoundOfGroups) -> None:
+def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Route the refused JOINs of dropped children on randomised routes, all in parallel.
 
     The first tree node on the route adopts the child, and the nodes before it become forwarders.

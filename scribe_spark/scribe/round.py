@@ -15,13 +15,14 @@ from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import Forget
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.events import Events, check_events, play_events
+from scribe_spark.pastry.events import play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, see_round
 from scribe_spark.pastry.table_repair import close_phase
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe import lazy
 from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, remove_bottlenecks
 from scribe_spark.scribe.collapse import ASKED, collapse
@@ -57,7 +58,11 @@ Measures = Callable[[Environment, RoundOfGroups], Sequence[Program]]
 
 
 def _play_steps(
-    player: Player, round: RoundOfGroups, events: Events, of_groups: GroupEvents, lookups: Lookups
+    player: RoundPlayer,
+    round: RoundOfGroups,
+    events: Events,
+    of_groups: GroupEvents,
+    lookups: Lookups,
 ) -> None:
     """Play the programs that follow Pastry's events, lookups included."""
     given, variants = player.given, round.trees.variants
@@ -118,7 +123,7 @@ def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> Public
 
 
 def play_groups(
-    player: Player,
+    player: RoundPlayer,
     round: RoundOfGroups,
     events: Events,
     group_events: GroupEvents,
@@ -127,7 +132,7 @@ def play_groups(
     is_last: bool = False,
     measures: Measures = lambda given, round: (),
     tables: tuple[str, ...] = ROWS,
-    play_clock: Callable[[Player], None] | None = None,
+    play_clock: Callable[[RoundPlayer], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Play a round with groups; return its result and the named tables, taken from the buckets.
 

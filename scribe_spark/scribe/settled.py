@@ -21,11 +21,11 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import RoundOfGroups
@@ -72,7 +72,7 @@ def settled_round(
 
 
 def grow_trees(
-    player: Player, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
+    player: RoundPlayer, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
 ) -> None:
     """Create all groups at the creators' positions, and let their members join.
 
@@ -82,6 +82,8 @@ def grow_trees(
     play_in_turn(player, growing(player, round, Events(), created))
 
 
-def publish(player: Player, round: RoundOfGroups, group: np.ndarray, source: np.ndarray) -> None:
+def publish(
+    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+) -> None:
     """Let the sources (ring positions) of the given groups multicast one message each."""
     play_in_turn(player, publishing(player, round, group, source))

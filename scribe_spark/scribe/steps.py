@@ -14,10 +14,10 @@ import numpy as np
 
 from scribe_spark.engine import Program
 from scribe_spark.engine.in_turn import IfRows
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import repair
 from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.events import GroupEvents, PlayEvents
 from scribe_spark.scribe.join import SendJoins
 from scribe_spark.scribe.program import RoundOfGroups
@@ -28,7 +28,7 @@ from scribe_spark.scribe.sources import FindRoots
 
 
 def growing(
-    player: Player, round: RoundOfGroups, events: Events, of_groups: GroupEvents
+    player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
     """Return the programs from the events of a round, already played by Pastry, to its JOINs."""
     given = player.given
@@ -44,7 +44,7 @@ def growing(
 
 
 def publishing(
-    player: Player, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
 ) -> list[Program | IfRows]:
     """Return the programs that route publications to the roots and multicast them."""
     given = player.given

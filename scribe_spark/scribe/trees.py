@@ -28,8 +28,8 @@ from scribe_spark.engine.program import AT
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.player import Player
 from scribe_spark.progress import Progress
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.scribe import multicast as payloads
@@ -66,7 +66,7 @@ class Trees:
     """
 
     overlay: Overlay
-    player: Player
+    player: RoundPlayer
     round: RoundOfGroups
     in_tasks: bool = False
 
@@ -80,7 +80,7 @@ class Trees:
         keys = hi.view(np.uint64), lo.view(np.uint64)
         round = settled_round(number, *keys, len(ring), overlay.rule, underlay.lan_us)
         given = settled_given(ring.facts, ring.bounds, underlay.kernel)
-        return cls(overlay, Player(OnSpark(tables, progress=progress), given), round)
+        return cls(overlay, RoundPlayer(OnSpark(tables, progress=progress), given), round)
 
     @property
     def engine(self) -> OnSpark:
@@ -88,7 +88,7 @@ class Trees:
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
-    def play(self, orchestrate: Callable[[Player, RoundOfGroups], None], called: str) -> None:
+    def play(self, orchestrate: Callable[[RoundPlayer, RoundOfGroups], None], called: str) -> None:
         """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
         round, given = self.round, self.player.given
         if not self.in_tasks:
@@ -96,7 +96,7 @@ class Trees:
             return
 
         def play(engine: InTask) -> None:
-            orchestrate(Player(engine, given), round)
+            orchestrate(RoundPlayer(engine, given), round)
 
         self.engine.play_in_tasks(play, called)
 
@@ -110,7 +110,7 @@ class Trees:
     ) -> Trees:
         """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
-        player = Player(engine, replace(self.player.given, seed=seed))
+        player = RoundPlayer(engine, replace(self.player.given, seed=seed))
         return replace(self, player=player, round=round)
 
     def created(self) -> DataFrame:

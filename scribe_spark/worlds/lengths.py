@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scribe_spark.config.rounds import MOST_PUBLISHED
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.errors import InputError
-from scribe_spark.living import OwnRounds
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems import LIVES, System, living_systems
 
 if TYPE_CHECKING:  # not on executors

@@ -25,7 +25,6 @@ from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
-from scribe_spark.living import Publications
 from scribe_spark.measures.counts import Counted
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
@@ -33,11 +32,12 @@ from scribe_spark.measures.multicasts import (
     MulticastMeasures,
     MulticastTables,
 )
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.system import Publications
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
@@ -205,7 +205,7 @@ class LiveGroups:
     def _scribe(self) -> ScribeTables:
         return ScribeTables(self.multicasts.source == "root")
 
-    def play_clock(self, player: Player) -> None:
+    def play_clock(self, player: RoundPlayer) -> None:
         """Replace the times of a round's deliveries by those with bandwidth, if used."""
         if self.links is not None:
             begun = self._scribe.begun(player.gather(OUTCOMES).get(OUTCOMES, {}))
@@ -229,7 +229,7 @@ class LiveGroups:
         result: RoundResult,
         taken: Mapping[str, Columns],
         groups: Groups,
-        player: Player,
+        player: RoundPlayer,
         before: Mapping[int, Tree],
     ) -> tuple[dict[str, float], dict[str, pa.Table], dict[int, Tree]]:
         """Return the measures of a round, the tables :data:`LEFT_BY_ROUNDS`, and watched trees.

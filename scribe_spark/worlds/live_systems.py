@@ -22,7 +22,10 @@ from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import Together
-from scribe_spark.living import (
+from scribe_spark.measures.multicasts import SystemTables, multicast_units
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
@@ -33,10 +36,7 @@ from scribe_spark.living import (
     SystemPlayer,
     SystemRound,
 )
-from scribe_spark.measures.multicasts import SystemTables, multicast_units
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.worlds.group_measures import PUBLICATION_COUNTS
@@ -84,7 +84,7 @@ class LiveSystems:
     def play(
         self,
         live: LiveGroups,
-        player: Player,
+        player: RoundPlayer,
         number: int,
         events: Events,
         group_events: GroupEvents,
@@ -117,7 +117,7 @@ class LiveSystems:
             lan_us=live.multicasts.lan_us,
             seed=given.seed,
             deadline=live.rules.deadline,
-            tally=Tally(),
+            tally=Tally(()),
             incarnation=incarnation,
             measures=live.multicasts.names,
             source=live.multicasts.source,
@@ -151,7 +151,7 @@ class LiveSystems:
     def _play(
         self,
         live: LiveGroups,
-        player: Player,
+        player: RoundPlayer,
         name: str,
         system: SystemOnBuckets,
         kinds: Mapping[str, tuple[str, ...]],

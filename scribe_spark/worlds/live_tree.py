@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scribe_spark.engine.program import Together
-from scribe_spark.pastry.player import Player
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.live import (
     CROSSINGS,
@@ -32,6 +31,7 @@ from scribe_spark.reference_tree.live import (
 )
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
 from scribe_spark.reference_tree.rings import PASTRY
+from scribe_spark.rounds.player import RoundPlayer
 
 #: All measures of a round with their units; see :func:`live_tree_measures`.
 LIVE_TREE_MEASURES: dict[str, str] = {
@@ -60,12 +60,12 @@ class LiveTree:
     children: int = 2
     assignment: str = PASTRY
 
-    def hosts(self, player: Player) -> LiveHosts:
+    def hosts(self, player: RoundPlayer) -> LiveHosts:
         """Return the live hosts of the tree."""
         return LiveHosts.of(player.given, ReferenceTree(128, self.children), self.assignment)
 
 
-def find_live_tree(kept: LiveTree, player: Player) -> None:
+def find_live_tree(kept: LiveTree, player: RoundPlayer) -> None:
     """Compute the tree of the live nodes from scratch, unless the buckets have it."""
     if not player.has(KEYSETS):
         hosts = kept.hosts(player)
@@ -73,7 +73,7 @@ def find_live_tree(kept: LiveTree, player: Player) -> None:
         player.play(KeepLinks(hosts))
 
 
-def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
+def live_tree_measures(kept: LiveTree, player: RoundPlayer) -> dict[str, float]:
     """Reconfigure the tree after the events of a round; return the values of measures.
 
     ``hosts``: hosts that computed their neighbours again.  ``links.removed``, ``links.created``:

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.lives import Lives
 from scribe_spark.schemas import ROWS
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX

@@ -17,7 +17,6 @@ from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import Multicasts
 from scribe_spark.measures.multicasts import (
     BASELINES,
     MulticastMeasures,
@@ -26,6 +25,7 @@ from scribe_spark.measures.multicasts import (
     multicast_units,
     other_members,
 )
+from scribe_spark.rounds.system import Multicasts
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS

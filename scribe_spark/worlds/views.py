@@ -26,11 +26,11 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.live_knowledge import live_knowledge
-from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.state import table_of

@@ -26,13 +26,14 @@ from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.program import Forget
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.lives import Lives
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.observer import TRAFFIC, Observer
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents, PlayEvents
 from scribe_spark.scribe.program import RoundOfGroups
@@ -97,7 +98,7 @@ class WorldState:
     `incarnation` is the round of each node's last arrival or recovery; rounds change it.
     """
 
-    def __init__(self, player: Player, protocols: Protocols, incarnation: np.ndarray) -> None:
+    def __init__(self, player: RoundPlayer, protocols: Protocols, incarnation: np.ndarray) -> None:
         self.player, self._protocols, self._incarnation = player, protocols, incarnation
         self._groups = None if protocols.groups is None else protocols.groups.groups(self.ring)
         self._before: Mapping[int, Tree] | None = None
@@ -116,7 +117,7 @@ class WorldState:
             seed=protocols.seed,
             world=protocols.world,
         )
-        player = Player(engine, given, lives)
+        player = RoundPlayer(engine, given, lives)
         return cls(player, protocols, np.array(taken[INCARNATIONS]["round"]))
 
     @property
@@ -294,7 +295,7 @@ def _is_traffic(name: str) -> bool:
 
 
 def play_overlay(
-    player: Player,
+    player: RoundPlayer,
     number: int,
     events: Events,
     lookups: int,
@@ -309,7 +310,7 @@ def play_overlay(
     made = play_round(player, number, events, lookups)
     measure = MeasureNodes(player.given, number)
     result, taken = see_round(
-        player, number, events.entering, made, Tally(), [measure], (MEASURED, *tables)
+        player, number, events.entering, made, Tally(MESSAGE_KINDS), [measure], (MEASURED, *tables)
     )
     live = int(np.count_nonzero(player.lives.alive))
     return result, round_measures(live, result, taken[MEASURED])

@@ -19,11 +19,11 @@ from overlay_state import OverlayState
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import LivingRound
 from scribe_spark.measures.multicasts import multicast_units
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import NEVER
 from scribe_spark.pastry.states import States
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import NEVER
+from scribe_spark.rounds.system import LivingRound
 
 LAN_US = 1000
 

@@ -15,7 +15,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.settled import grow_trees, settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN
@@ -59,7 +59,7 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
     # 3. Scribe's trees
     number, facts = played.number, RingInMemory(ring)
     round = settled_round(number, *halves(case.keys, number.tolist()), len(ring), rule, LAN_US)
-    player = Player(InTask(tables), settled_given(facts, bounds, played.kernel))
+    player = RoundPlayer(InTask(tables), settled_given(facts, bounds, played.kernel))
     joins = np.array(sorted(case.joins()), dtype=np.int64).reshape(-1, 2)
     group, at = np.searchsorted(number, joins[:, 0]), ring.positions(joins[:, 1])
     order = np.lexsort((at, group))

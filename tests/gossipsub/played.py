@@ -35,7 +35,7 @@ from scribe_spark.gossipsub.publication import (
     publish,
 )
 from scribe_spark.gossipsub.router import Space
-from scribe_spark.pastry.lives import Lives
+from scribe_spark.rounds.lives import Lives
 
 __all__ = ["Played", "config_of", "other_ends", "play_case"]
 

@@ -19,11 +19,11 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub import publication
 from scribe_spark.gossipsub.round import LiveGossip, LiveGossipSub, live_gossipsub
-from scribe_spark.living import LivingRound, OwnRounds, SystemPlayer
 from scribe_spark.measures.multicasts import multicast_units
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import Lives
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.system import LivingRound, OwnRounds, SystemPlayer
+from scribe_spark.rounds.tally import Tally
 
 from .played import config_of
 

@@ -18,8 +18,8 @@ from scribe_spark.config import RunConfig
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
-from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.waves import Plan
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.all_pairs import RouteMatrices

@@ -15,13 +15,14 @@ from overlay_state import OverlayState, perfect_start
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.closeness import Keys, roots
-from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.observer import MESSAGES
+from scribe_spark.rounds.tally import Tally
 
 CONFIG = WorldConfig(b=2, leaf_set=8)
 CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)
@@ -167,7 +168,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     kernel = Kernel(np.abs(points[:, None] - points).astype(np.int32), np.arange(50))
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
     state.lives.exit(np.arange(100, 100 + failing), 0, 1)
-    tally = Tally()
+    tally = Tally(MESSAGE_KINDS)
     player = InMemory.of(state, CONFIG, kernel)
     play_in_turn(player, repair_leaf_sets(player.given, 1))
     tally.take(player.take(MESSAGES))

@@ -15,7 +15,7 @@ from oracle.living.world import snapshot
 from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
-from scribe_spark.pastry.events import Events
+from scribe_spark.rounds.events import Events
 
 STATE = ("live", "sides", "cells")
 

@@ -34,8 +34,8 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.pastry.player import Player
 from scribe_spark.progress import Silent
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe import variants
@@ -252,7 +252,7 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
 
 def in_buckets(
     one: worlds.World, buckets: int, edges: list, shed: tuple[str, str, str] | None = None
-) -> tuple[Player, RoundOfGroups]:
+) -> tuple[RoundPlayer, RoundOfGroups]:
     """A case whose nodes know their trees."""
     bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
     numbers = sorted(one.case.keys)
@@ -267,7 +267,7 @@ def in_buckets(
     trees, roots = rules.for_tasks(), first["root"][AT]
     round = replace(round, trees=trees, limits=limits_of(one), roots=roots)
     engine = InTask([Tables.of(known) for known in one.make_tables(bounds)])
-    player = Player(engine, settled_given(facts, bounds, one.kernel, SEED))
+    player = RoundPlayer(engine, settled_given(facts, bounds, one.kernel, SEED))
     sent = {kind: messages for kind, messages in first.items() if len(messages[AT])}
     engine.play(Plant(player.given, round), sent)
     return player, round

@@ -10,7 +10,7 @@ from large_groups import LargeWorld
 
 from scribe_spark import draws
 from scribe_spark.config import WorldConfig
-from scribe_spark.pastry.events import Events
+from scribe_spark.rounds.events import Events
 
 NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 40, 12
 

@@ -7,7 +7,7 @@ from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
 
-from scribe_spark.pastry.events import ImpossibleRound
+from scribe_spark.rounds.events import ImpossibleRound
 
 #: A world with joins, quits, and members that the list does not permit.
 CASE, ROUNDS = random_world(2), 6

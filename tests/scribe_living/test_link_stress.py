@@ -27,9 +27,9 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
 from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.packets_on_links import packets_of
-from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.observer import TRAFFIC, Observer
 from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
@@ -222,8 +222,12 @@ def test_it_is_measured_in_the_last_round_of_a_period(period: int, rounds: list[
 def test_a_count_without_its_ends_is_an_error() -> None:
     nobody = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="2 join, from 0 nodes to 0"):
-        Observer(traffic=True).count(Tables(), "join", 2, between=lambda: (nobody, nobody))
-    Observer().count(Tables(), "join", 2, between=lambda: pytest.fail("nobody wants them"))
+        Observer(MESSAGE_KINDS, traffic=True).count(
+            Tables(), "join", 2, between=lambda: (nobody, nobody)
+        )
+    Observer(MESSAGE_KINDS).count(
+        Tables(), "join", 2, between=lambda: pytest.fail("nobody wants them")
+    )
 
 
 class Linked(arriving.Kernel):

@@ -20,7 +20,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries
-from scribe_spark.pastry.events import ImpossibleRound
+from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.worlds import Extent
 from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.live_groups import split_events

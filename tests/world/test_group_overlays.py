@@ -20,10 +20,10 @@ from scribe_spark.config.can import most_bits
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.live import LiveCan, LiveFlooding
-from scribe_spark.group_overlays import GroupOverlays
-from scribe_spark.living import LivingRound
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import NEVER, Lives
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_overlays import GroupOverlays
+from scribe_spark.rounds.lives import NEVER, Lives
+from scribe_spark.rounds.system import LivingRound
 from tests.can.played import LAN_US, draw_of
 
 SYSTEMS = ("flooding", "can", "naive_unicast")

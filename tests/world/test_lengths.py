@@ -10,7 +10,7 @@ import pytest
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.living import OwnRounds
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.worlds import lengths
 
 GROUPS = {"nodes": 100, "groups": 3}

@@ -19,7 +19,8 @@ from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
-from scribe_spark.living import (
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
     OwnRounds,
@@ -29,8 +30,7 @@ from scribe_spark.living import (
     count_messages,
     play_own_rounds,
 )
-from scribe_spark.living_checks import CheckedSystem
-from scribe_spark.pastry.events import Events
+from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems import UNICAST, System, register_system, unregister_system
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers

@@ -24,9 +24,9 @@ from scribe_spark.gossipsub import round as gossipsub_round
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
 from scribe_spark.gossipsub.publication import FANOUT
 from scribe_spark.gossipsub.round import live_gossipsub
-from scribe_spark.living import DELIVERED, SystemOnBuckets
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.node_classes import NodeClasses
+from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.topology.hosts import NO_HOSTS

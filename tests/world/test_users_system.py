@@ -25,8 +25,8 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import round_in_run
-from scribe_spark.living import SystemOnBuckets
-from scribe_spark.living_checks import CheckedSystem
+from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of

@@ -25,8 +25,8 @@ from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
-from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.round import NEW_LEAFS
+from scribe_spark.rounds.events import Events
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,

@@ -25,8 +25,8 @@ from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import Events
 from scribe_spark.report.world_panels import GROUP_PANELS
+from scribe_spark.rounds.events import Events
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable

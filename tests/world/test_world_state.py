@@ -17,9 +17,9 @@ from traffic import Traffic
 from world_states import Played
 
 from scribe_spark.engine import rows as engine_rows
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.worlds.world_state import play_overlay
 
 ROUNDS = 9

@@ -16,7 +16,8 @@ from scribe_spark.pastry.arrivals.introductions import Introduce
 from scribe_spark.pastry.arrivals.join_messages import JoinMessages
 from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
 from scribe_spark.pastry.arrivals.nearby_search import Discover
-from scribe_spark.pastry.arrivals.wave import Environment, Wave
+from scribe_spark.pastry.arrivals.wave import Wave
+from scribe_spark.rounds.environment import Environment
 
 
 def asking(given: Environment, wave: Wave) -> Iterator[Program]:

@@ -15,8 +15,8 @@ from scribe_spark.core.arrays import distinct, distinct_indices
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
-from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import LEAVES, States, live_only, pairs_of
 
 #: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.

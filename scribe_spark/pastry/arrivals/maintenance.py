@@ -16,8 +16,8 @@ from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, take_cells
-from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import CELLS, live_only
 
 #: The table of offers to nodes: ``at``, the offered ``entry``, and the ``cell`` where it belongs.

@@ -16,8 +16,8 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import NO_OFFER, scored, scores
-from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE
 
 #: The table of the contacts that were found: the ``contact`` of the arriving node ``at``.

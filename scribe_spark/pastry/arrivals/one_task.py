@@ -18,10 +18,12 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer
-from scribe_spark.pastry.arrivals.wave import Environment, Wave, WaveInMemory, states_in_buckets
+from scribe_spark.pastry.arrivals.wave import Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import States
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.observer import MESSAGES, Observer
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
@@ -56,7 +58,9 @@ def grow(
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
-    given = Environment(RingInMemory(known), bounds, rules, kernel, Observer(), seed=seed)
+    given = Environment(
+        RingInMemory(known), bounds, rules, kernel, Observer(tuple(Kind)), seed=seed
+    )
     wave = plan.wave
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)

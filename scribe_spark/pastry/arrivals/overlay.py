@@ -25,13 +25,14 @@ from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
-from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
+from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.progress import Progress
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 from scribe_spark.runtime.batches import BatchKernel
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -81,7 +82,9 @@ def play_arrivals(
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
         names = _planned_waves(spark, ring, initial, kernel, rules, seed)
-        given = Environment(ring.facts, ring.bounds, rules, kernel, Observer(), seed=seed)
+        given = Environment(
+            ring.facts, ring.bounds, rules, kernel, Observer(tuple(Kind)), seed=seed
+        )
         for number in range(last + 1, len(ends)):
             wave = _PlannedWave(names, int(ends[number - 1]), int(ends[number]))
             for program in programs(given, wave, number):

@@ -17,15 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States, is_node
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
+from scribe_spark.rounds.environment import Environment
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.overlay import OverlayConfig
-    from scribe_spark.config.rounds import EventsConfig
+    pass
 
 #: The table with the leaf sets at the start of the round; only in buckets that changed a leaf set.
 LEAVES_BEFORE = "leaf sets before"
@@ -58,36 +54,6 @@ class WaveInMemory:
     order: np.ndarray
     contact: np.ndarray
     live: np.ndarray
-
-
-@dataclass(frozen=True)
-class Environment:
-    """The environment of Pastry's programs: facts about nodes, and rules."""
-
-    facts: KnowsRing  # all nodes, also those that arrive later
-    bounds: np.ndarray  # int64, shape (B + 1,)
-    rules: OverlayConfig  # of arrivals
-    kernel: Kernel
-    observer: Observer
-    lives: KnowsLives | None = None  # in a world; None if all nodes are alive
-    seed: int = 0  # of random draws
-    world: EventsConfig | None = None  # the rules of detection, repair and maintenance
-
-    def is_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Return True for positions (an array of any shape) of live nodes; NONE is False."""
-        return is_node(positions) if self.lives is None else self.lives.is_alive(positions)
-
-    @property
-    def world_rules(self) -> EventsConfig:
-        """The rules of detection, repair and maintenance in a world."""
-        assert self.world is not None, "not a world"
-        return self.world
-
-    @property
-    def in_round(self) -> KnowsLives:
-        """The lives of nodes in a world."""
-        assert self.lives is not None, "not a world"
-        return self.lives
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Inbox, Tables
-from scribe_spark.pastry.player import Player
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
@@ -59,7 +59,7 @@ def grow_lazily(context: VariantContext) -> Variant:
     return Variant(trees.edges(), overloaded=overloaded, trees=trees)
 
 
-def grow_anew(player: Player, round: RoundOfGroups) -> None:
+def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Replace the trees by lazily grown ones."""
     player.play(LeaveRoots(player.given, round))
     lazy.grow_lazily(player, round)

@@ -16,7 +16,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import SortedTable, find_sorted, read_table, whole_numbers
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.living import LivingRound, Publications
+from scribe_spark.rounds.system import LivingRound, Publications
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are due.
 EXPECTED, DUE = "expected", "due"

@@ -17,7 +17,7 @@ import numpy as np
 
 from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError, in_series, listed, shown
-from scribe_spark.living import (
+from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
     Publications,

@@ -18,6 +18,11 @@ import numpy as np
 NEVER = -1
 
 
+def is_node(position: np.ndarray) -> np.ndarray:
+    """Return True for positions that are not NONE, in an overlay without dead nodes."""
+    return position >= 0
+
+
 class KnowsLives:
     """The lives of all K nodes, as arrays of shape (K,)."""
 

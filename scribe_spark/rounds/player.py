@@ -1,4 +1,4 @@
-"""The player of a round's programs: an engine together with Pastry's environment.
+"""The player of a round's programs: an engine together with the environment of nodes.
 
 References
 ----------
@@ -16,11 +16,11 @@ from scribe_spark.engine import Program
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
-from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.lives import KnowsLives, Lives
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.lives import KnowsLives, Lives
 
 
-class Player:
+class RoundPlayer:
     """Plays the programs of a round one after the other, which the orchestrator makes.
 
     The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives

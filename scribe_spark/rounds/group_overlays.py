@@ -40,7 +40,19 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import (
+from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_due,
+    note_expected,
+)
+from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
@@ -51,18 +63,6 @@ from scribe_spark.living import (
     SystemRound,
     count_messages,
     notes_copies,
-)
-from scribe_spark.multicast import PAYLOAD, TIME
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pending import (
-    DUE,
-    EXPECTED,
-    PUBLISHED,
-    Published,
-    count_due,
-    last_due,
-    note_expected,
 )
 from scribe_spark.underlay.protocol import Kernel
 
@@ -382,7 +382,7 @@ class CountCopies(_Program):
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write a table of counts, and `pending.EXPECTED`; nothing is sent."""
+        """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
         round = self.round
         tables.pop(EDGES, None)
         arrivals, copies = (tables.pop(name, {}) for name in (ARRIVALS, ARRIVED_COPIES))
@@ -454,7 +454,7 @@ class CountDue(_Program):
     last: int  # the last round whose publications are due
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `pending.DUE`; nothing is sent."""
+        """Write `rounds.pending.DUE`; nothing is sent."""
         groups = len(self.round.number), self.round.size
         count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
         return {}

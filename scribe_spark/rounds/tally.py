@@ -6,36 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 
 from scribe_spark.engine import Columns
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
-
-#: All kinds of messages in a world.  ``join`` is the request to the contact, and each transmission
-#: of the join message.
-MESSAGE_KINDS = (
-    "probe",
-    "join",
-    "rows",
-    "leaf set",
-    "announcement",
-    "exchange",
-    "introduction",
-    "maintenance",
-    "repair",
-    "check",
-    "goodbye",
-    "recovery",
-    "keep-alive",
-    "lookup",
-)
+from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 
 
 class Tally:
     """Counts the messages of each kind in a round; ``lost KIND`` counts those that met a dead node.
 
-    The kinds are :data:`MESSAGE_KINDS`, and further kinds of an application on Pastry.  With
-    `in_buckets`, senders and receivers are recorded in the buckets.
+    `kinds` are the kinds that are counted.  With `in_buckets`, senders and receivers are recorded
+    in the buckets.
     """
 
-    def __init__(self, kinds: tuple[str, ...] = MESSAGE_KINDS, in_buckets: bool = False) -> None:
+    def __init__(self, kinds: tuple[str, ...], in_buckets: bool = False) -> None:
         self.kinds, self._in_buckets = kinds, in_buckets
         self._counts: Counter[str] = Counter()
 

@@ -25,10 +25,10 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
-from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
+from scribe_spark.rounds.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -31,24 +30,11 @@ TRAFFIC = "traffic"
 FOUND = "found dead"
 
 
-class Kind(StrEnum):
-    """A kind of message of an arrival, counted at its sender; the value is its name in tables."""
-
-    JOIN = "join"  #: the request to the contact, and each hop of the join message
-    ROWS = "rows"  #: the rows that a node on the route supplies
-    LEAF_SET = "leaf set"  #: the leaf set of the last node on the route
-    ANNOUNCEMENT = "announcement"  #: one to each node in the leaf set and routing table
-    EXCHANGE = "exchange"  #: a leaf set that is sent to a leaf, or its answer
-    MAINTENANCE = "maintenance"  #: a question for a row, or its answer
-    INTRODUCTION = "introduction"  #: an answer that names earlier nodes, or a greeting of one
-    PROBE = "probe"  #: a measurement of the delay to a node (contact ``discovered``)
-
-
 @dataclass(frozen=True)
 class Observer:
     """Counts the messages of a bucket's nodes; may record their senders and receivers."""
 
-    kinds: tuple[str, ...] = tuple(Kind)
+    kinds: tuple[str, ...]
     traffic: bool = False
 
     @functools.cached_property
