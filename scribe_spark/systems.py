@@ -42,8 +42,8 @@ UNICAST = "unicast"
 #: The family of systems whose routers duplicate packets; end nodes keep no children.
 IP = "ip"
 
-#: The system of every world with groups.
-LIVES = "scribe"
+#: The name of Scribe, the default system of a world with groups.
+SCRIBE = "scribe"
 
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
@@ -385,7 +385,7 @@ def tree_variant(
 _SYSTEMS: Registry[System] = Registry(
     "system",
     System(
-        "scribe",
+        SCRIBE,
         "Scribe",
         TREE,
         _scribe,
@@ -579,7 +579,7 @@ def system_choices() -> list[str]:
 
 def living_choices() -> list[str]:
     """Return the possible names in the setting ``systems`` of a world."""
-    return [LIVES, *(system.name for system in _SYSTEMS.values() if system.world is not None)]
+    return [SCRIBE, *(system.name for system in _SYSTEMS.values() if system.world is not None)]
 
 
 def described(field: FieldRecord) -> str:
@@ -597,7 +597,7 @@ def described(field: FieldRecord) -> str:
 
 
 def living_systems(names: Iterable[str]) -> tuple[System, ...]:
-    """Return the systems of a world besides Scribe, in the order of :func:`all_systems`."""
+    """Return the systems of a world other than Scribe, in the order of :func:`all_systems`."""
     asked, living = tuple(names), living_choices()
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
@@ -605,6 +605,16 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
             remedy = f"has no rounds, so worlds cannot have it; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
+
+
+def plays_pastry(config: Any) -> bool:
+    """Return True if a world plays Pastry: without groups, for Scribe, or for its reader.
+
+    A system reads Pastry's tables if it names them (`SystemOnBuckets.reads`).
+    """
+    if not config.scribe.has_groups or config.plays_scribe:
+        return True
+    return any(system.live(config).reads for system in living_systems(config.trees.systems))
 
 
 def is_built_in(system: System) -> bool:

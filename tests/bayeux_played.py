@@ -35,7 +35,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.pastry.states import CELLS
 

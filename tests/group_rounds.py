@@ -18,11 +18,11 @@ from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import PublicationResults

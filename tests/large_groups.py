@@ -12,13 +12,12 @@ from split_states import empty_state
 from scribe_spark import draws
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import u128
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.leaf_set import ring_leaves
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.rounds.events import Events
-from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 
 
 @dataclass(frozen=True)

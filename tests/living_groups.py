@@ -28,18 +28,17 @@ from traffic import Traffic
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import OPERATIONS, Groups
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.figures import AT_ROOT
-from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES

@@ -14,9 +14,9 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
+from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
-from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.settled import grow_trees, publish, settled_given, settled_round

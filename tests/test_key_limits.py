@@ -22,11 +22,11 @@ from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
+from scribe_spark.engine.ring import Keys
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.gossipsub.router import Links
 from scribe_spark.gossipsub.router import Space as LinkSpace
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.settled import settled_round
@@ -260,7 +260,7 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
 def live_groups(groups: int) -> LiveGroups:
     key = np.zeros(groups, dtype=np.uint64)
     config = WorldConfig()
-    of = {}, config.scribe, config.trees, 1, LinkStress(0, 0, 0)
+    of = {}, config.scribe.deadline, 1, LinkStress(0, 0, 0)
     return LiveGroups(np.arange(groups), key, key, *of)
 
 

@@ -322,7 +322,7 @@ def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
     )
     assert (world.seed, world.scribe.count, world.scribe.source) == (3, 1_500, "direct")
     assert (world.scribe.replicas, world.scribe.child_timeout, world.world.lookups) == (2, 7, 0)
-    assert (world.trees.variants, world.trees.systems) == (("lazy",), ())
+    assert (world.trees.variants, world.trees.systems) == (("lazy",), ("scribe",))
     shared = {name: value for name, value in given.items() if value is not None}
     assert shared.items() <= world.flat().items()
 

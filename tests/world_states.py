@@ -29,6 +29,7 @@ from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.live_scribe import LiveScribe
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.played import lookup_table
 from scribe_spark.worlds.save import is_saved, lives_tables
@@ -61,11 +62,11 @@ def protocols_of(
     """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
-        *(groups.number, *keys, access_of(world.case.groups), world.config.scribe),
-        *(world.config.trees, world.case.rounds, stress, groups.number[:2], measures),
-        limits=world.limits,
-        links=links,
+        *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
+        *(world.case.rounds, stress, measures, links),
     )
+    of_trees = world.config.scribe, world.config.trees, groups.number[:2]
+    scribe = LiveScribe(live, *of_trees, limits=world.limits)
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {
         "gossipsub": live_gossipsub(GossipSubConfig()),
@@ -75,7 +76,7 @@ def protocols_of(
     systems = LiveSystems(beside)
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
-    return Protocols(*of_pastry, tree, live, systems)
+    return Protocols(*of_pastry, tree, live, systems, scribe)
 
 
 class Played:

@@ -43,12 +43,12 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.ring import Keys
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, Multicast
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.multicast import EDGES as EDGE_ROWS
 from scribe_spark.overlay import Application
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table

@@ -60,9 +60,9 @@ from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, f
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.ring import Keys
 from scribe_spark.multicast import HOPS, PAYLOAD
 from scribe_spark.pastry import closeness
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.pending import (
     DUE,

@@ -42,8 +42,8 @@ from scribe_spark.dissemination import (
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.ring import Keys
 from scribe_spark.multicast import TIME
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
 

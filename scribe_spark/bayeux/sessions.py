@@ -18,10 +18,9 @@ from scribe_spark.core.arrays import NONE, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry import closeness
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
 from scribe_spark.pastry.states import CELLS, IsAlive, States
 from scribe_spark.rounds.lives import KnowsLives, is_node

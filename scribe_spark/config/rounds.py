@@ -13,6 +13,7 @@ from scribe_spark.config.used_when import (
     generated_by,
     has_events,
     nodes_fail,
+    plays_pastry,
     used_when,
 )
 from scribe_spark.errors import InputError
@@ -56,6 +57,7 @@ _OF_FAILURES = used_when(
     nodes_fail,
     "nodes that fail: --events, or --generator mass-failure, adjacent-failure, root-failure, churn",
 )
+_OF_PASTRY = used_when(plays_pastry, "a system that needs Pastry: --systems scribe or bayeux")
 _AT_ONCE = generated_by(
     *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd")
 )
@@ -226,7 +228,7 @@ class RoundsConfig(EventsConfig):
         "publications: number of publishers of a group; another node replaces a dead one. 0: a "
         "random node for each publication",
     )
-    lookups: Annotated[int, within(0, MOST_LOOKUPS)] = setting(
+    lookups: Annotated[int, within(0, MOST_LOOKUPS), _OF_PASTRY] = setting(
         1_000,
         "Number of lookups in each round: test messages from random live nodes to random keys",
     )

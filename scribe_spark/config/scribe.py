@@ -13,6 +13,7 @@ from scribe_spark.config.used_when import (
     has_groups,
     has_publications,
     nodes_come_back,
+    plays_scribe,
     used_when,
 )
 from scribe_spark.errors import InputError, listed
@@ -29,11 +30,16 @@ _OF_ROUNDS = used_when(
     "rounds: --generator, --events, --access or --delivery reliable",
 )
 _OF_GROUPS = used_when(has_groups, "--groups or --members")
+_OF_SCRIBE = used_when(plays_scribe, "--systems scribe")
 _OF_RETURNS = used_when(
     nodes_come_back, "nodes that a generator brings back: churn or flash-crowd, without group-churn"
 )
 _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
+
+
+#: A number of rounds of Scribe's maintenance.
+_Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE]
 
 
 class MaintenanceConfig(Section):
@@ -48,30 +54,30 @@ class MaintenanceConfig(Section):
         "CSV or Parquet table of rights (columns group, node, right): nodes that may create, join "
         "or multicast; a right that no row names belongs to all nodes",
     )
-    replicas: Annotated[int, within(1, 64), _OF_ROUNDS, _OF_GROUPS] = setting(
+    replicas: Annotated[int, within(1, 64), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE] = setting(
         5,
         "Number of nodes that store a group's state, k: the root and the k - 1 nodes next closest "
         "to the groupId; at most half of leaf_set",
     )
-    parent_timeout: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+    parent_timeout: _Rounds = setting(
         2, "Rounds without a message from the parent after which a child joins again"
     )
-    refresh: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+    refresh: _Rounds = setting(
         2,
         "Rounds between two messages by which a child keeps its entry in the parent's children "
         "table",
     )
-    child_timeout: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+    child_timeout: _Rounds = setting(
         4,
         "Rounds after which a parent drops a child that did not refresh its entry; more than "
         "refresh",
     )
-    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = setting(
+    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS, _OF_SCRIBE] = setting(
         "best-effort",
         "Send each publication once (best-effort), or number publications, buffer them and send "
         "lost ones again, so that they arrive in order (reliable)",
     )
-    buffer: Annotated[int, within(1, 4_096), _OF_RELIABLE, _OF_GROUPS] = setting(
+    buffer: Annotated[int, within(1, 4_096), _OF_RELIABLE, _OF_GROUPS, _OF_SCRIBE] = setting(
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
@@ -96,7 +102,7 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     """
 
     count: Annotated[int | None, within(0, MOST_WORLD_GROUPS), Flat("groups")] = setting(
-        0, "Number of groups, G; in a world, 0 simulates Pastry without Scribe"
+        0, "Number of groups, G; in a world, 0 simulates Pastry alone"
     )
     deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
         5, "Rounds after which an undelivered publication counts as lost"
@@ -133,5 +139,5 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
 
     @property
     def has_groups(self) -> bool:
-        """True if the world has groups; without them, the overlay has no Scribe."""
+        """True if the world has groups; without them, Pastry alone is simulated."""
         return self.members is not None or bool(self.count)

@@ -57,15 +57,15 @@ class LiveTreesConfig(Section):
     )
 
     systems: Names = setting(
-        (),
-        "Systems beside Scribe that deliver the publications, separated by commas; the name "
-        "scribe only keeps the round at 30 s or longer",
+        ("scribe",),
+        "Systems of a world with groups that deliver the publications, separated by commas; a "
+        "system that is not named is not simulated",
     )
 
     @field_validator("systems")
     @classmethod
     def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({*names}))
+        return tuple(sorted({*names})) or cls.model_fields["systems"].default
 
     @field_validator("variants")
     @classmethod

@@ -110,6 +110,16 @@ def has_groups(config: Any) -> bool:
     return not config.is_world or config.scribe.has_groups
 
 
+def plays_scribe(config: Any) -> bool:
+    """Return True if Scribe is simulated: a world may leave Scribe out."""
+    return not config.is_world or used_by("scribe")(config)
+
+
+def plays_pastry(config: Any) -> bool:
+    """Return True if Pastry is simulated; a world with groups plays Pastry if a system needs it."""
+    return not has_groups(config) or used_by("scribe", "bayeux")(config)
+
+
 def has_publications(config: Any) -> bool:
     """Return True for worlds with publications."""
     return _happens(config, "publications")

@@ -36,6 +36,7 @@ MOST_WORLD_MEMBERSHIPS = 50_000_000
 #: The variants that worlds have, and the reasons why they do not have the others.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")
 _NO_GROUPS = "has no effect without groups; give groups or members"
+_NO_SCRIBE = "has no effect without Scribe; add scribe to systems"
 _NOT_IN_WORLDS = {
     "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
 }
@@ -147,6 +148,10 @@ class WorldConfig(NetworkConfig):
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not has_groups:
                 raise InputError("variants", name, _NO_GROUPS)
+            if not self.plays_scribe:
+                raise InputError("variants", name, _NO_SCRIBE)
+        if self.scribe.reliable and has_groups and not self.plays_scribe:
+            raise InputError("delivery", self.scribe.delivery, _NO_SCRIBE)
         if self.scribe.count and "root-failure" in world.generators:
             refuse_missing_roots(world.roots, self.scribe.count)
         return self
@@ -172,6 +177,11 @@ class WorldConfig(NetworkConfig):
         refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
         if "can" in self.trees.systems:
             self.can.refuse_groups(groups)
+
+    @property
+    def plays_scribe(self) -> bool:
+        """True if the world has groups and plays Scribe."""
+        return self.scribe.has_groups and "scribe" in self.trees.systems
 
     @property
     def estimated_work(self) -> int:

@@ -70,3 +70,16 @@ def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, li
     index = router if kernel is None else kernel.index(router).astype(np.int64)
     ring = Ring(hi.view(np.uint64), lo.view(np.uint64), node, index)
     return ring.in_order(), [column[ring.by_rank] for column in others]
+
+
+@dataclass(frozen=True)
+class Keys(Rows):
+    """The keys of m messages, as upper and lower halves: uint64, shape (m,)."""
+
+    hi: np.ndarray
+    lo: np.ndarray
+
+    @classmethod
+    def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
+        """Return the nodeIds of nodes as keys."""
+        return cls(known.hi[position], known.lo[position])

@@ -280,13 +280,12 @@ class _WorldRun:
         by_part = watched = None
         with ExitStack() as until_written:
             if self.config.scribe.has_groups:
+                tables["publications"] = publications
+            if self.config.plays_scribe:
                 world, watched = self._saved_world("tasks"), all_told(self.watched)
                 until_written.callback(world.release)
                 trees = world.memberships.orderBy("group", "node")
-                tables |= {
-                    **{"publications": publications, "memberships": trees},
-                    "watched_trees": watched,
-                }
+                tables |= {"memberships": trees, "watched_trees": watched}
             if self._is_split:
                 by_part = tables["rounds_by_part"] = self._by_part()
             tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)

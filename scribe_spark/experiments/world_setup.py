@@ -31,7 +31,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import living_systems
+from scribe_spark.systems import living_systems, plays_pastry
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -46,6 +46,7 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.live_scribe import LiveScribe
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
@@ -98,14 +99,12 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
-        groups = protocols.groups
-        if groups is None or groups.rules.reliable:
-            what = "is an application itself" if groups else "has no effect without groups"
-            remedy = (
-                f"{what}; with an application of your own, give groups and best-effort delivery"
-            )
+        scribe = protocols.scribe
+        if scribe is None or scribe.rules.reliable:
+            what = "is an application itself" if scribe else "has no effect without Scribe"
+            remedy = f"{what}; your application needs groups, Scribe and best-effort delivery"
             raise InputError("delivery", config.scribe.delivery, remedy)
-        protocols = replace(protocols, groups=replace(groups, application=application))
+        protocols = replace(protocols, scribe=replace(scribe, application=application))
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
@@ -125,14 +124,18 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
     if capacities is not None:
         given = read_capacities(simulation.spark, capacities, config.overlay.nodes)
         limits = limits_by_number(given)
+    groups, systems = live_groups_of(simulation, config), _live_systems_of(config, limits)
+    scribe = None if groups is None else live_scribe_of(simulation, config, groups, limits)
     return Protocols(
         config.overlay.for_tasks(),
         config.world.for_tasks(),
         config.seed,
         simulation.underlay.kernel,
         LiveTree(tree.children, tree.assignment) if tree.kept else None,
-        live_groups_of(simulation, config, limits),
-        _live_systems_of(config, limits),
+        groups,
+        systems,
+        scribe,
+        has_pastry=plays_pastry(config),
     )
 
 
@@ -144,9 +147,7 @@ def network_of(config: NetworkConfig) -> RunConfig:
     return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 
 
-def live_groups_of(
-    simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
-) -> LiveGroups | None:
+def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | None:
     """Return the groups of a config's world; None without groups."""
     extent, scribe = extent_of(config), config.scribe
     groups = world_groups(config, extent, simulation.spark)
@@ -154,7 +155,6 @@ def live_groups_of(
         return None
     keys = group_keys(simulation.nodes, groups, config, extent)
     number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
-    rules, trees = scribe.for_tasks(), config.trees.for_tasks()
     lists = {
         right: (
             groups.access.listed(code),
@@ -166,16 +166,32 @@ def live_groups_of(
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
-    watched = watched_groups(groups, extent.initial)
-    limited = {"bottleneck", "lazy"}.intersection(config.trees.variants)
     links = None
     if config.bandwidth.on:
         links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
     return LiveGroups(
-        *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
+        *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),
+        links,
+    )
+
+
+def live_scribe_of(
+    simulation: Simulation, config: WorldConfig, groups: LiveGroups, capacities: np.ndarray | None
+) -> LiveScribe | None:
+    """Return Scribe in a config's world with groups; None if the config does not name Scribe."""
+    if not config.plays_scribe:
+        return None
+    extent = extent_of(config)
+    start = world_groups(config, extent, simulation.spark)
+    assert start is not None
+    limited = {"bottleneck", "lazy"}.intersection(config.trees.variants)
+    return LiveScribe(
+        groups,
+        config.scribe.for_tasks(),
+        config.trees.for_tasks(),
+        watched_groups(start, extent.initial),
         limits=ChildLimits(config.trees.limit, capacities) if limited else None,
-        links=links,
     )
 
 
@@ -189,7 +205,7 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
 
 
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:
-    """Return the systems of a config's world besides Scribe."""
+    """Return the systems of a config's world other than Scribe."""
     systems = living_systems(config.trees.systems)
     if not systems:
         return LiveSystems()

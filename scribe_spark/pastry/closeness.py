@@ -14,22 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import Rows
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.states import NONE
-
-
-@dataclass(frozen=True)
-class Keys(Rows):
-    """The keys of m messages, as upper and lower halves: uint64, shape (m,)."""
-
-    hi: np.ndarray
-    lo: np.ndarray
-
-    @classmethod
-    def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
-        """Return the nodeIds of nodes as keys."""
-        return cls(known.hi[position], known.lo[position])
 
 
 def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:

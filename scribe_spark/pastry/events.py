@@ -17,7 +17,7 @@ from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.recovery import recover
 from scribe_spark.pastry.states import pairs_of
 from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
-from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.events import Events, end_lives
 from scribe_spark.rounds.player import RoundPlayer
 
 
@@ -26,8 +26,7 @@ def play_events(player: RoundPlayer, number: int, events: Events) -> None:
     given, lives = player.given, player.lives
     known = given.facts.ring
     # 1. failures (without a message) and departures (with goodbyes)
-    lives.exit(events.fail, number, given.world_rules.detection)
-    lives.exit(events.leave, number, 0)
+    end_lives(lives, number, events, given.world_rules.detection)
     goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
     # 2. recoveries; a node that knows no live node arrives anew
     waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]

@@ -16,7 +16,8 @@ from scribe_spark import draws
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.closeness import Keys, roots
+from scribe_spark.engine.ring import Keys
+from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.rounds.environment import Environment
@@ -46,6 +47,13 @@ class LookupResults:
     right: np.ndarray  # bool: delivered at the live node that is closest to the key
     hops: np.ndarray  # transmissions that arrived
     lost: np.ndarray  # transmissions to dead nodes
+
+
+def no_lookups() -> LookupResults:
+    """Return the results of a round without lookups."""
+    none, false = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    halves = np.empty(0, dtype=np.uint64)
+    return LookupResults(none, none, Keys(halves, halves), false, false, none, none)
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:

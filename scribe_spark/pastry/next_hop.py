@@ -17,8 +17,8 @@ import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Distances, Keys, clockwise, distances, not_above
+from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.pastry.closeness import Distances, clockwise, distances, not_above
 from scribe_spark.pastry.leaf_set import covers_ring
 from scribe_spark.pastry.states import NONE, IsAlive, States
 

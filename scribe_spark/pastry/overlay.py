@@ -18,9 +18,9 @@ from scribe_spark import schemas
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import as_constant
+from scribe_spark.engine.ring import Keys
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.bucket_tables import tables_of_knowledge, to_knowledge
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges

@@ -13,7 +13,8 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
-from scribe_spark.pastry.closeness import Keys, distances
+from scribe_spark.engine.ring import Keys
+from scribe_spark.pastry.closeness import distances
 from scribe_spark.pastry.next_hop import Met, first_alive, hop
 from scribe_spark.pastry.states import IsAlive, States
 

@@ -20,8 +20,8 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.states import States
 

@@ -85,7 +85,9 @@ def render_world(
             listed = [figure for _, figure in drawn]
             name = f"section-{len(sections) + 1}"
             sections.append(FigureSection(name, title, listed, most_open=_MOST_OPEN))
-            shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
+            shown += [
+                p for p, those in lines if those and p.name != _MOST_FREQUENT and not p.across
+            ]
             figures += listed
     coverage = None
     if latency is not None:

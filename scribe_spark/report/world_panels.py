@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order
-from scribe_spark.systems import LIVES
+from scribe_spark.systems import SCRIBE
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         return ()
 
     def measure(system: str, name: str) -> str:
-        of_all = name.startswith("link_stress.payload") and system == LIVES
+        of_all = name.startswith("link_stress.payload") and system == SCRIBE
         return name if of_all else f"{system}.{name}"
 
     return tuple(

@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.lives import KnowsLives, Lives
 
 
 class ImpossibleRound(ValueError):
@@ -70,3 +70,9 @@ def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) ->
         raise ImpossibleRound(number, "a node has two events")
     if np.count_nonzero(alive) + len(events.entering) == len(events.fail) + len(events.leave):
         raise ImpossibleRound(number, "no node is left")
+
+
+def end_lives(lives: Lives, number: int, events: Events, detection: int) -> None:
+    """Mark nodes that fail or leave as dead; failures are detected after `detection` rounds."""
+    lives.exit(events.fail, number, detection)
+    lives.exit(events.leave, number, 0)

@@ -26,6 +26,7 @@ from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import Pairs
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
@@ -46,9 +47,6 @@ __all__ = [
     "notes_copies",
     "play_own_rounds",
 ]
-
-#: Different pairs of the index of a group and the position of a node, ascending by both.
-Pairs = tuple[np.ndarray, np.ndarray]
 
 #: The tables of a bucket after a round whose publications are measured: the first copies at its
 #: nodes (``group, publication, node, hops, delay_us``); and the sent copies, also lost ones

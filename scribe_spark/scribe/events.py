@@ -7,58 +7,29 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import (
+    OF_MEMBERS,
+    GroupEvents,
+    Pairs,
+    check_members,
+    check_pairs,
+)
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
-
-#: The groups and the nodes of the events of one kind, sorted.
-_Pairs = tuple[np.ndarray, np.ndarray]
-
-
-def _none() -> _Pairs:
-    return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class GroupEvents:
-    """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
-
-    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.
-    """
-
-    create: _Pairs = field(default_factory=_none)
-    join: _Pairs = field(default_factory=_none)
-    quit: _Pairs = field(default_factory=_none)
-    publish: _Pairs = field(default_factory=_none)
-
-    @classmethod
-    def of(
-        cls, known: Ring, groups: Groups, node: np.ndarray, event: np.ndarray, group: np.ndarray
-    ) -> GroupEvents:
-        """Select the group events from events that are given by node and group numbers."""
-        kinds = [one.name for one in fields(cls)]
-        some = np.isin(event, kinds)
-        event, position = event[some], known.positions(node[some])
-        index = np.searchsorted(groups.number, group[some])
-        order = np.lexsort((position, index))
-        event, index, position = event[order], index[order], position[order]
-        return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
-
 
 #: Messages that serve the measures and are not counted: a root died; a parent died.
 _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
@@ -69,8 +40,8 @@ JOINING, QUITTING = "joins of the round", "quits of the round"
 #: The table of nodes that died in this round and had children: ``node``.
 FAILURES = "scribe failures"
 
-#: The table of impossible events: ``kind`` (an index of the kinds), ``group``, ``node``.
-_REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
+#: The table of impossible events: ``kind`` (an index of `OF_MEMBERS`), ``group``, ``node``.
+_REFUSED = "scribe refused events"
 
 
 @dataclass(frozen=True)
@@ -143,7 +114,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     scribe.state.repairs = Repairs.join(scribe.state.repairs, new)
 
 
-def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
+def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
     """Return the pairs (group, node) whose node is in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
@@ -164,31 +135,12 @@ def check_group_events(
     player: RoundPlayer, round: RoundOfGroups, events: Events, group_events: GroupEvents
 ) -> None:
     """Raise ImpossibleRound for impossible group events, before anything is played."""
-    ring = player.given.facts.ring
-    alive = player.lives.alive.copy()
-    alive[np.r_[events.fail, events.leave]] = False
-    alive[events.entering] = True
-    for kind in (one.name for one in fields(group_events)):
-        group, node = getattr(group_events, kind)
-        if len(distinct(group * len(ring) + node)) < len(node):
-            raise ImpossibleRound(round.number, f"{kind} twice")
-        _refuse(round, ring, kind, group[~alive[node]], node[~alive[node]])
-    if len(group_events.join[0]) + len(group_events.quit[0]):
-        player.play(_CheckMembers(player.given, round, group_events))
-        if player.has(_REFUSED):
-            refused = player.take(_REFUSED)[_REFUSED]
-            for index, kind in enumerate(_OF_MEMBERS):
-                of = np.flatnonzero(refused["kind"] == index)
-                _refuse(round, ring, kind, refused["group"][of], refused["node"][of])
-
-
-def _refuse(
-    round: RoundOfGroups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
-) -> None:
-    if len(node):
-        at = np.lexsort((node, group))[0]
-        who, which = ring.node[node[at]], round.groups.number[group[at]]
-        raise ImpossibleRound(round.number, f"node {who} cannot {kind} group {which}")
+    check_pairs(round.number, round.groups, player, events, group_events)
+    check_members(
+        *(round.number, round.groups, player, group_events),
+        _CheckMembers(player.given, round, group_events),
+        _REFUSED,
+    )
 
 
 @dataclass(frozen=True)
@@ -198,7 +150,7 @@ class _CheckMembers(RoundProgram):
     events: GroupEvents
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        for index, kind in enumerate(_OF_MEMBERS):
+        for index, kind in enumerate(OF_MEMBERS):
             group, node = _own(scribe, getattr(self.events, kind))
             pair = scribe.key(group, node)
             wrong = scribe.is_member(group, node)

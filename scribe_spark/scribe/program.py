@@ -20,8 +20,8 @@ from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe.figures import deliver_leave
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.scribe import Scribe

@@ -21,6 +21,7 @@ from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, see_round
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe import lazy
@@ -29,7 +30,7 @@ from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, GroupEvents, check_group_events
+from scribe_spark.scribe.events import FAILURES, check_group_events
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.join import JOINS, REPAIRING

@@ -20,14 +20,14 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.ring import Keys
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.underlay.protocol import Kernel

@@ -17,8 +17,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.pastry.round import repair
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.events import GroupEvents, PlayEvents
+from scribe_spark.scribe.events import PlayEvents
 from scribe_spark.scribe.join import SendJoins
 from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.publishing import Disseminate, FinishTrees

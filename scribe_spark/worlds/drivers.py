@@ -256,7 +256,7 @@ class OnDriver:
         """Play rounds until a time limit; see `InTasks.play`."""
         started = time.monotonic()
         many: dict[int, DataFrame] = {}
-        if self._protocols.groups is not None and not self._protocols.systems.systems:
+        if self._protocols.scribe is not None and not self._protocols.systems.systems:
             events, many = _many_memberships(events)
         by_round = EventsByRound(event_rows(add(events)).toArrow())
         left: list[RoundLeft] = []

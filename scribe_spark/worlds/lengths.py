@@ -13,7 +13,7 @@ from scribe_spark.config.rounds import MOST_PUBLISHED
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.errors import InputError
 from scribe_spark.rounds.system import OwnRounds
-from scribe_spark.systems import LIVES, System, living_systems
+from scribe_spark.systems import SCRIBE, System, living_systems, plays_pastry
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -42,7 +42,7 @@ def round_seconds(config: WorldConfig) -> float:
         return given
     beside = living_systems(config.trees.systems)
     longest = [_own_seconds(system, config) or NOMINAL_SECONDS for system in beside]
-    if LIVES in config.trees.systems or not beside:
+    if SCRIBE in config.trees.systems or not beside:
         longest.append(NOMINAL_SECONDS)
     return max(longest)
 
@@ -80,7 +80,9 @@ def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
 
 def rounds_in_words(config: WorldConfig) -> str:
     """Describe the contents of a round of a config's world."""
-    own, labels = own_rounds(config), ["Pastry", *(["Scribe"] if config.scribe.has_groups else [])]
+    own = own_rounds(config)
+    labels = ["Pastry"] if plays_pastry(config) else []
+    labels += ["Scribe"] if config.plays_scribe else []
     parts: list[str] = []
     for system in living_systems(config.trees.systems):
         if system.name not in own:
@@ -91,8 +93,10 @@ def rounds_in_words(config: WorldConfig) -> str:
         nearest = rounds + (2 * left >= one.own_us)
         counted = f"{'about ' if left else ''}{nearest:,} round{'s' if nearest > 1 else ''}"
         parts.append(f"{counted} of {system.label}, each of {one.own_us / _MICROSECONDS:g} s")
-    names = " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
-    return "; ".join([f"{round_seconds(config):g} s: one round of {names}", *parts])
+    if labels:
+        names = " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+        parts.insert(0, f"one round of {names}")
+    return f"{round_seconds(config):g} s: {'; '.join(parts)}"
 
 
 # --- parameters of generators

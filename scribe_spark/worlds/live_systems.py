@@ -1,4 +1,4 @@
-"""The systems of a world beside Scribe, played round by round on the buckets.
+"""The systems of a world other than Scribe, played round by round on the buckets.
 
 All systems receive the same events, and their messages and publications are counted in the same
 way.  A system plays all of its own rounds that begin within the world's round; the first of them
@@ -24,6 +24,8 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import SystemTables, multicast_units
 from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -37,8 +39,6 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.worlds.group_measures import PUBLICATION_COUNTS
 from scribe_spark.worlds.link_stress import packet_measures
 from scribe_spark.worlds.live_groups import COMMON_TABLES, LiveGroups
@@ -68,7 +68,7 @@ def system_measures(system: System) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world beside Scribe, by name; all else is in its `LiveGroups`.
+    """The systems of a world other than Scribe, by name; all else is in its `LiveGroups`.
 
     `own` has the own rounds of systems that set their length; the others have one round per round
     of the world, which lasts `seconds`.  `limits` are the user's limits of children, by node
@@ -91,7 +91,7 @@ class LiveSystems:
         groups: Groups,
         incarnation: np.ndarray,
     ) -> tuple[dict[str, float], pa.Table, pa.Table]:
-        """Play a round of every system after Pastry's, on the player's tables.
+        """Play a round of every system after that of the overlay, on the player's tables.
 
         Return measures, whose names begin with the name of the system; `schemas.PUBLICATIONS` of
         the publications that are due; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
@@ -116,7 +116,7 @@ class LiveSystems:
             kernel=given.kernel,
             lan_us=live.multicasts.lan_us,
             seed=given.seed,
-            deadline=live.rules.deadline,
+            deadline=live.deadline,
             tally=Tally(()),
             incarnation=incarnation,
             measures=live.multicasts.names,

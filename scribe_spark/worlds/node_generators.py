@@ -13,9 +13,9 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.closeness import Keys, distances
+from scribe_spark.pastry.closeness import distances
 from scribe_spark.worlds.lengths import event_round
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 from scribe_spark.worlds.setting import Setting

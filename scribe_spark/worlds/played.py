@@ -18,7 +18,7 @@ from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.lookups import LookupResults
 
 

@@ -17,6 +17,7 @@ from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.memberships import MEMBERS
 from scribe_spark.schemas import ROWS
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX
@@ -61,6 +62,12 @@ def lives_rows(
             yield from pack_rows(bucket, bucket, True, name, columns)
 
 
+def no_members(bounds: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """Yield the table `MEMBERS` of all buckets before the first join: `ROWS`."""
+    for bucket in range(len(bounds) - 1):
+        yield from pack_rows(bucket, bucket, True, MEMBERS, {"key": np.empty(0, dtype=np.int64)})
+
+
 def read_lives(rows: DataFrame) -> Lives:
     """Read the lives of all nodes from the rows of a world."""
     tables = rows.where((F.col("name") == LIVES) & F.col("table")).select(ROWS.names).toArrow()
@@ -82,7 +89,7 @@ def is_saved(name: str) -> bool:
     """Return True for tables that are needed to resume; others are recomputed or dropped."""
     if name.startswith(PREFIX):
         return name not in OF_THE_LAST_ROUND
-    return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER) or OF_SYSTEM in name
+    return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER, MEMBERS) or OF_SYSTEM in name
 
 
 def saved_rows(rows: DataFrame) -> DataFrame:

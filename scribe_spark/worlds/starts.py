@@ -22,7 +22,7 @@ from scribe_spark.rounds.lives import NEVER, Lives
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.underlay.protocol import Kernel, Underlay
-from scribe_spark.worlds.save import lives_rows
+from scribe_spark.worlds.save import lives_rows, no_members
 
 #: The kinds of overlays with which a world can start.
 _OVERLAYS = ("perfect", "arrivals")
@@ -46,14 +46,15 @@ def ring_of_world(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
 def start_rows(
     ring: BucketRing,
     initial: int,
-    overlay: str,
+    overlay: str | None,
     rules: OverlayConfig,
     seed: int,
     underlay: Underlay,
 ) -> DataFrame:
     """Return the rows of a world before its first round, materialised: `ROWS`.
 
-    `initial` is the number of live nodes: those with the smallest numbers.
+    `initial` is the number of live nodes: those with the smallest numbers.  Without an overlay,
+    nodes have no tables.
     """
     known, kernel = ring.facts.ring, underlay.kernel
     live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
@@ -62,6 +63,8 @@ def start_rows(
         arrived = play_arrivals(ring, initial, kernel, rules, seed)
         tables = arrived.rows(LEAVES, CELLS)
         entered = arrival_ranks(known.take(live), seed) + 1
+    elif overlay is None:
+        tables = None
     elif len(ring.bounds) == 2:
         tables = _perfect_bucket(ring, initial, rules, kernel)
     else:
@@ -70,6 +73,8 @@ def start_rows(
         tables = perfect_tables(ring, underlay, rules.b, rules.leaf_set, digits, initial)
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
     more = pa.Table.from_batches(lives_rows(ring.bounds, lives, incarnation, 0))
+    if tables is None:  # a bucket needs a table, so that Spark plays it
+        tables = local_frame(ring.layout.spark, pa.Table.from_batches(no_members(ring.bounds)))
     rows, _ = materialise(tables.unionByName(local_frame(ring.layout.spark, more)))
     if arrived is not None:
         arrived.release()

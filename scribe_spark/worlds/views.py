@@ -29,9 +29,9 @@ from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel

@@ -21,7 +21,7 @@ from scribe_spark.core.arrays import Rows, expand, find_sorted, flags, whole_num
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ScribeState

@@ -18,7 +18,7 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS
+from scribe_spark.worlds.live_scribe import LEFT_BY_ROUNDS
 from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
@@ -176,7 +176,8 @@ class World:
         check_start(overlay)
         with describe_jobs(nodes.sparkSession, "start of the world"):
             ring = ring_of_world(nodes, buckets, underlay.kernel)
-            rows = start_rows(ring, initial, overlay, protocols.rules, protocols.seed, underlay)
+            tables = overlay if protocols.has_pastry else None
+            rows = start_rows(ring, initial, tables, protocols.rules, protocols.seed, underlay)
             return cls(rows, ring, 0, events, underlay, protocols, engine)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
@@ -322,9 +323,9 @@ class World:
 
     @property
     def measures_ways(self) -> bool:
-        """True if the config measures delays or link stress in each round."""
-        groups = self._protocols.groups
-        return groups is not None and groups.multicasts.of_ways
+        """True if Scribe is played and the config measures delays or link stress in each round."""
+        scribe = self._protocols.scribe
+        return scribe is not None and scribe.common.multicasts.of_ways
 
     def _multicasts(self, name: str, schema: StructType) -> DataFrame:
         groups = self._protocols.groups
@@ -334,8 +335,8 @@ class World:
         return self._view(views.multicasts_view(groups.multicasts, outcomes, name, schema))
 
     def _of_groups(self, wanted: views.View) -> DataFrame:
-        if self._groups is None or not self.number:
-            raise ValueError("there are no groups, or no round has been played")
+        if self._protocols.scribe is None or not self.number:
+            raise ValueError("Scribe is not played, or no round has been played")
         return self._view(wanted)
 
     def _view(self, wanted: views.View) -> DataFrame:

@@ -27,15 +27,18 @@ from scribe_spark.engine.program import Forget
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
+from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.memberships import check_memberships, keep_memberships
 from scribe_spark.rounds.observer import TRAFFIC, Observer
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.events import GroupEvents, PlayEvents
+from scribe_spark.scribe.events import PlayEvents
 from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.round import COUNTS, play_groups
@@ -43,7 +46,8 @@ from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import control_messages
-from scribe_spark.worlds.live_groups import MEASURE_TABLES, LiveGroups, split_events
+from scribe_spark.worlds.live_groups import LiveGroups, split_events
+from scribe_spark.worlds.live_scribe import MEASURE_TABLES, LiveScribe
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.worlds.played import EventsByRound, Played
@@ -60,7 +64,8 @@ class Protocols:
     """The protocols and parameters of a world's rounds, the same in each.
 
     `rules` are those of arrivals; `world` has the number of lookups per round, and the rules of
-    detection, repair and maintenance; `systems` need a world with groups.
+    detection, repair and maintenance; `scribe` and `systems` need a world with groups.  Without
+    `has_pastry` nodes have no leaf sets and no routing tables, and no message of Pastry is sent.
     """
 
     rules: OverlayConfig
@@ -70,11 +75,13 @@ class Protocols:
     live_tree: LiveTree | None = None
     groups: LiveGroups | None = None
     systems: LiveSystems = field(default_factory=LiveSystems)
+    scribe: LiveScribe | None = None
+    has_pastry: bool = True
 
 
 def kinds_of(protocols: Protocols) -> tuple[str, ...]:
     """Return the kinds of messages that are counted in a world."""
-    return MESSAGE_KINDS if protocols.groups is None else MESSAGE_KINDS + SCRIBE_KINDS
+    return MESSAGE_KINDS if protocols.scribe is None else MESSAGE_KINDS + SCRIBE_KINDS
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,7 @@ class WorldState:
             are not collected on the driver.
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
+        scribe = self._protocols.scribe
         player.begin_round(number)
         if player.has(f"{TRAFFIC} 0"):
             player.play(Forget(player.given.bounds, _is_traffic))
@@ -178,22 +186,37 @@ class WorldState:
             find_live_tree(tree, player)
         if live is None:
             of_nodes = Events.of(self.ring, events["node"], events["event"])
-            lookups = self._protocols.world.lookups
-            played = play_overlay(player, number, of_nodes, lookups, (), keeps_messages)
-            done = PlayedRound(*played)
+            done = self._play_nodes(number, of_nodes, keeps_messages)
         else:
             assert self._groups is not None
             split = split_events(number, events, self.ring, self._groups)
-            done = self._play_groups(live, number, *split, keeps_messages, memberships)
+            if scribe is None:
+                check_events(player.lives, self.ring, number, split[0])
+                check_memberships(player, number, self._groups, *split)
+                done = self._play_nodes(number, split[0], keeps_messages)
+                keep_memberships(player, self._groups, *split)
+            else:
+                done = self._play_scribe(scribe, number, *split, keeps_messages, memberships)
         if tree is not None:
             done.measures.update(live_tree_measures(tree, player))
         if live is None or not self._protocols.systems.systems:
             return done
         return self._play_systems(live, number, *split, done)
 
-    def _play_groups(
+    def _play_nodes(self, number: int, events: Events, keeps_messages: bool) -> PlayedRound:
+        """Play a round of Pastry, or only the lives of nodes in a world without Pastry."""
+        player = self.player
+        if self._protocols.has_pastry:
+            lookups = self._protocols.world.lookups
+            played = play_overlay(player, number, events, lookups, (), keeps_messages)
+        else:
+            played = play_lives(player, number, events)
+        self._incarnation[events.entering] = number
+        return PlayedRound(*played)
+
+    def _play_scribe(
         self,
-        live: LiveGroups,
+        live: LiveScribe,
         number: int,
         events: Events,
         group_events: GroupEvents,
@@ -206,13 +229,14 @@ class WorldState:
         of_round = vars(live.round(number, groups, self._incarnation))
         round = _SharedRound(**of_round, share=self._share_incarnation)
         before = self._trees(live, round)
-        traffic = keeps_messages or live.links is not None or live.link_stress.is_measured(number)
+        traffic = keeps_messages or live.common.links is not None
+        traffic = traffic or live.common.link_stress.is_measured(number)
         player.observe(traffic=traffic)
         tally = Tally(kinds_of(self._protocols))
         if memberships is not None:
             assert isinstance(player.engine, OnSpark)
             player.engine.send_first(PlayEvents, memberships)
-        lookups, is_last = self._protocols.world.lookups, number == live.rounds - 1
+        lookups, is_last = self._protocols.world.lookups, number == live.common.rounds - 1
         result, taken = play_groups(
             *(player, round, events, group_events, lookups, tally, is_last),
             measures=partial(live.programs, keeps_messages=keeps_messages),
@@ -222,7 +246,7 @@ class WorldState:
         measures, tables, self._before = live.see(result, taken, groups, player, before)
         return PlayedRound(result, measures, tables, taken.get(OUTCOMES, {}))
 
-    def _trees(self, live: LiveGroups, round: RoundOfGroups) -> Mapping[int, Tree]:
+    def _trees(self, live: LiveScribe, round: RoundOfGroups) -> Mapping[int, Tree]:
         """Return the watched trees as they are now."""
         if self._before is not None:
             return self._before
@@ -241,16 +265,19 @@ class WorldState:
         group_events: GroupEvents,
         done: PlayedRound,
     ) -> PlayedRound:
-        """Play a round of the systems beside Scribe; return all results of the round."""
+        """Play a round of the systems other than Scribe; return all results of the round."""
         assert self._groups is not None
         systems, of = self._protocols.systems, (number, events, group_events, self._groups)
         of_systems, due, by_part = systems.play(live, self.player, *of, self._incarnation)
-        control = control_messages(done.measures, systems.seconds)
+        control: dict[str, float] = {}
+        if self._protocols.scribe is not None:
+            control["scribe.control"] = control_messages(done.measures, systems.seconds)
         # drop a baseline's numbers beside Scribe if the baseline is also played as a system
         alone = systems.systems.keys()
         kept = {n: v for n, v in done.measures.items() if n.partition(".")[0] not in alone}
-        measures = kept | of_systems | {"scribe.control": control}
-        by_part = pa.concat_tables([done.tables["by_part"], by_part])
+        measures = kept | of_systems | control
+        if "by_part" in done.tables:
+            by_part = pa.concat_tables([done.tables["by_part"], by_part])
         tables = done.tables | {"publications_of_systems": due, "by_part": by_part}
         return replace(done, measures=measures, tables=tables)
 
@@ -314,3 +341,18 @@ def play_overlay(
     )
     live = int(np.count_nonzero(player.lives.alive))
     return result, round_measures(live, result, taken[MEASURED])
+
+
+def play_lives(
+    player: RoundPlayer, number: int, events: Events
+) -> tuple[RoundResult, dict[str, float]]:
+    """Play the events of nodes in a world without Pastry; return the result and the measures.
+
+    The events have been checked.  A node that arrives or recovers lives at once.
+    """
+    end_lives(player.lives, number, events, player.given.world_rules.detection)
+    player.lives.enter(events.recover)
+    player.lives.enter(events.arrive)
+    nobody = np.empty(0, dtype=np.int64)
+    live = float(np.count_nonzero(player.lives.alive))
+    return RoundResult(number, {}, nobody, no_lookups()), {"nodes.live": live}

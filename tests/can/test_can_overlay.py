@@ -15,8 +15,8 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
+from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.settled import grow_trees, settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN
 from tests.can.played import LAN_US, Played, ZonesInMemory, draw_of

@@ -14,8 +14,8 @@ from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Keys, roots
+from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups

@@ -16,10 +16,9 @@ from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
 from split_states import empty_state, written
 
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe import order
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import Undelivered

@@ -63,7 +63,7 @@ def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, bucket
     )
     least_and_most = [(NO_GROUP + 1, 3), (2**63 - 1, 39)]
     given = {"members": members, "events": str(events), "rounds": 4, "deadline": 1, "lookups": 0}
-    systems = "bayeux,gossipsub" if buckets == 1 else ()
+    systems = "bayeux,gossipsub,scribe" if buckets == 1 else "scribe"
     config = WorldConfig(**NETWORK, **given, nodes=40, delivery="reliable", systems=systems)
     world = begin(config, buckets=buckets)
     told = []

@@ -38,7 +38,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes t
 SMALL = NETWORK | {
     "nodes": 60, "groups": 5, "rounds": 6, "generator": "churn+publications", "lifetime": 8.0,
     "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,
-    "seed": 3, "systems": "direct", "measures": "delay,node_stress,link_stress",
+    "seed": 3, "systems": "scribe,direct", "measures": "delay,node_stress,link_stress",
 }  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def test_the_page_draws_the_systems_side_by_side(world):
 
 
 def test_scribe_is_what_it_is_alone(spark, tmp_path, world):
-    alone = play(spark, tmp_path / "alone", systems=())
+    alone = play(spark, tmp_path / "alone", systems="scribe")
     beside = world["rounds"]
     beside = beside[(beside["system"] != "direct") & (beside["measure"] != "scribe.control")]
     keys = ["round", "measure"]

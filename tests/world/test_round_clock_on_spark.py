@@ -47,7 +47,7 @@ def finished(spark, tmp_path_factory):
         {"name": "fast", "share": 0.3, "up": "1Gbit/s", "down": "1Gbit/s"},
         {"name": "slow", "share": 0.7},
     ]
-    given = {**NODES, **LINKS, "groups": 4, "classes": classes, "systems": "gossipsub"}
+    given = {**NODES, **LINKS, "groups": 4, "classes": classes, "systems": "scribe,gossipsub"}
     churn = {"generator": "churn+publications", "lifetime": 10.0, "rounds": 4, "lookups": 0}
     config = WorldConfig(**given, **churn)
     out = tmp_path_factory.mktemp("clock") / "out"

@@ -19,16 +19,15 @@ from traffic import Traffic
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.ring import ring_of
+from scribe_spark.engine.ring import Keys, ring_of
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
-from scribe_spark.pastry.closeness import Keys
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.rounds.events import Events
-from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.state import CAUSES
 from scribe_spark.scribe.upcalls import Application, Emitted
@@ -54,7 +53,7 @@ CONFIG = WorldConfig(
 def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
     """The kernels keep their state in memory; the world reads and writes it in every round."""
     kernel, rules = simulation.underlay.kernel, CONFIG.overlay
-    live = live_groups_of(simulation, CONFIG, None)
+    live = live_groups_of(simulation, CONFIG)
     known, _ = ring_of(simulation.nodes.toArrow(), kernel)
     overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
     groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
@@ -117,11 +116,11 @@ def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
     monkeypatch.setattr(
         world_setup, "read_capacities", lambda *given: reads.append(given) or read(*given)
     )
-    more = {"capacities": str(path), "variants": "bottleneck", "systems": "gossipsub"}
+    more = {"capacities": str(path), "variants": "bottleneck", "systems": "scribe,gossipsub"}
     made = world_setup.protocols_of(simulation, WorldConfig(**CONFIG.given() | more))
     assert len(reads) == 1
-    assert made.groups.limits.capacities[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
-    assert made.systems.limits is made.groups.limits.capacities
+    assert made.scribe.limits.capacities[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
+    assert made.systems.limits is made.scribe.limits.capacities
 
 
 def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation) -> dict:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, find_sorted
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.closeness import Keys
+from scribe_spark.engine.ring import Keys, Ring
 
 #: The operations that an access list can restrict.
 OPERATIONS = ("create", "join", "multicast")

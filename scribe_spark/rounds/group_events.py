@@ -1,0 +1,110 @@
+"""The events of groups in a round: create, join, quit, publish; impossible ones are refused.
+
+References
+----------
+JSAC 2002, Section III.A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Program
+from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.player import RoundPlayer
+
+#: Different pairs of the index of a group and the position of a node, ascending by both.
+Pairs = tuple[np.ndarray, np.ndarray]
+
+
+def _none() -> Pairs:
+    return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class GroupEvents:
+    """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
+
+    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.
+    """
+
+    create: Pairs = field(default_factory=_none)
+    join: Pairs = field(default_factory=_none)
+    quit: Pairs = field(default_factory=_none)
+    publish: Pairs = field(default_factory=_none)
+
+    @classmethod
+    def of(
+        cls, known: Ring, groups: Groups, node: np.ndarray, event: np.ndarray, group: np.ndarray
+    ) -> GroupEvents:
+        """Select the group events from events that are given by node and group numbers."""
+        kinds = [one.name for one in fields(cls)]
+        some = np.isin(event, kinds)
+        event, position = event[some], known.positions(node[some])
+        index = np.searchsorted(groups.number, group[some])
+        order = np.lexsort((position, index))
+        event, index, position = event[order], index[order], position[order]
+        return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
+
+
+#: The events that members may do or not: a member cannot join, another node cannot quit.
+OF_MEMBERS = ("join", "quit")
+
+
+def check_pairs(
+    number: int, groups: Groups, player: RoundPlayer, events: Events, of_groups: GroupEvents
+) -> None:
+    """Raise `ImpossibleRound` for group events of dead nodes, and for those that occur twice."""
+    ring = player.given.facts.ring
+    alive = player.lives.alive.copy()
+    alive[np.r_[events.fail, events.leave]] = False
+    alive[events.entering] = True
+    for kind in (one.name for one in fields(of_groups)):
+        group, node = getattr(of_groups, kind)
+        if len(distinct(group * len(ring) + node)) < len(node):
+            raise ImpossibleRound(number, f"{kind} twice")
+        _refuse(number, groups, ring, kind, group[~alive[node]], node[~alive[node]])
+
+
+def check_members(
+    number: int,
+    groups: Groups,
+    player: RoundPlayer,
+    of_groups: GroupEvents,
+    check: Program,
+    refused_table: str,
+) -> None:
+    """Raise `ImpossibleRound` for joins of members and quits of nodes that are no members.
+
+    The program `check` writes the impossible events into `refused_table`: ``kind`` (an index of
+    :data:`OF_MEMBERS`), ``group``, ``node``.
+    """
+    if not len(of_groups.join[0]) + len(of_groups.quit[0]):
+        return
+    player.play(check)
+    if player.has(refused_table):
+        refused = player.take(refused_table)[refused_table]
+        for index, kind in enumerate(OF_MEMBERS):
+            of = np.flatnonzero(refused["kind"] == index)
+            _refuse(
+                number,
+                groups,
+                player.given.facts.ring,
+                kind,
+                refused["group"][of],
+                refused["node"][of],
+            )
+
+
+def _refuse(
+    number: int, groups: Groups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
+) -> None:
+    if len(node):
+        at = np.lexsort((node, group))[0]
+        who, which = ring.node[node[at]], groups.number[group[at]]
+        raise ImpossibleRound(number, f"node {who} cannot {kind} group {which}")

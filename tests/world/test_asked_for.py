@@ -1,0 +1,120 @@
+"""A world plays the systems that its config names, and no other protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from small_network import NETWORK
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_setup import make_world
+from scribe_spark.systems import SCRIBE
+
+SMALL = NETWORK | {
+    "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 30.0,
+    "generator": "churn+group-churn+publications", "lifetime": 8.0, "membership": 6.0,
+    "measures": "delay,link_stress", "link_stress_period": 2, "deadline": 1, "seed": 5,
+}  # fmt: skip
+
+#: The systems of a world -> the protocols whose messages it counts.
+WORLDS = {
+    "gossipsub": (),
+    "can,naive_unicast": (),
+    "flooding,gossipsub": (),
+    "bayeux": ("pastry",),
+    "scribe": ("pastry", "scribe"),
+}
+
+
+def measured(spark: Any, buckets: int = 1, engine: str = "tasks", **given: Any) -> list[dict]:
+    """The measures of each round, and the rows of publications of systems other than Scribe."""
+    config = WorldConfig(**SMALL | given)
+    with Simulation(spark, experiments.network_of(config)) as simulation:
+        world = make_world(simulation, config, None, None, buckets, engine)
+        try:
+            return [world.step() for _ in range(config.world.rounds)]
+        finally:
+            world.release()
+
+
+@pytest.mark.parametrize("systems", WORLDS)
+def test_only_protocols_of_the_named_systems_send_messages(spark, systems):
+    rounds = measured(spark, systems=systems)
+    of_pastry = [name for one in rounds for name in one if name.startswith(("cells.", "lookups"))]
+    of_scribe = [name for one in rounds for name in one if name.startswith("scribe.")]
+    assert bool(of_pastry) == ("pastry" in WORLDS[systems])
+    assert bool(of_scribe) == ("scribe" in WORLDS[systems])
+    messages = {name for one in rounds for name in one if name.startswith("messages.")}
+    assert bool(messages) == ("pastry" in WORLDS[systems])
+    for name in {*systems.split(",")} - {SCRIBE}:
+        assert all(f"{name}.multicasts.reached" in one for one in rounds)
+
+
+@pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (2, "tasks"), (2, "jobs")])
+def test_a_system_alone_is_what_it_is_beside_scribe(spark, buckets, engine):
+    alone = measured(spark, buckets, engine, systems="gossipsub")
+    beside = measured(spark, systems="gossipsub,scribe")
+    for one, other in zip(alone, beside, strict=True):
+        assert one == {name: other[name] for name in one}
+        assert {name for name in other if name.startswith("gossipsub.")} <= one.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("join", "node 3 cannot join group 1"), ("leave", "node 9 cannot quit group 1")],
+)
+def test_impossible_operations_are_refused_without_scribe(spark, tmp_path, kind, said):
+    """Nodes 2 and 3 are members of group 1, node 9 is not; a refused round changes nothing."""
+    members = tmp_path / "members.csv"
+    members.write_text("group,node\n1,2\n1,3\n")
+    given = {"generator": None, "groups": None, "group_size": None, "members": str(members)}
+    config = WorldConfig(**{n: v for n, v in (SMALL | given).items() if v is not None}
+                         | {"systems": "gossipsub", "initial": 60})  # fmt: skip
+    del given
+    node = 3 if kind == "join" else 9
+    with Simulation(spark, experiments.network_of(config)) as simulation:
+        world = make_world(simulation, config)
+        world.step()
+        pair = spark.createDataFrame([(1, node)], "group bigint, node bigint")
+        getattr(world.scribe, kind)(pair)
+        with pytest.raises(InputError, match=said):
+            world.step()
+        assert world.number == 1
+        world.scribe.join(spark.createDataFrame([(1, 9)], "group bigint, node bigint"))
+        world.scribe.leave(spark.createDataFrame([(1, 3)], "group bigint, node bigint"))
+        world.step()
+        world.scribe.join(spark.createDataFrame([(1, 9)], "group bigint, node bigint"))
+        with pytest.raises(InputError, match="node 9 cannot join group 1"):
+            world.step()
+        world.release()
+
+
+def test_a_folder_without_scribe_has_its_tables_and_continues(spark, tmp_path):
+    config = WorldConfig(**SMALL | {"systems": "gossipsub"})
+    found = []
+    for resume in (False, True):
+        run_world(spark, config, Execution(out=str(tmp_path / "out"), resume=resume))
+        found.append(pd.read_parquet(tmp_path / "out/tables/rounds"))
+    pd.testing.assert_frame_equal(*found)
+    assert set(found[0]["system"]) == {"gossipsub", "pastry"}  # pastry: nodes.live
+    tables = {path.name for path in (tmp_path / "out/tables").iterdir()}
+    assert "publications" in tables
+    assert not tables & {"memberships", "watched_trees", "tree_edges"}
+    page = (tmp_path / "out/report.html").read_text()
+    assert "GossipSub" in page
+    assert "routing tables" not in page
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"delivery": "reliable"}, {"variants": "lazy"}],
+)
+def test_settings_of_scribe_are_refused_without_scribe(given):
+    with pytest.raises(InputError, match="has no effect without Scribe; add scribe to systems"):
+        WorldConfig(**SMALL | {"systems": "gossipsub"} | given)
