@@ -16,204 +16,27 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+from scribe_spark.bayeux.declaration import BAYEUX
+from scribe_spark.can.declaration import CAN
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, in_series, listed, meant, shown
+from scribe_spark.flooding.declaration import FLOODING
+from scribe_spark.gossipsub.declaration import GOSSIPSUB
+from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.fields import FieldRecord
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.scribe import Variant, VariantContext
 
-#: The family of systems whose end nodes forward copies along a tree.
-TREE = "tree"
-#: The family of systems whose end nodes forward copies to neighbours, and may get several.
-MESH = "mesh"
-#: The family of systems whose source sends a copy to each member.
-UNICAST = "unicast"
-#: The family of systems whose routers duplicate packets; end nodes keep no children.
-IP = "ip"
-
 #: The name of Scribe, the default system of a world with groups.
 SCRIBE = "scribe"
-
-_FAMILIES = (TREE, MESH, UNICAST, IP)
-
-#: The values of `multicast.TIME` and `multicast.HOPS`; that module imports Spark.
-_TIME, _HOPS = "time", "hops"
-_CLOCKS = (_TIME, _HOPS)
-
-#: The first parts of the names of measures that belong to no system.
-_OTHERS = frozenset(
-    {
-        *("all", "cells", "cost", "groups", "hops", "leaf_sets", "link_stress", "links"),
-        *("lookups", "messages", "nodes", "pastry", "topology"),
-    }
-)
-
-
-@dataclass(frozen=True)
-class System:
-    """A multicast system: its name, its properties, and the functions that build and play it.
-
-    Attributes
-    ----------
-    name : str
-        The system's value in the column ``system``, and the first part of the names of its
-        metrics: lower-case letters, digits and underscores.
-    label : str
-        The system's name in figures.
-    family : str
-        ``tree``, ``mesh``, ``unicast`` or ``ip``; decides which measures apply.
-    build : callable, optional
-        ``build(stages)`` returns the :class:`Multicast` of a run.  `stages` is the run's
-        :class:`~scribe_spark.experiments.Simulation`, with ``multicast_groups``, ``members``,
-        ``underlay`` and others.
-    figures : tuple of str or None
-        The figures of the paper that show the system; None: all figures of its measures.
-    own_figures : mapping of str to str
-        Measure -> the figure or section of the paper that shows this measure of this system only.
-    requested : bool
-        True if a run has the system only when ``systems`` or ``variants`` names it.
-    variant : str or None
-        The system's name in ``variants``; a run has it only when ``variants`` names it.
-    trees : callable or None
-        ``trees(context)`` returns the :class:`Variant` with the trees of a variant of Scribe.
-    section : str or None
-        The section of the config with the settings of this system.
-    config : type, optional
-        The class of a user's section, a subclass of `config.section.Section`.  Its name in configs
-        is `section` or, by default, the system's name.
-    clock : str or callable
-        How the first of several copies at a node is determined: ``time`` (by delays) or ``hops``
-        (by hops); or ``clock(config)``, which returns one of these.
-    control : bool
-        True if the system has a table of control messages.
-    over_pastry : bool
-        True if the system needs Pastry's routing tables.
-    joins_by_edges : bool
-        True if each edge of the trees is one JOIN from child to parent, so that the messages of
-        joining follow from the trees.
-    routes_to_key : bool
-        True if the trees are the overlay's routes from members to groupIds, so that the convergence
-        of routes follows from the trees.
-    from_root : bool
-        True if copies start at the root, to which another source sends its message first.
-    joins_after : str or None
-        The system whose trees this one starts from, with additional JOINs.
-    limited : bool
-        True if nodes have a limit of children, which they may exceed.
-    world : callable or None
-        ``world(config)`` returns the `rounds.system.SystemOnBuckets` that plays the system in a
-        world.  None: worlds cannot have the system.
-    round_seconds : float or callable, optional
-        The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
-        A round of the world plays all own rounds that begin in it.  None: one own round in each.
-    world_measures : mapping of str to str
-        The measures of each round of a world -> their units.  The world itself counts messages by
-        kind; these need no entry.
-    failure_costs : callable or None
-        ``failure_costs(run)`` returns the costs of node failures by depth (the columns of
-        `multicast.FAILURES`), from the tables and the config of the run.
-    failures_beside : str or None
-        The system beside which the report shows the costs of failures.
-    """
-
-    name: str
-    label: str
-    family: str
-    build: Callable[[Any], Multicast] | None = None
-    figures: tuple[str, ...] | None = None
-    own_figures: Mapping[str, str] = field(default_factory=dict)
-    requested: bool = False
-    variant: str | None = None
-    trees: Callable[[VariantContext], Variant] | None = None
-    section: str | None = None
-    config: type[Section] | None = None
-    clock: str | Callable[[Any], str] = _TIME
-    control: bool = False
-    over_pastry: bool = False
-    joins_by_edges: bool = False
-    routes_to_key: bool = False
-    from_root: bool = False
-    joins_after: str | None = None
-    limited: bool = False
-    world: Callable[[Any], SystemOnBuckets] | None = None
-    round_seconds: float | Callable[[Any], float] | None = None
-    world_measures: Mapping[str, str] = field(default_factory=dict)
-    failure_costs: Callable[[Any], DataFrame] | None = None
-    failures_beside: str | None = None
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise ValueError(f"{shown(self.name)} is no name of a system: use a-z, 0-9 and _")
-        if self.name in _OTHERS:
-            raise ValueError(f"{shown(self.name)} is the name of other measures; take another name")
-        if self.family not in _FAMILIES:
-            raise ValueError(f"family {shown(self.family)} must be one of {listed(_FAMILIES)}")
-        label = self.label
-        if not isinstance(label, str) or not label.strip() or not label.isprintable():
-            raise ValueError(f"label {shown(label)} of {self.name} must be words in one line")
-        if not callable(self.clock) and self.clock not in _CLOCKS:
-            raise ValueError(f"clock {shown(self.clock)} of {self.name} must be one of time, hops")
-        for called in ("build", "trees", "world", "failure_costs"):
-            made = getattr(self, called)
-            needed = called == "build" and self.world is None
-            if not callable(made) and (made is not None or needed):
-                raise ValueError(f"{called} of {self.name} must be a function, not {shown(made)}")
-
-    @property
-    def on_request(self) -> bool:
-        """True if a run has the system only when its config names it."""
-        return self.requested or self.variant is not None
-
-    def clock_of(self, config: Any) -> str:
-        """Return the clock that orders copies in a run: ``time`` or ``hops``."""
-        found = self.clock(config) if callable(self.clock) else self.clock
-        if found not in _CLOCKS:
-            raise InputError(
-                "systems", self.name, f"has the clock {shown(found)}; give time or hops"
-            )
-        return found
-
-    def clock_in_words(self, config: Any) -> str:
-        """Return a description of the clock for reports.
-
-        With message sizes, it also describes how groups share links; IP multicast and users'
-        systems of the family ``mesh`` do not share links.
-        """
-        found, bandwidth = self.clock_of(config), getattr(config, "bandwidth", None)
-        own_times = self.family == IP or (self.family == MESH and not is_built_in(self))
-        if bandwidth is None or not bandwidth.on or own_times:
-            return found
-        return f"{found}: {bandwidth.in_words()}"
-
-    @property
-    def may_go_by_hops(self) -> bool:
-        """True if there is a config in which hops order the copies of the system."""
-        return callable(self.clock) or self.clock == _HOPS
-
-    def live(self, config: Any) -> SystemOnBuckets:
-        """Return the object that plays the system in a world; a user's object is checked."""
-        from scribe_spark.rounds.system_checks import CheckedSystem
-
-        if self.world is None:
-            raise InputError(
-                "systems", self.name, "has no rounds, so worlds cannot have it; leave it out"
-            )
-        made = self.world(config)
-        if is_built_in(self):
-            return made
-        return CheckedSystem(self.name, made, self.world_measures)
-
 
 # --- the built-in systems
 
@@ -240,30 +63,6 @@ def _grow_lazily(context: VariantContext) -> Variant:
     return grow_lazily(context)
 
 
-def _bayeux(stages: Any) -> Multicast:
-    from scribe_spark.bayeux.bayeux import build
-
-    return build(stages)
-
-
-def _flooding(stages: Any) -> Multicast:
-    from scribe_spark.flooding.flooding import build
-
-    return build(stages)
-
-
-def _can(stages: Any) -> Multicast:
-    from scribe_spark.can.multicast import multicast
-
-    return multicast(stages)
-
-
-def _gossipsub(stages: Any) -> Multicast:
-    from scribe_spark.gossipsub.multicast import multicast
-
-    return multicast(stages)
-
-
 def _rejoining(run: Any) -> DataFrame:
     from scribe_spark.scribe.failures import costs_of_rejoining
 
@@ -284,24 +83,6 @@ def _reconfiguring(run: Any) -> DataFrame:
     return costs_of_reconfiguring(
         run["nodes"], trees.reference_children, trees.reference_assignment, run.config.seed
     )
-
-
-def _live_bayeux(config: Any) -> SystemOnBuckets:
-    from scribe_spark.bayeux.live import LiveBayeux
-
-    return LiveBayeux(config.bayeux.hops, config.bayeux.recreate)
-
-
-def _live_flooding(config: Any) -> SystemOnBuckets:
-    from scribe_spark.flooding.live import LiveFlooding
-
-    return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
-
-
-def _live_can(config: Any) -> SystemOnBuckets:
-    from scribe_spark.flooding.live import live_can
-
-    return live_can(config.can, config.seed)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -326,21 +107,6 @@ def _live_unicast(config: Any) -> SystemOnBuckets:
     from scribe_spark.baselines.live import LiveUnicast
 
     return LiveUnicast()
-
-
-def _live_gossipsub(config: Any) -> SystemOnBuckets:
-    from scribe_spark.gossipsub.round import live_gossipsub
-    from scribe_spark.node_classes import NodeClasses
-
-    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
-
-
-def _heartbeat(config: Any) -> float:
-    return config.gossipsub.value("heartbeat_ms") / 1000
-
-
-def _clock_of_gossipsub(config: Any) -> str:
-    return _TIME if config is None else config.gossipsub.clock
 
 
 # --- variants of Scribe's trees
@@ -422,63 +188,10 @@ _SYSTEMS: Registry[System] = Registry(
         failure_costs=_reconfiguring,
         failures_beside="scribe",
     ),
-    System(
-        "bayeux",
-        "Bayeux",
-        TREE,
-        _bayeux,
-        requested=True,
-        section="bayeux",
-        control=True,
-        over_pastry=True,
-        from_root=True,
-        world=_live_bayeux,
-        world_measures={
-            "entries.mean": "entries",
-            "entries.max": "entries",
-            "waiting": "members",
-            "sessions.lost": "groups",
-        },
-    ),
-    System(
-        "flooding",
-        "Flooding over Pastry",
-        TREE,
-        _flooding,
-        requested=True,
-        section="flooding",
-        control=True,
-        over_pastry=True,
-        world=_live_flooding,
-    ),
-    System(
-        "can",
-        "CAN multicast",
-        MESH,
-        _can,
-        requested=True,
-        section="can",
-        clock=lambda config: config.can.clock,
-        control=True,
-        world=_live_can,
-    ),
-    System(
-        "gossipsub",
-        "GossipSub",
-        MESH,
-        _gossipsub,
-        requested=True,
-        section="gossipsub",
-        clock=_clock_of_gossipsub,
-        control=True,
-        world=_live_gossipsub,
-        round_seconds=_heartbeat,
-        world_measures={
-            "mesh": "links per membership",
-            "connections": "links per membership",
-            "by_iwant": "deliveries",
-        },
-    ),
+    BAYEUX,
+    FLOODING,
+    CAN,
+    GOSSIPSUB,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,
@@ -504,11 +217,32 @@ def register_system(system: System) -> System:
     for other in () if system.name in _SYSTEMS else _SYSTEMS.values():
         if other.label == system.label:
             raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
-    if system.config is not None and not _SYSTEMS.is_built_in(system.name):
-        from scribe_spark.config.outside import add_section
-
-        add_section(system.section or system.name, system.config)
+    if not _SYSTEMS.is_built_in(system.name):
+        _add_section(system)
     return _SYSTEMS.register(system)
+
+
+def _add_section(system: System) -> None:
+    """Add the section of a system to the configs of runs and worlds."""
+    from scribe_spark.config.outside import add_section
+
+    if system.config is not None:
+        made = system.config if isinstance(system.config, type) else system.config()
+        add_section(system.section or system.name, made)
+
+
+def add_sections() -> None:
+    """Add the sections of the package's systems that declare them, once in each process.
+
+    Everything that makes a config calls this function first.
+    """
+    from scribe_spark.config.outside import is_added
+    from scribe_spark.config.used_when import SYSTEMS
+
+    for system in filter(is_built_in, _SYSTEMS.values()):
+        SYSTEMS.add(system.name)
+        if not is_added(system.section or system.name):
+            _add_section(system)
 
 
 def unregister_system(name: str) -> None:
@@ -614,7 +348,32 @@ def plays_pastry(config: Any) -> bool:
     """
     if not config.scribe.has_groups or config.plays_scribe:
         return True
-    return any(system.live(config).reads for system in living_systems(config.trees.systems))
+    return any(live_system(system, config).reads for system in living_systems(config.trees.systems))
+
+
+def live_system(system: System, config: Any) -> SystemOnBuckets:
+    """Return the object that plays a system in a world; a user's object is checked."""
+    from scribe_spark.rounds.system_checks import CheckedSystem
+
+    if system.world is None:
+        raise InputError(
+            "systems", system.name, "has no rounds, so worlds cannot have it; leave it out"
+        )
+    made = system.world(config)
+    return made if is_built_in(system) else CheckedSystem(system.name, made, system.world_measures)
+
+
+def clock_in_words(system: System, config: Any) -> str:
+    """Return a description of a system's clock for reports.
+
+    With message sizes, it also describes how groups share links; IP multicast and users' systems of
+    the family ``mesh`` do not share links.
+    """
+    found, bandwidth = system.clock_of(config), getattr(config, "bandwidth", None)
+    own_times = system.family == IP or (system.family == MESH and not is_built_in(system))
+    if bandwidth is None or not bandwidth.on or own_times:
+        return found
+    return f"{found}: {bandwidth.in_words()}"
 
 
 def is_built_in(system: System) -> bool:

@@ -13,6 +13,7 @@ from living_groups import World, access_of
 from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.can.live import live_can
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import NO_GROUP
@@ -21,7 +22,7 @@ from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.rows import pack_rows
-from scribe_spark.flooding.live import LiveFlooding, live_can
+from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.observer import TRAFFIC

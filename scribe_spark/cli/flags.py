@@ -27,7 +27,15 @@ from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned, flatten
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.errors import InputError
-from scribe_spark.systems import check_systems, described, system_choices, variant_choices
+from scribe_spark.systems import (
+    add_sections,
+    check_systems,
+    described,
+    system_choices,
+    variant_choices,
+)
+
+add_sections()  # before flags are made of the fields
 
 EXECUTION_FIELDS = fields_of(Execution, "execution")
 PAPER_FIELDS = fields_of(Paper, "paper")

@@ -50,6 +50,8 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from scribe_spark.config.outside import about  # only the help of a command needs the config
+
         def section(param: click.Parameter) -> str:
             return getattr(param, "section", "options")
 
@@ -58,8 +60,8 @@ class Command(click.Command):
             rows = [row for param in params if (row := param.get_help_record(ctx))]
             if rows:  # a section may have hidden flags only
                 with formatter.section(name.capitalize()):
-                    if name in SECTION_TEXTS:
+                    if text := SECTION_TEXTS.get(name) or about(name):
                         indent = " " * formatter.current_indent
-                        text = click.wrap_text(SECTION_TEXTS[name], formatter.width, indent, indent)
+                        text = click.wrap_text(text, formatter.width, indent, indent)
                         formatter.write(f"{text}\n\n")
                     formatter.write_dl(rows)

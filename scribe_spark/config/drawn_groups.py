@@ -46,7 +46,7 @@ class DrawnGroups(Section):
     """
 
     count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups")] = setting(
-        1_500, "Number of groups, G; in a world, 0 simulates Pastry without Scribe"
+        1_500, "Number of groups, G; in a world, 0 simulates Pastry alone"
     )
     size: Annotated[int | None, within(0, MOST_NODES), Flat("group_size"), _OF_GROUPS] = unset(
         "Number of members of every group, in place of Zipf-like sizes"

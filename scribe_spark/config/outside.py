@@ -1,4 +1,4 @@
-"""Sections of users' systems, which are added to the configs of runs and worlds of this process."""
+"""Sections that systems declare, which are added to the configs of runs and worlds of a process."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def add_section(name: str, section: type[Section]) -> None:
         config.sections[name] = section
         fields.update(fields_of(section, name))
     _ADDED[name] = section
+
+
+def is_added(name: str) -> bool:
+    """Return True if there is an added section of a name."""
+    return name in _ADDED
+
+
+def about(name: str) -> str:
+    """Return the text of an added section for ``--help``; empty if there is none."""
+    return _ADDED[name].about if name in _ADDED else ""
 
 
 def added_fields() -> list[FieldRecord]:

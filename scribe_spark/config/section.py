@@ -106,6 +106,9 @@ class Section(BaseModel):
     #: The beginning of all flat names without a `Flat` mark.
     flat_prefix: ClassVar[str] = ""
 
+    #: The text above the flags of the section in ``--help``.
+    about: ClassVar[str] = ""
+
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **given: Any) -> None:

@@ -15,17 +15,18 @@ from typing import Any
 from scribe_spark.core.paths import exists
 from scribe_spark.errors import listed
 
-#: The package's generators of events, overlays, variants of Scribe's trees, and other systems.
+#: The package's generators of events, overlays, variants of Scribe's trees, and systems; the
+#: systems add their names (`systems.add_sections`).
 GENERATORS = (
     *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),
     *("group-crowd", "group-churn", "publications"),
 )
 OVERLAYS = ("perfect", "arrivals", "can")
 VARIANTS = ("bottleneck", "collapse", "lazy")
-SYSTEMS = (
+SYSTEMS = {
     *("scribe", "reference_tree", "bayeux", "flooding", "can", "gossipsub"),
     *("ip_multicast", "naive_unicast"),
-)
+}
 
 #: A function of a config that returns True if a field has an effect in it.
 Test = Callable[[Any], bool]
@@ -130,9 +131,13 @@ def has_publications(config: Any) -> bool:
 
 def used_by(*names: str) -> Test:
     """Return a test for configs with one of several variants or systems, or with a user's own."""
-    own = {*SYSTEMS, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
-    others = own - {*names, *map(_system_of, names)}
-    return lambda config: bool({*config.trees.variants, *config.trees.systems} - others)
+
+    def test(config: Any) -> bool:
+        own = {*SYSTEMS, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
+        others = own - {*names, *map(_system_of, names)}
+        return bool({*config.trees.variants, *config.trees.systems} - others)
+
+    return test
 
 
 def _system_of(variant: str) -> str:

@@ -49,7 +49,7 @@ from scribe_spark.rounds.system import (
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.scribe import limits_by_number
-from scribe_spark.systems import MESH, System
+from scribe_spark.systems import MESH, System, live_system
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
@@ -101,7 +101,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
 
     The tables have one publication per group.  The groups of control messages are NULL.
     """
-    live, ring = system.live(stages.config), stages.overlay.ring
+    live, ring = live_system(system, stages.config), stages.overlay.ring
     columns = "group", "key_hi", "key_lo", "source"
     number, hi, lo, source = collected(stages.multicast_groups, *columns)
     source = ring.facts.positions(source)

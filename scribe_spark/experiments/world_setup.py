@@ -31,7 +31,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import living_systems, plays_pastry
+from scribe_spark.systems import live_system, living_systems, plays_pastry
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -210,7 +210,7 @@ def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> Live
     if not systems:
         return LiveSystems()
     return LiveSystems(
-        {system.name: system.live(config) for system in systems},
+        {system.name: live_system(system, config) for system in systems},
         own_rounds(config),
         round_seconds(config),
         capacities,
@@ -230,7 +230,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     own_rounds(config)
     check_world(config)
     for system in living_systems(config.trees.systems):
-        system.live(config)  # raises if it cannot be played
+        live_system(system, config)  # raises if it cannot be played
         if not config.scribe.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)

@@ -31,7 +31,7 @@ from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import OVERLAY
 from scribe_spark.measures.published import Published
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.systems import System, all_systems, find_system
+from scribe_spark.systems import System, all_systems, clock_in_words, find_system
 
 #: All measures, in the order of their metrics in `metrics.json`.
 _MEASURES: Registry[Measure] = Registry(
@@ -124,7 +124,7 @@ def metric_rows(
                 "name": name,
                 "value": _plain(value),
                 "unit": metric.unit,
-                "clock": None if system is None else system.clock_in_words(config),
+                "clock": None if system is None else clock_in_words(system, config),
                 "figure": _metric_figure(metric, system, replaced),
                 "paper": known.paper,
                 "check": known.check,

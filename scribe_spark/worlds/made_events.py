@@ -27,6 +27,7 @@ from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import is_local
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.systems import add_sections
 from scribe_spark.worlds.events import check_events, check_rows, read_events, sorted_events
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
@@ -221,6 +222,7 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
 
 def _print_check() -> None:
     """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
+    add_sections()
     refused = None
     try:
         _check_here(WorldConfig(**json.load(sys.stdin)))

@@ -1,0 +1,51 @@
+"""The declaration of GossipSub as a multicast system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.rounds.declaration import MESH, TIME, System
+
+if TYPE_CHECKING:
+    from scribe_spark.multicast import Multicast
+    from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _build(stages: Any) -> Multicast:
+    from scribe_spark.gossipsub.multicast import multicast
+
+    return multicast(stages)
+
+
+def _live(config: Any) -> SystemOnBuckets:
+    from scribe_spark.gossipsub.round import live_gossipsub
+    from scribe_spark.node_classes import NodeClasses
+
+    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
+
+
+def _heartbeat(config: Any) -> float:
+    return config.gossipsub.value("heartbeat_ms") / 1000
+
+
+def _clock(config: Any) -> str:
+    return TIME if config is None else config.gossipsub.clock
+
+
+GOSSIPSUB = System(
+    "gossipsub",
+    "GossipSub",
+    MESH,
+    _build,
+    requested=True,
+    section="gossipsub",
+    clock=_clock,
+    control=True,
+    world=_live,
+    round_seconds=_heartbeat,
+    world_measures={
+        "mesh": "links per membership",
+        "connections": "links per membership",
+        "by_iwant": "deliveries",
+    },
+)

@@ -1,0 +1,179 @@
+"""The declaration of a multicast system: its name, its properties, and who builds and plays it.
+
+A system turns groups and members into a :class:`~scribe_spark.Multicast`: copies (of a tree, its
+edges), deliveries, state and control messages.  The measures read those tables and the properties
+below; they know no system by its name.
+
+Nothing here imports Spark, as the report reads the labels, or the config, as the measures of a run
+read the systems in Spark's tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.errors import InputError, listed, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from scribe_spark.config.section import Section
+    from scribe_spark.multicast import Multicast
+    from scribe_spark.rounds.system import SystemOnBuckets
+
+#: The family of systems whose end nodes forward copies along a tree.
+TREE = "tree"
+#: The family of systems whose end nodes forward copies to neighbours, and may get several.
+MESH = "mesh"
+#: The family of systems whose source sends a copy to each member.
+UNICAST = "unicast"
+#: The family of systems whose routers duplicate packets; end nodes keep no children.
+IP = "ip"
+
+_FAMILIES = (TREE, MESH, UNICAST, IP)
+
+#: The values of `multicast.TIME` and `multicast.HOPS`; that module imports Spark.
+TIME, HOPS = "time", "hops"
+_CLOCKS = (TIME, HOPS)
+
+#: The first parts of the names of measures that belong to no system.
+_OTHERS = frozenset(
+    {
+        *("all", "cells", "cost", "groups", "hops", "leaf_sets", "link_stress", "links"),
+        *("lookups", "messages", "nodes", "pastry", "topology"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class System:
+    """A multicast system: its name, its properties, and the functions that build and play it.
+
+    Attributes
+    ----------
+    name : str
+        The system's value in the column ``system``, and the first part of the names of its
+        metrics: lower-case letters, digits and underscores.
+    label : str
+        The system's name in figures.
+    family : str
+        ``tree``, ``mesh``, ``unicast`` or ``ip``; decides which measures apply.
+    build : callable, optional
+        ``build(stages)`` returns the :class:`Multicast` of a run.  `stages` is the run's
+        :class:`~scribe_spark.experiments.Simulation`, with ``multicast_groups``, ``members``,
+        ``underlay`` and others.
+    figures : tuple of str or None
+        The figures of the paper that show the system; None: all figures of its measures.
+    own_figures : mapping of str to str
+        Measure -> the figure or section of the paper that shows this measure of this system only.
+    requested : bool
+        True if a run has the system only when ``systems`` or ``variants`` names it.
+    variant : str or None
+        The system's name in ``variants``; a run has it only when ``variants`` names it.
+    trees : callable or None
+        ``trees(context)`` returns the :class:`Variant` with the trees of a variant of Scribe.
+    section : str or None
+        The section of the config with the settings of this system.
+    config : type or callable, optional
+        The class of the system's section, a subclass of `config.section.Section`, or a function
+        that imports and returns the class.  The name of the section in configs is `section` or, by
+        default, the system's name.
+    clock : str or callable
+        How the first of several copies at a node is determined: ``time`` (by delays) or ``hops``
+        (by hops); or ``clock(config)``, which returns one of these.
+    control : bool
+        True if the system has a table of control messages.
+    over_pastry : bool
+        True if the system needs Pastry's routing tables.
+    joins_by_edges : bool
+        True if each edge of the trees is one JOIN from child to parent, so that the messages of
+        joining follow from the trees.
+    routes_to_key : bool
+        True if the trees are the overlay's routes from members to groupIds, so that the convergence
+        of routes follows from the trees.
+    from_root : bool
+        True if copies start at the root, to which another source sends its message first.
+    joins_after : str or None
+        The system whose trees this one starts from, with additional JOINs.
+    limited : bool
+        True if nodes have a limit of children, which they may exceed.
+    world : callable or None
+        ``world(config)`` returns the `rounds.system.SystemOnBuckets` that plays the system in a
+        world.  None: worlds cannot have the system.
+    round_seconds : float or callable, optional
+        The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
+        A round of the world plays all own rounds that begin in it.  None: one own round in each.
+    world_measures : mapping of str to str
+        The measures of each round of a world -> their units.  The world itself counts messages by
+        kind; these need no entry.
+    failure_costs : callable or None
+        ``failure_costs(run)`` returns the costs of node failures by depth (the columns of
+        `multicast.FAILURES`), from the tables and the config of the run.
+    failures_beside : str or None
+        The system beside which the report shows the costs of failures.
+    """
+
+    name: str
+    label: str
+    family: str
+    build: Callable[[Any], Multicast] | None = None
+    figures: tuple[str, ...] | None = None
+    own_figures: Mapping[str, str] = field(default_factory=dict)
+    requested: bool = False
+    variant: str | None = None
+    trees: Callable[[Any], Any] | None = None
+    section: str | None = None
+    config: type[Section] | Callable[[], type[Section]] | None = None
+    clock: str | Callable[[Any], str] = TIME
+    control: bool = False
+    over_pastry: bool = False
+    joins_by_edges: bool = False
+    routes_to_key: bool = False
+    from_root: bool = False
+    joins_after: str | None = None
+    limited: bool = False
+    world: Callable[[Any], SystemOnBuckets] | None = None
+    round_seconds: float | Callable[[Any], float] | None = None
+    world_measures: Mapping[str, str] = field(default_factory=dict)
+    failure_costs: Callable[[Any], DataFrame] | None = None
+    failures_beside: str | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"{shown(self.name)} is no name of a system: use a-z, 0-9 and _")
+        if self.name in _OTHERS:
+            raise ValueError(f"{shown(self.name)} is the name of other measures; take another name")
+        if self.family not in _FAMILIES:
+            raise ValueError(f"family {shown(self.family)} must be one of {listed(_FAMILIES)}")
+        label = self.label
+        if not isinstance(label, str) or not label.strip() or not label.isprintable():
+            raise ValueError(f"label {shown(label)} of {self.name} must be words in one line")
+        if not callable(self.clock) and self.clock not in _CLOCKS:
+            raise ValueError(f"clock {shown(self.clock)} of {self.name} must be one of time, hops")
+        for called in ("build", "trees", "world", "failure_costs"):
+            made = getattr(self, called)
+            needed = called == "build" and self.world is None
+            if not callable(made) and (made is not None or needed):
+                raise ValueError(f"{called} of {self.name} must be a function, not {shown(made)}")
+
+    @property
+    def on_request(self) -> bool:
+        """True if a run has the system only when its config names it."""
+        return self.requested or self.variant is not None
+
+    def clock_of(self, config: Any) -> str:
+        """Return the clock that orders copies in a run: ``time`` or ``hops``."""
+        found = self.clock(config) if callable(self.clock) else self.clock
+        if found not in _CLOCKS:
+            raise InputError(
+                "systems", self.name, f"has the clock {shown(found)}; give time or hops"
+            )
+        return found
+
+    @property
+    def may_go_by_hops(self) -> bool:
+        """True if there is a config in which hops order the copies of the system."""
+        return callable(self.clock) or self.clock == HOPS
