@@ -92,8 +92,11 @@ def session(
     if active is not None:
         return _with_scratch(active, execution)
     check_tricks()
+    work = estimated_work or nodes
+    if worlds and (execution is None or execution.engine != "jobs"):
+        work = nodes  # tasks play the rounds; the JVM only moves their tables
     if execution is not None and execution.remote is not None:
-        made = _connect(execution, nodes, estimated_work or nodes, worlds)
+        made = _connect(execution, nodes, work, worlds)
         return _with_scratch(made, execution)
     if not is_submitted():
         check_environment()
@@ -105,7 +108,7 @@ def session(
         master = given["spark.master"]
     check_master(master)
     reach_master(master)
-    settings = _context_settings(master, nodes, estimated_work or nodes, worlds) | given
+    settings = _context_settings(master, nodes, work, worlds) | given
     if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
         settings["spark.master"] = master
     try:
