@@ -21,7 +21,8 @@ Entry = tuple[str, "str | list[Entry]", int]
 _TOKEN = re.compile(
     r"(?P<blank>\s+|#[^\n]*)|(?P<bracket>[\[\]])"
     r'|(?P<text>"[^"]*")'
-    r"|(?P<word>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])|[+-]?[A-Za-z]\w*)",
+    r"|(?P<word>(?:[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?[A-Za-z]\w*)"
+    r'(?![^\s\[\]"#]))',
     re.ASCII,
 )
 
@@ -105,7 +106,10 @@ def _flag(entries: list[Entry], name: str) -> tuple[str | None, int]:
 
 def _element(entry: Entry, names: tuple[str, ...]) -> Element:
     values: dict[str, str | list] = {}
-    for name, value, _ in _block(entry):
+    for name, value, line in _block(entry):
+        if name in ("node", "edge") and isinstance(value, list):
+            what = f"the {name} in line {line} is inside the {entry[0]} in line {entry[2]}"
+            raise ValueError(f"{what}; a bracket ] is missing before the {name}")
         values[name] = value if name not in values else [values[name], value]
     ends = []
     for name in names:

@@ -122,7 +122,10 @@ class _Reader:
     def _declare(self, tag: _Tag) -> None:
         """Add a key; refuse two keys of one id, or of one name for the same elements."""
         given = tag.attributes
-        key = _Key(given.get("id", ""), given.get("attr.name"), given.get("for", "all"), tag.line)
+        for name in ("id", "attr.name"):
+            if name not in given and (name == "id" or "yfiles.type" not in given):
+                raise ValueError(f"the key in line {tag.line} has no {name}")
+        key = _Key(given["id"], given.get("attr.name"), given.get("for", "all"), tag.line)
         others = [self._keys.get(key.id)]
         if key.name is not None:
             domains = _DOMAINS if key.domain == "all" else ("all", key.domain)
