@@ -112,6 +112,17 @@ def test_malformed_csv_is_refused(tmp_path, text, says):
     assert says in refusal(written(tmp_path, text))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "cell", ["inf", "-inf", "nan", "1e999", "1e99999999999999999999", "9" * 400]
+)
+def test_a_cell_that_is_no_whole_number_is_refused_without_a_warning(tmp_path, cell):
+    file = tmp_path / "a.csv"
+    file.write_text(f"group,node\n1,2\n3,{cell}\n")
+    with pytest.raises(InputError, match=r"'node' must be .*: row 2 \(node="):
+        read_table(str(file), "members", {"group": "int", "node": "int"})
+
+
 def test_missing_remote_and_broken_files(tmp_path):
     assert "does not exist" in refusal(str(tmp_path / "none.csv"))
     assert "not on this machine" in refusal("s3a://bucket/members.csv")

@@ -71,10 +71,8 @@ def _class(number: int, given: Any) -> NodeClass:
         return given
     if not isinstance(given, Mapping):
         raise InputError("classes", given, f"must be tables, such as {_EXAMPLE}")
-    share = given.get("share")
-    fields = {**given, "share": float(share)} if type(share) is int else dict(given)
     try:
-        found = NodeClass(**fields)
+        found = NodeClass(**given)
     except InputError as error:
         if error.field == "config key":  # classes have no such field
             raise InputError("classes", error.value, error.remedy) from None

@@ -8,6 +8,7 @@ cell is converted to a float on the way to an integer.
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
 import re
 from typing import Any, Literal
@@ -35,8 +36,8 @@ EXACT = 2**53
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
-#: A number in a text, for Arrow's matcher and for Python's.
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+#: A number in a text, for Arrow's matcher and for Python's; ASCII digits, without underscores.
+_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 #: A whole number in a text: its sign and digits, without zeros after a point.
 _WHOLE = r"^(?:\+|(-))?([0-9]+)(?:\.0*)?$"
@@ -69,6 +70,26 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
     if kind in ("str", "quantity"):
         return cells.cast(pa.string())
     return _numbers(cells) if kind == "float" else _whole_numbers(cells)
+
+
+def real_number(cell: object) -> float:
+    """Return the number in one cell (a text or a number) by the rules of columns; NaN without one.
+
+    Examples
+    --------
+    >>> [real_number(cell) for cell in (" 1.5e3 ", 7, "1_000", "inf", 10**400, True)]
+    [1500.0, 7.0, nan, nan, nan, nan]
+    """
+    if isinstance(cell, str):
+        cell = cell.strip()
+        is_number = re.fullmatch(_NUMBER[1:-1], cell) is not None
+    else:
+        is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
+    try:
+        number = float(cell) if is_number else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number above all floats
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def column_of(cells: pd.Series) -> pa.ChunkedArray:
@@ -146,7 +167,10 @@ def _whole_numbers_of_texts(cells: pa.Array) -> pa.Array:
 def _whole_number(text: str) -> int | None:
     if len(text) > _LONGEST or not re.fullmatch(_NUMBER[1:-1], text):
         return None
-    number = decimal.Decimal(text)
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:  # its exponent has 18 digits or more
+        return None
     if not number:
         return 0
     if number.adjusted() > len(str(_MOST)) or number != (value := int(number)):

@@ -83,6 +83,7 @@ def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
         # a row longer than the header would otherwise lose its last cells with a warning
         warnings.simplefilter("error", pd.errors.ParserWarning)
         warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # inf in a column of whole numbers
         try:
             return pd.read_csv(
                 io.BytesIO(data),

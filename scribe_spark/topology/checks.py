@@ -1,23 +1,65 @@
-"""Checks of a router graph, made once when it is loaded; all other code relies on them."""
+"""Checks of a router graph, made once when it is loaded; all other code relies on them.
+
+Every number of a network has its :class:`Bounds` here, whatever file or function gives the number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from scribe_spark.core.cells import real_number
+from scribe_spark.core.units import MOST_BITS_PER_SECOND
 from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import first_rows
+from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the greatest value of a number."""
+
+    least: float
+    most: float
+
+    def hold(self, values: Any) -> np.ndarray:
+        """Return True for values within the bounds; False for NaN."""
+        values = np.asarray(values, dtype=np.float64)
+        return (values >= self.least) & (values <= self.most)
+
+    def number(self, cell: object) -> float:
+        """Return the number in a file's cell; a ValueError names the bounds."""
+        number = real_number(cell)
+        if not self.hold(number):
+            raise ValueError(f"must be {self}")
+        return number
+
+    def __str__(self) -> str:
+        least, most = (f"{end:,.6f}".rstrip("0").rstrip(".") for end in (self.least, self.most))
+        return f"a number from {least} to {most}"
+
 
 #: The least weight that does not become 0 at the resolution of weights.
 LEAST_WEIGHT = 10.0**-WEIGHT_DECIMALS
 #: Bounds that keep integer sums along a route far from overflow.
 MOST_DELAY_MS = 1e6
 MOST_WEIGHT = 1e9
+DELAY_MS = Bounds(0.0, MOST_DELAY_MS)
+WEIGHT = Bounds(LEAST_WEIGHT, MOST_WEIGHT)
+SHARE = LOSS = Bounds(0.0, 1.0)
+LONGITUDE, LATITUDE = Bounds(-180.0, 180.0), Bounds(-90.0, 90.0)
+_RATE = Bounds(0, MOST_BITS_PER_SECOND)
+
+#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
+SHARE_TOLERANCE = 1e-6
+
 #: The greatest number of routers with matrices of all pairs (6 bytes per pair); in larger networks,
 #: routes of fewest hops are searched on demand.
 MOST_ROUTERS = 10_000
@@ -27,8 +69,9 @@ def check(graph: Graph, field: str = "topology") -> None:
     """Refuse a graph that cannot be simulated.
 
     A graph needs at least one vertex (a single router without links is allowed), whole and unique
-    ids >= 0, links between known vertices, and no self-loop.  Delays are in [0, 1e6] ms and weights
-    in [1e-6, 1e9]; none is missing.  As an undirected graph, it is connected.
+    ids >= 0, links between known vertices, and no self-loop.  Delays (also within a router) are in
+    [0, 1e6] ms, weights in [1e-6, 1e9], losses and shares in [0, 1], and the sum of the shares is
+    1; none is missing.  As an undirected graph, it is connected.
 
     Parameters
     ----------
@@ -47,6 +90,10 @@ def check(graph: Graph, field: str = "topology") -> None:
     for rows, bad, remedy in _faults(graph):
         if bad.any():
             raise InputError(field, graph.source, f"{remedy}: {first_rows(rows, bad)}")
+    shares = graph.hosts.shares
+    if shares is not None and abs(shares.sum() - 1) > SHARE_TOLERANCE:
+        remedy = f"shares of nodes must sum to 1, but sum to {shares.sum():.9g}"
+        raise InputError(field, graph.source, remedy)
     islands = _islands(graph)
     if len(islands) > 1:
         _refuse_islands(islands, graph, field)
@@ -97,12 +144,22 @@ def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
     yield ends, strange, "both ends of a link must be vertices"
     loops = (ends["src"] == ends["dst"]).to_numpy()
     yield ends, loops, "a link must join two different routers; leave self-loops out"
-    shown = edges[["src", "dst", "delay_ms"]]
-    remedy = f"delay_ms must be a number from 0 to {MOST_DELAY_MS:,.0f}"
-    yield shown, ~delay.between(0.0, MOST_DELAY_MS).to_numpy(), remedy
-    shown = edges[["src", "dst", "weight"]]
-    remedy = f"weight must be a number from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}"
-    yield shown, ~weight.between(LEAST_WEIGHT, MOST_WEIGHT).to_numpy(), remedy
+    yield edges[["src", "dst", "delay_ms"]], ~DELAY_MS.hold(delay), f"delay_ms must be {DELAY_MS}"
+    yield edges[["src", "dst", "weight"]], ~WEIGHT.hold(weight), f"weight must be {WEIGHT}"
+    if (losses := graph.losses) is not None:
+        yield losses[["src", "dst", "loss"]], ~LOSS.hold(losses["loss"]), f"loss must be {LOSS}"
+    hosts = graph.hosts
+    own_ms = None if hosts.own_us is None else hosts.own_us / MICROSECONDS
+    of_routers = {
+        "own_ms": (own_ms, DELAY_MS, "the delay within a router (ms)"),
+        "share": (hosts.shares, SHARE, "the share of the nodes at a router"),
+        "up": (hosts.up, _RATE, "a rate (bits per second)"),
+        "down": (hosts.down, _RATE, "a rate (bits per second)"),
+    }
+    for name, (values, bounds, what) in of_routers.items():
+        if values is not None:
+            rows = pd.DataFrame({"router": ids.to_numpy(), name: values})
+            yield rows, ~bounds.hold(values), f"{what} must be {bounds}"
 
 
 def _whole(ids: pd.Series) -> np.ndarray:

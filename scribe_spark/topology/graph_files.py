@@ -1,6 +1,6 @@
 """Router graphs in files of graph formats: GML (Shadow, Topology Zoo) and GraphML (Topology Zoo).
 
-NetworkX parses them; :mod:`.attributes` reads the elements.
+:mod:`.gml` and :mod:`.graphml` read the elements of a file, :mod:`.attributes` their attributes.
 
 References
 ----------
@@ -12,19 +12,19 @@ Knight, Nguyen, Falkner, Bowden, Roughan, "The Internet Topology Zoo", IEEE JSAC
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 from pandas.io.common import get_handle
 
 from scribe_spark.core.paths import local_path
 from scribe_spark.errors import InputError, one_line
-from scribe_spark.topology.attributes import Elements, graph_of_elements
+from scribe_spark.topology.attributes import graph_of_elements
+from scribe_spark.topology.gml import read_gml
 from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.graphml import read_graphml
 from scribe_spark.topology.links import FIELD
 
-#: The greatest file; NetworkX needs some kilobytes of memory for each element.
+#: The greatest file; each element needs a kilobyte of memory.
 _MOST_BYTES = 2**28
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
@@ -39,21 +39,12 @@ def graph_file(path: str) -> Graph:
     """Return the router graph of a local GML or GraphML file."""
     name = _format_of(path)
     assert name is not None
-    parse, line_of = _FORMATS[name]
     text = _text(path, name)
     try:
-        graph = parse(text)
-    except Exception as error:  # NetworkX raises errors of several kinds
-        remedy = f"cannot be read as {name}: {one_line(error)}"
-        raise InputError(FIELD, path, remedy) from None
-
-    def line(*ends: Any) -> int | None:
-        found = line_of(text, *map(str, ends))
-        return found or line_of(text, *map(str, ends[::-1]))  # an edge without a direction
-
-    nodes = list(graph.nodes(data=True))
-    edges = list(graph.edges(data=True))
-    return graph_of_elements(Elements(nodes, edges, graph.is_directed(), line), path)
+        elements = _FORMATS[name](text)
+    except ValueError as error:
+        raise InputError(FIELD, path, f"cannot be read as {name}: {error}") from None
+    return graph_of_elements(elements, path)
 
 
 def _format_of(path: str) -> str | None:
@@ -78,51 +69,4 @@ def _text(path: str, name: str) -> str:
         raise InputError(FIELD, path, f"cannot be read as {name}: {one_line(error)}") from None
 
 
-# --- GML
-
-_GRAPH = re.compile(r"\bgraph\s*\[")
-
-
-def _parse_gml(text: str) -> Any:
-    """Parse GML; it may have parallel links with or without ``multigraph``."""
-    if not re.search(r"(?m)^\s*multigraph\s", text):
-        text = _GRAPH.sub(r"\g<0> multigraph 1 ", text, count=1)
-    import networkx as nx  # imported here, as it takes long and few runs need it
-
-    return nx.parse_gml(text, label="id")
-
-
-def _line_of_gml(text: str, *ends: str) -> int | None:
-    kind, keys = ("node", ("id",)) if len(ends) == 1 else ("edge", ("source", "target"))
-    wanted = [rf'\b{key}\s+"?{re.escape(end)}"?\s' for key, end in zip(keys, ends, strict=True)]
-    blocks = re.finditer(rf"\b{kind}\s*\[([^\[\]]*)", text)
-    return _line(text, blocks, wanted, 1)
-
-
-# --- GraphML
-
-
-def _parse_graphml(text: str) -> Any:
-    import networkx as nx
-
-    return nx.parse_graphml(text, force_multigraph=True)
-
-
-def _line_of_graphml(text: str, *ends: str) -> int | None:
-    kind, keys = ("node", ("id",)) if len(ends) == 1 else ("edge", ("source", "target"))
-    wanted = [rf"\b{key}=[\"']{re.escape(end)}[\"']" for key, end in zip(keys, ends, strict=True)]
-    return _line(text, re.finditer(rf"<{kind}\b[^>]*>", text), wanted, 0)
-
-
-def _line(text: str, blocks: Any, wanted: list[str], group: int) -> int | None:
-    """Return the line of the first block that has all wanted entries."""
-    for block in blocks:
-        if all(re.search(one, block[group] + " ") for one in wanted):
-            return text.count("\n", 0, block.start()) + 1
-    return None
-
-
-_FORMATS: dict[str, tuple[Callable[[str], Any], Callable[..., int | None]]] = {
-    "GML": (_parse_gml, _line_of_gml),
-    "GraphML": (_parse_graphml, _line_of_graphml),
-}
+_FORMATS = {"GML": read_gml, "GraphML": read_graphml}

@@ -8,12 +8,15 @@ delay, is kept.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from scribe_spark.inputs import Kind
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import DELAY_DECIMALS, WEIGHT_DECIMALS, Graph, router_frame
+from scribe_spark.topology.hosts import NO_HOSTS, Hosts
 
 #: The input's name in error messages.
 FIELD = "topology"
@@ -27,7 +30,14 @@ EDGE_COLUMNS: dict[str, Kind] = {
 }
 
 
-def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: str) -> Graph:
+def graph_of_links(
+    vertices: pd.DataFrame | None,
+    edges: pd.DataFrame,
+    source: str,
+    hosts: Hosts = NO_HOSTS,
+    losses: pd.DataFrame | None = None,
+    notes: tuple[str, ...] = (),
+) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
     Parameters
@@ -39,6 +49,8 @@ def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: s
         ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` (float64).
     source : str
         The origin of the links, for messages.
+    hosts, losses, notes
+        Fields of the graph.
 
     Raises
     ------
@@ -58,9 +70,9 @@ def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: s
         with np.errstate(over="ignore"):  # delays out of bounds are refused below
             weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
-    given = Graph(vertices, edges, source)
+    given = Graph(vertices, edges, source, hosts, losses, notes)
     check(given, FIELD)
-    return Graph(vertices, both_ways(edges), source)
+    return replace(given, edges=both_ways(edges))
 
 
 def both_ways(edges: pd.DataFrame) -> pd.DataFrame:

@@ -62,6 +62,18 @@ def is_shipped(regions: str) -> bool:
     return regions in SHIPPED
 
 
+def is_matrix(start: bytes) -> bool:
+    """Return True if a file with this start is a matrix of latencies, not a table of links."""
+    if start.lstrip()[:1] in (b"{", b"["):
+        return b'"regions"' in start or b'"from"' in start
+    try:
+        names = header_of(start, ("from", "to", *_ROUND_TRIP)).names
+    except ValueError:
+        return False
+    units = _ROUND_TRIP.keys() & {*names}
+    return names[0] in units or (bool(units) and {"from", "to"} <= {*names})
+
+
 def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
     """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 

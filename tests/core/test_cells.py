@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from scribe_spark.core.cells import column_of, converted, has_kind
+from scribe_spark.core.cells import column_of, converted, has_kind, real_number
 
 LARGE = 2**53 + 1
 
@@ -19,6 +19,7 @@ WHOLE = {
     "-0": 0, "0e999999999": 0, str(LARGE): LARGE, f"{LARGE}.00": LARGE,
     str(2**63 - 1): 2**63 - 1, str(-(2**63)): -(2**63), "1e18": 10**18,
     str(2**63): None, "1e300": None, "1e-999999": None, "7.5": None, "": None, "x": None,
+    "1e999999999999999999999": None, "1e-999999999999999999999": None,
     "0x10": None, "1_0": None, "--1": None, "+-1": None, "٣": None, "True": None, "nan": None,
 }  # fmt: skip
 
@@ -39,6 +40,18 @@ def test_texts():
     # cells of digits alone go another way than those beside others
     digits = ["5", "-6", None]
     assert converted(chunked(digits), "int").to_pylist() == [5, -6, None]
+
+
+@pytest.mark.parametrize("text", [*REAL, "1_0", "٣", "1" * 5000, "1" * 300, "Infinity", "x"])
+def test_one_cell_is_read_as_a_column_is(text):
+    [expected] = converted(chunked([text]), "float").to_pylist()
+    found = real_number(text)
+    assert found == expected or (expected is None and np.isnan(found))
+
+
+@pytest.mark.parametrize("value", [10**400, np.inf, np.nan, True, None, [1], {}])
+def test_a_value_that_is_no_finite_number(value):
+    assert np.isnan(real_number(value))
 
 
 ARROW = [

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from scribe_spark.errors import InputError
 from scribe_spark.topology import Graph, check
 from scribe_spark.topology.graph import router_frame
+from scribe_spark.topology.hosts import Hosts
 
 
 def graph(links, ids=(0, 1, 2, 3)) -> Graph:
@@ -65,6 +69,31 @@ def test_each_rule(links, ids, says):
     assert says in message
     assert message.startswith("topology = 'mine.csv': ")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("hosts", "loss", "says"),
+    [
+        ({"own_us": [0, -5_000, 1, 1]}, 0.0,
+         "the delay within a router (ms) must be a number from 0 to 1,000,000: row 2 (router=1, "
+         "own_ms=-5.0)"),
+        ({"own_us": [0, 0, 0, 10**9 + 1]}, 0.0, "row 4 (router=3, own_ms=1000000.001)"),
+        ({"shares": [0.5, 0.75, -0.25, 0.0]}, 0.0,
+         "the share of the nodes at a router must be a number from 0 to 1: row 3 (router=2, "),
+        ({"shares": [0.5, NAN, 0.5, 0.0]}, 0.0, "row 2 (router=1, share=missing)"),
+        ({"shares": [0.5, 0.250002, 0.25, 0.0]}, 0.0, "must sum to 1, but sum to 1.000002"),
+        ({"up": [1, -1, 0, 0]}, 0.0, "a rate (bits per second) must be a number from 0 to 1,0"),
+        ({"down": [0, 0, 0, 10**15 + 1]}, 0.0, "row 4 (router=3, down=1000000000000001)"),
+        ({}, 1.5, "loss must be a number from 0 to 1: row 1 (src=0, dst=1, loss=1.5)"),
+        ({}, NAN, "loss must be a number from 0 to 1: row 1"),
+    ],
+)  # fmt: skip
+def test_the_numbers_of_nodes_and_losses_have_bounds(hosts, loss, says):
+    rows = pd.DataFrame({"src": [0], "dst": [1], "loss": [loss]})
+    arrays = {name: np.array(values) for name, values in hosts.items()}
+    with pytest.raises(InputError) as error:
+        check(replace(graph(RING), hosts=Hosts(**arrays), losses=rows))
+    assert says in str(error.value)
 
 
 def test_the_smaller_part_is_named():

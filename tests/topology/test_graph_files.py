@@ -139,6 +139,12 @@ def test_of_parallel_links_the_quickest_is_kept(graph_of):
     assert delays(graph_of(text, "a.gml"))[7, 9] == 0.1
 
 
+def test_of_parallel_self_loops_the_quickest_counts(graph_of):
+    text = SHADOW.replace("]\n]", ']\n  edge [ source 5 target 5 latency "2 ms" ]\n'
+                          '  edge [ source 5 target 5 latency "4 ms" ]\n]')  # fmt: skip
+    assert graph_of(text, "a.gml").hosts.own_us.tolist() == [2_000, 0, 0]
+
+
 def test_the_switch_that_shadow_has_built_in(graph_of):
     text = ('graph [ directed 0 node [ id 0 host_bandwidth_up "1 Gbit" '
             'host_bandwidth_down "1 Gbit" ]\n'
@@ -215,7 +221,8 @@ def test_nodes_with_names_are_numbered_as_in_the_file(graph_of):
         (SNAP, "as.txt", "self-loops are left out: 1"),
         (SNAP, "as.txt.gz", "self-loops are left out: 1"),
         (CAIDA, "20200101.as-rel2.txt", "what stands beside the two ends of a link"),
-        ("1 2 7\n2 3 7\n", "weighted.edges", "what stands beside the two ends of a link"),
+        ("# SNAP's AS graph of CAIDA\n1\t2\t1\n2\t3\t2\n", "as.txt", "what stands beside the two"),
+        ("1 2 {}\n2 3 {}\n", "networkx.edges", "the list has no delays"),
     ],
 )
 def test_a_bare_list_has_links_of_one_hop(graph_of, text, name, note):
@@ -243,13 +250,13 @@ def edge(text: str) -> str:
     [
         (edge(""), "a.gml", "edge 7 to 9 (line 25) has no latency; other edges have one"),
         (edge("").replace("source 7 target 9", "source 9 target 7"), "a.gml", "(line 25) has no"),
-        (edge("latency 5"), "a.gml", "edge 7 to 9 (line 25): latency 5 must have a unit, such as"),
+        (edge("latency 5"), "a.gml", "edge 7 to 9 (line 25): latency '5' must have a unit, such"),
         (edge('latency "-1 ms"'), "a.gml", "latency '-1 ms' must be at least 0us"),
         (edge('latency "5 parsec"'), "a.gml", "must be a number and a unit (s, ms, us)"),
         (SHADOW.replace('"20 Mbit"', "20"), "a.gml",
-         "node 7 (line 10): host_bandwidth_up 20 must have a unit, such as 50Mbit/s"),
+         "node 7 (line 10): host_bandwidth_up '20' must have a unit, such as 50Mbit/s"),
         (SHADOW.replace("packet_loss 0.01", "packet_loss 2"), "a.gml",
-         "edge 5 to 7 (line 18): packet_loss 2 must be a number from 0 to 1"),
+         "edge 5 to 7 (line 18): packet_loss '2' must be a number from 0 to 1"),
         (SHADOW.replace('"20 Mbit"', '"0 Mbit"'), "a.gml", "must be above 0"),
         (SHADOW.replace("latency", "delay"), "a.gml",
          "edge 5 to 5 (line 17) has no latency; each edge needs latency (10 ms) or delay_ms, or "
@@ -259,7 +266,7 @@ def edge(text: str) -> str:
          "must be connected, falls into 2 parts: router 9"),
         (SHADOW.replace("id 5", "id 5 share 0.5"), "a.gml", "shares of nodes must sum to 1"),
         (SHADOW.replace("target 7", "target 8"), "a.gml",
-         "cannot be read as GML: edge #1 has undefined target 8"),
+         "cannot be read as GML: edge 5 to 8 (line 18) needs a node 8, which the file lacks"),
         ("graph [ node [ id 1 ]", "a.gml", "cannot be read as GML: "),
         ("graph [ ]", "a.gml", "has no nodes; needs at least one router"),
         ("", "a.gml", "cannot be read as GML: "),
@@ -267,7 +274,7 @@ def edge(text: str) -> str:
         (ZOO.replace('<data key="d1">0.0</data>', "").replace('<data key="d2">', '<data key="d3">'),
          "a.graphml", "edge 0 to 1 (line 11) has no latency"),
         (ZOO.replace('<data key="d2">30.0', '<data key="d2">300.0'), "a.graphml",
-         "node 1 (line 8): Longitude 300.0 must be from -180 to 180"),
+         "node 1 (line 8): Longitude '300.0' must be a number from -180 to 180"),
         (ZOO.replace('<edge source="0" target="2"></edge>', "")
             .replace('<edge source="1" target="2"></edge>', ""), "a.graphml",
          "node 2 (line 9) has no Latitude and Longitude, nor has any node that it is linked with"),
@@ -275,6 +282,19 @@ def edge(text: str) -> str:
         ("# c\n1|2|-1\n2\n", "as.txt", "line 3 must be two whole numbers, not '2'"),
         ("1 2\n3 4\n", "as.txt", "must be connected, falls into 2 parts"),
         ("1,2\n2,3\n", "as.csv", "has no column 'src'"),
+        ("\n1 2 7\n2 3 -1\n", "as.txt",
+         "line 2: '1 2 7' has more than two routers and a relationship (-1, 0, 1 or 2); for delays "
+         "or weights, give a table with the header src,dst,delay_ms,weight; otherwise leave the"),
+        ("1 2 -1\n2 3 0.5\n", "as.txt", "line 2: '2 3 0.5' has more than two routers and a"),
+        ("1|2|3\n", "as.txt", "line 1: '1|2|3' has more than two routers and a relationship"),
+        ("1|2|0|7\n", "as.txt", "line 1: '1|2|0|7' has more than two routers and a"),
+        ("1 2 {'weight': 7}\n", "as.txt", "has more than two routers and a relationship"),
+        ("1 2 10%\n", "as.txt", "line 1: '1 2 10%' has more than two routers and a relationship"),
+        ("rtt_ms,a,b\na,1,2\nb,2,1\n", "cities.csv",
+         "is a matrix of latencies between regions; give --regions "),
+        ("# c\n\nfrom;to;ms\na;a;1\n", "cities.txt", "; give --regions "),
+        ('[{"from": "a", "to": "a", "ms": 1}]', "cities.json", "; give --regions "),
+        ('{"regions": ["a"], "ms": [[1]]}', "cities.json", "; give --regions "),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_refused_by_element_and_line(graph_of, text, name, words):

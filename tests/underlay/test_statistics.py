@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pytest
 import worlds
 
 from scribe_spark.topology import Graph
@@ -30,6 +31,22 @@ def test_means_over_all_ordered_pairs():
         assert told["links (directed)"] == f"{len(one.case.links):,}"
         assert told["mean route delay"] == f"{delay:.2f} ms"
         assert told["mean route hops"] == f"{hops:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("delays", "told"),
+    [
+        ([4.0, 6.0], "4 to 6 ms, median 5 ms"),  # both ways: 4, 4, 6, 6
+        ([1.0, 2.0, 9.0], "1 to 9 ms, median 2 ms"),
+        ([1.0, 2.0, 4.5, 9.0], "1 to 9 ms, median 3.25 ms"),
+        ([], "0 to 0 ms, median 0 ms"),
+    ],
+)
+def test_the_median_of_an_even_number_of_links_is_between_two(delays, told):
+    at = np.arange(len(delays))
+    links = pd.DataFrame({"src": at, "dst": at + 1, "delay_ms": delays, "weight": 1.0})
+    graph = Graph(router_frame(np.arange(len(delays) + 1)), both_ways(links))
+    assert statistics(graph, "delay", 1)["link delays"] == told
 
 
 def test_a_large_network_is_sampled(monkeypatch):
