@@ -8,6 +8,7 @@ cell is converted to a float on the way to an integer.
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
 import re
 from typing import Any, Literal
@@ -69,6 +70,24 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
     if kind in ("str", "quantity"):
         return cells.cast(pa.string())
     return _numbers(cells) if kind == "float" else _whole_numbers(cells)
+
+
+def real_number(cell: Any) -> float:
+    """Return the number in a cell or a value of JSON, by the rule of kind ``float``; NaN for none.
+
+    Examples
+    --------
+    >>> real_number("2.50"), real_number(7), real_number("1_0"), real_number(True)
+    (2.5, 7.0, nan, nan)
+    """
+    if isinstance(cell, str):
+        return float(cell) if re.fullmatch(_NUMBER[1:-1], cell.strip()) else math.nan
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.nan
 
 
 def column_of(cells: pd.Series) -> pa.ChunkedArray:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.extensions import imported
+from scribe_spark.core.input_files import open_file
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
@@ -87,7 +88,7 @@ def file_digest(path: Path) -> str:
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     for file in files:
-        with open(file, "rb") as opened:
+        with open_file(file) as opened:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
 

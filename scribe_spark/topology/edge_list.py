@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
 from scribe_spark.core.delimited import without_comments
+from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.paths import local_path
 from scribe_spark.errors import InputError, one_line, shown
 from scribe_spark.inputs import read_table
@@ -73,9 +74,10 @@ def _is_bare(path: str) -> bool:
 
 
 def _bare_list(path: str) -> Graph:
-    with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
-        whole: Any = opened.handle.read()
-    data = without_comments(whole)
+    try:
+        data = without_comments(read_packed(local_path(path)))
+    except Exception as error:  # each compression has its own errors
+        raise InputError(FIELD, path, f"cannot be read ({one_line(error)})") from None
     separator = "|" if b"|" in data else r"\s+"
     try:
         rows = pd.read_csv(
