@@ -274,7 +274,7 @@ def _check_folder(folder: Path) -> None:
 
 def _check_rows(rows: int) -> None:
     if rows > MOST_ROWS:
-        raise ValueError(f"it has more than {MOST_ROWS:,} rows")
+        raise ValueError(f"it has more than {MOST_ROWS:,} rows; give fewer")
 
 
 def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:

@@ -129,10 +129,9 @@ class TopologyConfig(Section):
         "Network of regions: CSV or JSON file with a matrix of latencies (columns from, to, ms; "
         "or square), or azure or continents, which the package contains",
     )
-    region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = setting(
-        "one-way",
-        "Numbers of the matrix are one-way delays (one-way) or round-trip times (round-trip); "
-        "columns named one_way_ms or rtt_ms override this",
+    region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
+        "Numbers named ms in the matrix are one-way delays (one-way) or round-trip times "
+        "(round-trip); the names one_way_ms and rtt_ms say this themselves [default: one-way]",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = setting(
         (),

@@ -49,7 +49,7 @@ def check_regular(file: Path) -> os.stat_result:
 def check_size(size: int, most: int = MOST_BYTES) -> None:
     """Raise an UnfitFileError if a file has more than `most` bytes."""
     if size > most:
-        raise UnfitFileError(f"has more than {most:,} bytes")
+        raise UnfitFileError(f"has more than {most:,} bytes; give a smaller file")
 
 
 def open_file(file: Path) -> io.BufferedReader:

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.extensions import imported
-from scribe_spark.core.input_files import open_file
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
@@ -71,9 +70,8 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     Tables on other machines have only their location.
     """
     flat = config.flat()
-    given = {
-        name: flat[name] for name in ("members", "capacities", "events", "access", "node_routers")
-    }
+    tables = ("members", "capacities", "events", "access", "node_routers", "schedule")
+    given = {name: flat[name] for name in tables if name in flat}
     if flat.get("knowledge") is not None:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
     if is_path(flat["topology"]):
@@ -88,7 +86,7 @@ def file_digest(path: Path) -> str:
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     for file in files:
-        with open_file(file) as opened:
+        with open(file, "rb") as opened:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
 

@@ -12,7 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -28,13 +28,16 @@ from scribe_spark.topology.checks import MOST_DELAY_MS
 
 FIELD = "regions"
 
+#: The meanings of latencies: the values of the setting `region_latency`.
+ONE_WAY, ROUND_TRIP = "one-way", "round-trip"
+
 #: The greatest number of regions; each pair of regions is a link.
 MOST_REGIONS = 500
 
 _MOST_BYTES = 2**25
 
-#: Name of a latency -> True for round trips; None: the config decides.
-_ROUND_TRIP = {"ms": None, "one_way_ms": False, "rtt_ms": True}
+#: Name of the latencies -> their meaning; None: the config decides.
+_MEANINGS = {"ms": None, "one_way_ms": ONE_WAY, "rtt_ms": ROUND_TRIP}
 
 _SHARE = "share"
 
@@ -56,6 +59,8 @@ class RegionMatrix:
     us: np.ndarray
     #: float64, shape (R,): the share of the nodes in each region.
     shares: np.ndarray | None
+    #: The meaning of the numbers in the file: ``one-way`` or ``round-trip``.
+    latency: str
 
 
 def is_shipped(regions: str) -> bool:
@@ -63,16 +68,17 @@ def is_shipped(regions: str) -> bool:
     return regions in SHIPPED
 
 
-def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
+def read_matrix(
+    regions: str, latency: str | None = None, shares: Sequence[str] = ()
+) -> RegionMatrix:
     """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 
-    `round_trip` is true if latencies with the name ``ms`` are round trips.  The texts `shares`,
-    each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
+    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``; it is
+    refused if the name in the file has another meaning.  The texts `shares`, each
+    ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
-    found = _Reader(regions, round_trip).read(_text(regions))
-    if not shares:
-        return found
-    return RegionMatrix(found.names, found.us, _given_shares(shares, found.names))
+    found = _Reader(regions, latency).read(_text(regions))
+    return replace(found, shares=_given_shares(shares, found.names)) if shares else found
 
 
 def _text(regions: str) -> str:
@@ -127,14 +133,14 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class _Reader:
     """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
 
-    def __init__(self, source: str, round_trip: bool) -> None:
-        self._source, self._round_trip = source, round_trip
+    def __init__(self, source: str, latency: str | None) -> None:
+        self._source, self._latency = source, latency
 
     def read(self, text: str) -> RegionMatrix:
         if text.lstrip()[:1] in ("{", "["):
             return self._json(text)
         data = without_comments(text.encode())
-        columns = ("from", "to", *_ROUND_TRIP, _SHARE)
+        columns = ("from", "to", *_MEANINGS, _SHARE)
         try:
             header = header_of(data, columns)
             rows = read_rows(data, header)
@@ -171,8 +177,8 @@ class _Reader:
         """Return the matrix of a square table, whose first column has the names of the rows."""
         check_columns(names, FIELD, self._source, (_SHARE,), (_SHARE,))
         corner = names[0] or "ms"
-        if corner not in _ROUND_TRIP:
-            remedy = f"the first cell must be one of {listed(_ROUND_TRIP)}, or empty"
+        if corner not in _MEANINGS:
+            remedy = f"the first cell must be one of {listed(_MEANINGS)}, or empty"
             raise self._refused(f"{remedy}, not {shown(corner)}")
         regions = [name for name in names[1:] if name != _SHARE]
         given = [row[0] for _, row in rows]
@@ -239,9 +245,9 @@ class _Reader:
     # --- common parts of the forms
 
     def _unit(self, names: Sequence[str]) -> str:
-        units = [name for name in _ROUND_TRIP if name in names]
+        units = [name for name in _MEANINGS if name in names]
         if len(units) != 1:
-            remedy = f"needs one of {listed(_ROUND_TRIP)}; found {listed(names)}"
+            remedy = f"needs one of {listed(_MEANINGS)}; found {listed(names)}"
             raise self._refused(remedy)
         return units[0]
 
@@ -253,13 +259,14 @@ class _Reader:
             raise self._refused("has a region without a name")
         if len(names) > MOST_REGIONS:
             raise self._refused(f"has {len(names):,} regions; must be at most {MOST_REGIONS}")
+        meaning = self._meaning(unit)
         us = np.zeros((len(names), len(names)), dtype=np.int64)
         at = {name: place for place, name in enumerate(names)}
         for where, one, other, cell in entries:
             pair = at[one], at[other]
             if us[pair]:
                 raise self._refused(f"{where}: has {shown(one)} to {shown(other)} twice; keep one")
-            us[pair] = self._microseconds(where, one, other, cell, unit)
+            us[pair] = self._microseconds(where, one, other, cell, meaning)
         us = np.where(us == 0, us.T, us)
         if (us == 0).any():
             one, other = (names[place] for place in np.argwhere(us == 0)[0])
@@ -267,12 +274,20 @@ class _Reader:
                 f"has no latency from {shown(one)} to {shown(other)}; each pair of regions needs "
                 "one, and each region one to itself"
             )
-        return RegionMatrix(names, us, self._shares(shares, names))
+        return RegionMatrix(names, us, self._shares(shares, names), meaning)
 
-    def _microseconds(self, where: str, one: str, other: str, cell: Any, unit: str) -> int:
-        ms = real_number(cell)
-        known = _ROUND_TRIP[unit]
-        halves = self._round_trip if known is None else known
+    def _meaning(self, unit: str) -> str:
+        """Return the meaning of the latencies with a name; refuse a setting that contradicts it."""
+        known, given = _MEANINGS[unit], self._latency
+        if None not in (known, given) and known != given:
+            remedy = (
+                f"contradicts {unit}, the name of the latencies in {self._source}; leave it out"
+            )
+            raise InputError("region_latency", given, remedy)
+        return known or given or ONE_WAY
+
+    def _microseconds(self, where: str, one: str, other: str, cell: Any, meaning: str) -> int:
+        ms, halves = real_number(cell), meaning == ROUND_TRIP
         one_way = ms / 2 if halves else ms
         if not 0.001 <= one_way <= MOST_DELAY_MS:
             least = "0.002" if halves else "0.001"
