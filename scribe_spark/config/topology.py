@@ -130,8 +130,8 @@ class TopologyConfig(Section):
         "or square), or azure or continents, which the package contains",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
-        "Numbers named ms in the matrix are one-way delays (one-way) or round-trip times "
-        "(round-trip); the names one_way_ms and rtt_ms say this themselves [default: one-way]",
+        "Meaning of numbers with the name ms in the matrix; the names one_way_ms and rtt_ms say "
+        "theirs [default: one-way]",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = setting(
         (),
