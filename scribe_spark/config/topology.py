@@ -126,12 +126,11 @@ class TopologyConfig(Section):
         "random routers]",
     )
     regions: Annotated[Location, TakenAs("file")] | None = unset(
-        "Network of regions: CSV or JSON file with a matrix of latencies (columns from, to, ms; "
-        "or square), or azure or continents, which the package contains",
+        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure "
+        "or continents",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
-        "Meaning of numbers with the name ms in the matrix; the names one_way_ms and rtt_ms say "
-        "theirs [default: one-way]",
+        "Meaning of latencies named ms in the matrix [default: one-way]",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = setting(
         (),
