@@ -333,7 +333,7 @@ MESH_LINKS = Measure(
             f"{_MESH_LINKS}.mean",
             "links per membership",
             _SECTION,
-            "Mean number of mesh links of a member or source of a group.",
+            "Mean number of mesh links of a member or source.",
             collected(_MESH_LINKS, "mean"),
             _has_mesh,
         ),
