@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pandas.io.common import get_handle
 
 from scribe_spark.core.cells import EXACT, KINDS, Kind, column_of, converted, has_kind
 from scribe_spark.core.delimited import header_of, read_cells, read_whole_numbers, without_comments
+from scribe_spark.core.input_files import UnfitFileError, check_regular, open_file, read_packed
 from scribe_spark.core.paths import exists, is_local, local_path
 from scribe_spark.errors import InputError, in_series, in_words, listed, shown
+
+#: The greatest table that is read on the driver.
+MOST_ROWS = 100_000_000
+
+#: The greatest number of files of a Parquet table.
+_MOST_FILES = 100_000
 
 #: A cell that looks like a number; messages show it without quotes.
 _NUMBER = re.compile(r"[-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,9})?")
@@ -48,9 +55,7 @@ def read_table(
         if _is_parquet(file):
             table = _read_parquet(file, field, path, columns, optional)
         else:
-            with get_handle(file, "rb", compression="infer", is_text=False) as opened:
-                data: Any = opened.handle.read()
-            return typed(read_text(data, field, path, columns, optional), field, path, columns)
+            table = read_text(read_packed(file), field, path, columns, optional)
     return typed(table, field, path, columns)
 
 
@@ -62,6 +67,7 @@ def read_text(
     optional: Collection[str] = (),
 ) -> pa.Table:
     """Return the named columns of a text with a header, without checks of cells."""
+    _check_rows(data.count(b"\n"))
     data = without_comments(data)
     header = header_of(data, columns)
     check_columns(header.names, field, value, columns, optional)
@@ -214,7 +220,7 @@ def _plain(cell: object) -> str:
 def _is_parquet(file: Path) -> bool:
     if file.is_dir():
         return True
-    with open(file, "rb") as opened:
+    with open_file(file) as opened:
         return opened.read(4) == b"PAR1"
 
 
@@ -222,16 +228,53 @@ def _read_parquet(
     file: Path, field: str, path: str, columns: Mapping[str, Kind], optional: Collection[str]
 ) -> pa.Table:
     """Return the columns of a file, or of a folder of files; an index of pandas is a column."""
-    if file.is_dir() and not any(file.rglob("*.parquet")):
-        raise ValueError("the folder holds no *.parquet file")
-    schema = pq.ParquetDataset(file).schema
+    dataset = _dataset(file)
+    schema = dataset.schema
     index = {} if file.is_dir() else _counted_index(schema)
-    names = [*schema.names, *index]
-    check_columns(names, field, path, columns, optional)
-    table = pq.read_table(file, columns=[name for name in columns if name in schema.names])
+    check_columns([*schema.names, *index], field, path, columns, optional)
+    table = dataset.read([name for name in columns if name in schema.names])
     for name in index.keys() & columns.keys():
-        table = table.append_column(name, pa.array(np.arange(*index[name])))
+        if len(numbers := range(*index[name])) != _rows_of(dataset):
+            raise ValueError(f"its index {shown(name)} has another number of rows than its columns")
+        table = table.append_column(name, pa.array(np.asarray(numbers)))
     return table
+
+
+def read_parquet(file: Path) -> pa.Table:
+    """Return a Parquet table of bounded size: a file, or a folder of files."""
+    return _dataset(file).read()
+
+
+def _dataset(file: Path) -> pq.ParquetDataset:
+    """Open a Parquet table; raise a ValueError or an OSError if it is too large."""
+    if file.is_dir():
+        _check_folder(file)
+    dataset = pq.ParquetDataset(file)
+    _check_rows(_rows_of(dataset))
+    return dataset
+
+
+def _rows_of(dataset: pq.ParquetDataset) -> int:
+    return sum(fragment.metadata.num_rows for fragment in dataset.fragments)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder of a Parquet table without files, with too many files, or with pipes."""
+    files = list(islice(folder.rglob("*"), _MOST_FILES + 1))
+    if len(files) > _MOST_FILES:
+        raise ValueError(f"the folder holds more than {_MOST_FILES:,} files")
+    if not any(file.suffix == ".parquet" for file in files):
+        raise ValueError("the folder holds no *.parquet file")
+    for file in files:
+        try:
+            check_regular(file)
+        except UnfitFileError as error:
+            raise UnfitFileError(f"{shown(file.name)} {error}") from None
+
+
+def _check_rows(rows: int) -> None:
+    if rows > MOST_ROWS:
+        raise ValueError(f"it has more than {MOST_ROWS:,} rows; give fewer")
 
 
 def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:

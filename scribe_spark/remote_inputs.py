@@ -30,7 +30,15 @@ from pyspark.sql.types import (
 from scribe_spark.core.cells import KINDS, converted
 from scribe_spark.core.delimited import Header, header_of, read_cells, without_comments
 from scribe_spark.errors import InputError, shown
-from scribe_spark.inputs import Kind, check_columns, check_types, last_cause, read_text, typed
+from scribe_spark.inputs import (
+    MOST_ROWS,
+    Kind,
+    check_columns,
+    check_types,
+    last_cause,
+    read_text,
+    typed,
+)
 from scribe_spark.runtime.jvm import SPARK_ERRORS
 
 #: The greatest file that Spark reads as a whole, to find the types that Arrow noted in it.
@@ -72,7 +80,7 @@ def collect_remote(
     field: str,
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
-    most: int | None = None,
+    most: int = MOST_ROWS,
 ) -> pd.DataFrame:
     """Return a table that only Spark can reach on the driver, as :func:`read_table` does locally.
 
@@ -80,8 +88,8 @@ def collect_remote(
     """
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
-        rows = found.rows.toArrow() if most is None else found.rows.limit(most + 1).toArrow()
-    if most is not None and len(rows) > most:
+        rows = found.rows.limit(most + 1).toArrow()
+    if len(rows) > most:
         raise InputError(field, path, f"has more than {most:,} rows; give fewer")
     if found.header is not None:
         try:

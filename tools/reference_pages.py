@@ -327,6 +327,7 @@ A world has `routers`, `links`, `nodes` and these tables; the last three need gr
 
 _OF_WORLDS = """
 - `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); the column `publication` is then the round.
+- `rounds` has counts of 0, too, unless a count is 0 in all rounds.
 - `memberships` has the trees after the last round; `parent` is NULL at a root and at a node without a parent.
 - `watched_trees` shows up to eight trees while they are repaired: before and after a round in which a node with children failed, then after each round until no orphan is left.
 """

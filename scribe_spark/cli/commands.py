@@ -98,6 +98,13 @@ def _session(
     return open_session(execution, nodes, work, worlds=worlds)
 
 
+def _settings(config: Any) -> dict[str, Any]:
+    """Return the settings of a config as they are used."""
+    from scribe_spark.experiments.plan import settings_of
+
+    return settings_of(config)[0]
+
+
 def _show(
     check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
 ) -> None:
@@ -135,7 +142,7 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         return how.out
 
     check = partial(experiments.check, config)
-    _perform(check, work, how, _session(how, config), config.flat() if dry_run else None)
+    _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -155,7 +162,7 @@ def _run_sweep(
     swept = experiments.Sweep.of(file, flags, sets, config)
     configs = [point.config for point in swept.points]
     refuse_unused(flags, configs)
-    resolved = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
+    resolved = {n: v for n, v in _settings(swept.base).items() if n not in swept.grid}
     resolved["sweep"] = {**swept.grid, "show": swept.shown}
 
     def work(spark: Any, progress: Any) -> str:
@@ -225,7 +232,7 @@ def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
 
     check = partial(experiments.check_world_run, config)
     work = partial(_call, experiments.run_world, config, how)
-    _perform(check, work, how, _session(how, config), config.flat() if dry_run else None)
+    _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
 
 
 def _reference_tree(dry_run: bool = False, **given: Any) -> None:
@@ -238,7 +245,7 @@ def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     work = partial(_call, experiment.run_reference_tree, config, how)
     most = max(point.hosts for point in config.points())
     session = open_session(how, most, config.estimated_work)
-    _perform(check, work, how, session, config.flat() if dry_run else None)
+    _perform(check, work, how, session, _settings(config) if dry_run else None)
 
 
 def _compare(

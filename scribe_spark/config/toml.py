@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scribe_spark.core.input_files import UnfitFileError, read_file
 from scribe_spark.errors import InputError
 
 #: The greatest size of a file; a sweep with 10,000 values, the most, has a third of it.
@@ -41,16 +42,14 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     if not str(path).strip() or "\0" in str(path):
         raise InputError("config", str(path), "must name a file")
     try:
-        with open(os.path.expanduser(path), "rb") as file:
-            read = file.read(MOST_BYTES + 1)
-        if len(read) > MOST_BYTES:
-            remedy = f"is not a config: it has more than {MOST_BYTES:,} bytes"
-            raise InputError("config", str(path), remedy)
+        read = read_file(Path(os.path.expanduser(path)), MOST_BYTES)
         text = read.decode("utf-8-sig")  # editors on Windows write a byte order mark
         _refuse_long_keys(str(path), text)
         return tomllib.loads(text)
     except InputError:
         raise
+    except UnfitFileError as error:
+        raise InputError("config", str(path), f"is not a config: it {error}") from None
     except OSError as error:
         raise InputError("config", str(path), f"cannot be read ({error.strerror})") from None
     except RecursionError:

@@ -126,13 +126,11 @@ class TopologyConfig(Section):
         "random routers]",
     )
     regions: Annotated[Location, TakenAs("file")] | None = unset(
-        "Network of regions: CSV or JSON file with a matrix of latencies (columns from, to, ms; "
-        "or square), or azure or continents, which the package contains",
+        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure "
+        "or continents",
     )
-    region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = setting(
-        "one-way",
-        "Numbers of the matrix are one-way delays (one-way) or round-trip times (round-trip); "
-        "columns named one_way_ms or rtt_ms override this",
+    region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
+        "Meaning of latencies named ms in the matrix [default: one-way]",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = setting(
         (),

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,11 +19,20 @@ import pyarrow.compute as pc
 
 _SEPARATORS = (",", ";", "\t")
 
+#: The greatest number of columns; each takes some time, however few rows there are.
+_MOST_COLUMNS = 10_000
+
 #: A comment or a blank line, without its line break, so that lines keep their numbers.
 _NO_ROW = re.compile(rb"(?m)^[ \t]*(?:#[^\r\n]*|(?=\r?$))")
 
 #: The first line that is not blank.
 _LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*")
+
+#: The words of pandas about a row with too many cells.
+_LONG_ROW = re.compile(r"Expected \d+ fields in line (\d+), saw \d+")
+
+#: Texts with a small part of the memory of Python's.
+_TEXT = pd.ArrowDtype(pa.string())
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -52,11 +62,27 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 
 
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
-    """Return the cells of wanted columns as texts; NULL for empty cells."""
-    read = _read(data, header, str)
-    places = {name: header.names.index(name) for name in wanted}
-    texts = {name: pa.array(read[at], pa.string(), from_pandas=True) for name, at in places.items()}
-    return pa.table({name: pc.utf8_trim_whitespace(cells) for name, cells in texts.items()})
+    """Return the cells of wanted columns as texts; NULL for empty cells, ``NA`` and ``null``.
+
+    The last columns of a short row are empty; a row with more cells than the header is refused.
+    """
+    read = _read(data, header, _TEXT)
+    return pa.table({name: _trimmed(read[header.names.index(name)]) for name in wanted})
+
+
+def read_rows(data: bytes, header: Header) -> list[tuple[str, ...]]:
+    """Return the cells of all columns by row, by the rules of :func:`read_cells`.
+
+    Cells are texts; an empty cell is an empty text, and ``NA`` is a text.
+
+    Raises
+    ------
+    ValueError
+        A row has more cells than the header, or a quote has no end.
+    """
+    read = _read(data, header, _TEXT, keep_default_na=False, na_values=[""])
+    columns = (_trimmed(read[at]).fill_null("").to_pylist() for at in range(len(header.names)))
+    return list(zip(*columns, strict=True))
 
 
 def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
@@ -77,8 +103,14 @@ def _split(line: str, separator: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in cells)
 
 
-def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
+def _trimmed(cells: pd.Series) -> pa.ChunkedArray:
+    return pc.utf8_trim_whitespace(pa.chunked_array(cells.array.__arrow_array__()))
+
+
+def _read(data: bytes, header: Header, types: object, **more: Any) -> pd.DataFrame:
     """Return all columns by their numbers, as a name may occur twice."""
+    if len(header.names) > _MOST_COLUMNS:
+        raise ValueError(f"it has more than {_MOST_COLUMNS:,} columns")
     with warnings.catch_warnings():
         # a row longer than the header would otherwise lose its last cells with a warning
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -93,6 +125,11 @@ def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
                 index_col=False,
                 dtype=types,
                 skipinitialspace=True,
+                **more,
             )
         except pd.errors.ParserWarning:
             raise ValueError("its rows have more cells than its header") from None
+        except pd.errors.ParserError as error:
+            if (row := _LONG_ROW.search(str(error))) is None:
+                raise
+            raise ValueError(f"line {row[1]} has more cells than its header") from None

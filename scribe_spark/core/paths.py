@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from scribe_spark.core.input_files import UnfitFileError, check_regular, read_file
 from scribe_spark.errors import InputError, one_line
 
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
@@ -39,11 +40,16 @@ def local_path(path: str) -> Path:
 
 
 def exists(path: str, field: str) -> bool:
-    """Return True if a local path exists; refuse a path that no file system accepts."""
+    """Return True if a local file or folder exists.
+
+    A path that no file system accepts is refused, as well as a pipe or a device.
+    """
     try:
-        local_path(path).stat()
+        check_regular(local_path(path))
     except (FileNotFoundError, NotADirectoryError):
         return False
+    except UnfitFileError as error:
+        raise InputError(field, path, str(error)) from None
     except (OSError, ValueError) as error:
         raise InputError(field, path, f"cannot be read ({one_line(error)})") from None
     return True
@@ -74,7 +80,7 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
         raise InputError("out", out, "is a file, or below one; name a folder") from None
     except (OSError, ValueError) as error:
         raise InputError("out", out, f"cannot be read ({one_line(error)})") from None
-    return names, lambda name: (path / name).read_text("utf-8")
+    return names, lambda name: read_file(path / name).decode()
 
 
 def temporary_name() -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
+from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.paths import local_contents, probe_local
 from scribe_spark.core.units import canonical
 from scribe_spark.errors import InputError
@@ -20,7 +21,7 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.inputs import is_local
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.systems import plays_schedules, systems_of_run
@@ -145,8 +146,8 @@ def _check_knowledge(config: RunConfig) -> None:
         remedy = f"is for the overlays of Pastry, not for {kind.name}"
         raise InputError("write_knowledge", True, remedy)
     if config.knowledge is not None and is_local(config.knowledge):
-        folder = local_path(config.knowledge)
-        check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
+        with StoredFolder(None, config.knowledge) as folder:
+            check_saved_knowledge(config, folder.read_text)
 
 
 def check_out(plan: Plan) -> None:
@@ -166,6 +167,8 @@ def refuse_local_lock(out: str) -> None:
         return
     try:
         text = read(LOCK)
+    except UnfitFileError as error:
+        raise InputError("out", out, f"its {LOCK} {error}") from None
     except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
         return
     refuse_locked(out, text)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from scribe_spark.core.paths import is_local, local_path, probe_local, replace_file
 from scribe_spark.errors import InputError, RunError, in_series, in_words, meant, one_line
@@ -19,6 +18,7 @@ from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.owner import RUN, WORLD, Owner, owner_of, read_manifest
 from scribe_spark.experiments.verifying import check_verify, verify
+from scribe_spark.inputs import read_parquet
 from scribe_spark.report import Compared, Side, compared_measures, figure_files, render_compare
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
@@ -212,7 +212,8 @@ def _read(folder: str) -> tuple[Owner, Side]:
 
 
 def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
-    metrics = json.loads((local_path(folder) / "metrics.json").read_text("utf-8"))
+    with StoredFolder(None, folder) as stored:
+        metrics = stored.read_json("metrics.json")
     return Side(
         folder,
         manifest,
@@ -240,7 +241,7 @@ def _world_side(folder: str, manifest: Mapping[str, Any]) -> Side:
 
 
 def _table(folder: str, name: str) -> pd.DataFrame:
-    return pq.read_table(local_path(folder) / "tables" / name).to_pandas()
+    return read_parquet(local_path(folder) / "tables" / name).to_pandas()
 
 
 def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Limits) -> None:

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
 
 #: The number of files to read at once, as remote storage answers one reader slowly.
@@ -88,15 +89,18 @@ def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 # --- files
 
 
-def file_digests(files: Files, url: str) -> dict[str, str]:
+def file_digests(
+    files: Files, url: str, recorded: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the length and CRC-32 of each file of a table that a reader may open, by name.
 
-    Hadoop's checksum files (``.NAME.crc``) are included.  CRC-32 finds every damage of up to 32
-    adjacent bits, and all but one in 2**32 of other damages.
+    Of a file whose length is not as `recorded`, only the length is returned.  Hadoop's checksum
+    files (``.NAME.crc``) are included.  CRC-32 finds every damage of up to 32 adjacent bits, and
+    all but one in 2**32 of other damages.
     """
     found = [status for status in files.list(url) if _is_read(status)]
     with ThreadPoolExecutor(_READERS) as readers:
-        digests = readers.map(lambda status: _file_digest(files, status), found)
+        digests = readers.map(lambda status: _file_digest(files, status, recorded), found)
         return {status.name: digest for status, digest in zip(found, digests, strict=True)}
 
 
@@ -106,19 +110,21 @@ def _is_read(status: FileStatus) -> bool:
     return not hidden or (status.name.startswith(".") and status.name.endswith(".crc"))
 
 
-def _file_digest(files: Files, status: FileStatus) -> str:
+def _file_digest(files: Files, status: FileStatus, recorded: Mapping[str, str] | None) -> str:
     if status.is_folder:
         return "folder"
+    if recorded is not None and recorded.get(status.name, "").split("-")[0] != str(status.bytes):
+        return str(status.bytes)
     return f"{status.bytes}-{files.checksum(status.url):08x}"
 
 
 def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
     """Return the first difference of a table's files from its record, or None if they are equal."""
     try:
-        found = file_digests(files, url)
+        found = file_digests(files, url, recorded)
     except (FileNotFoundError, NotADirectoryError):
         return "the table or a part of it is missing"
-    except CorruptFileError as error:
+    except (CorruptFileError, UnfitFileError) as error:
         return f"a part of it is corrupt ({error})"
     for name in sorted({*found, *recorded}):
         checksum_file = name.startswith(".")

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS
+from scribe_spark.core.input_files import MOST_BYTES, MOST_MANIFEST, UnfitFileError
 from scribe_spark.core.paths import local_contents, refuse_long_names, temporary_name
 from scribe_spark.errors import InputError, RunError, one_line, shown
 from scribe_spark.experiments import digests
@@ -56,7 +57,7 @@ _NO_PATTERN = {"__globPaths__": "false"}
 #: Errors because of a text, not because of the storage.
 _OF_CONTENT = (
     *(FileNotFoundError, NotADirectoryError, IsADirectoryError),
-    *(UnicodeDecodeError, CorruptFileError),
+    *(UnicodeDecodeError, CorruptFileError, UnfitFileError),
 )
 
 
@@ -113,8 +114,9 @@ class StoredFolder:
 
     def read_text(self, name: str) -> str:
         """Return a text of the folder."""
+        most = MOST_MANIFEST if name == MANIFEST else MOST_BYTES
         with self._usable_but_for_content():
-            return self._files.read(self._location(name)).decode()
+            return self._files.read(self._location(name), most).decode()
 
     @contextmanager
     def _usable_but_for_content(self) -> Iterator[None]:
@@ -181,6 +183,8 @@ class StoredFolder:
             return "it is missing"
         except (IsADirectoryError, UnicodeDecodeError, CorruptFileError):
             return "it is not a text file"
+        except UnfitFileError as error:
+            return f"it {error}"
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:

@@ -70,9 +70,8 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     Tables on other machines have only their location.
     """
     flat = config.flat()
-    given = {
-        name: flat[name] for name in ("members", "capacities", "events", "access", "node_routers")
-    }
+    tables = ("members", "capacities", "events", "access", "node_routers", "schedule")
+    given = {name: flat[name] for name in tables if name in flat}
     if flat.get("knowledge") is not None:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
     if is_path(flat["topology"]):

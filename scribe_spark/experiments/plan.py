@@ -26,6 +26,7 @@ from scribe_spark.experiments.manifest import (
 )
 from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
 from scribe_spark.redaction import redacted
+from scribe_spark.topology import regions
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,14 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
 
 
 def settings_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a config, and their defaults."""
-    return config.flat(), type(config)().flat()
+    """Return the settings of a config as they are used, and their defaults."""
+    return {**config.flat(), **used_settings(config)}, type(config)().flat()
+
+
+def used_settings(config: Section) -> dict[str, Any]:
+    """Return the settings that an input file decides, by flat name."""
+    topology = getattr(config, "topology", None)
+    return {} if topology is None else regions.used_settings(topology)
 
 
 def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:

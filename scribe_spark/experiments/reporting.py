@@ -107,7 +107,7 @@ def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:
         return manifest, records_of(manifest, RUN)
     except InputError:  # the storage does not answer
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None
 

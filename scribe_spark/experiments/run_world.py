@@ -53,6 +53,7 @@ from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
+from scribe_spark.worlds.zeros import with_zeros
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.
@@ -348,10 +349,10 @@ def _system(measure: str, living: Collection[str]) -> str:
 
 
 def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
-    """Return the measures of rounds as the table `rounds`."""
+    """Return the measures of rounds as the table `rounds`; see `with_zeros`."""
     rows = [
         (number, _system(name, living), name, value)
-        for number, measures in sorted(measured.items())
+        for number, measures in sorted(with_zeros(measured).items())
         for name, value in measures.items()
     ]
     return pd.DataFrame(rows, columns=schemas.ROUNDS.names)

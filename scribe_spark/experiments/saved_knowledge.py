@@ -14,6 +14,7 @@ from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import RUN, records_of
+from scribe_spark.experiments.plan import used_settings
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
@@ -68,4 +69,5 @@ def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) ->
 
 def _network(config: RunConfig) -> dict[str, Any]:
     """Return the values of all settings on which the tables depend, by flat name."""
-    return {**config.overlay.flat(), **config.topology.flat(), "seed": config.seed}
+    network = {**config.overlay.flat(), **config.topology.flat(), **used_settings(config)}
+    return {**network, "seed": config.seed}

@@ -33,6 +33,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.plan import settings_of
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.redaction import redacted
@@ -260,7 +261,7 @@ class Sweep:
     def as_dict(self) -> dict[str, Any]:
         """Return the names of the swept settings, and every setting; a swept one as a list."""
         swept = {name: list(values) for name, values in self.grid.items()}
-        return {"sweep": list(swept), **self.base.flat(), **swept}
+        return {"sweep": list(swept), **settings_of(self.base)[0], **swept}
 
 
 # --- the swept settings

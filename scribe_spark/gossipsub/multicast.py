@@ -73,7 +73,7 @@ class Account(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`JOINING` and :data:`KEPT`."""
         tables[JOINING] = concatenate(list(self._joining(tables)))
-        tables[KEPT] = concatenate(list(self._kept(tables)))
+        tables[KEPT] = concatenate(list(self._kept(bucket, tables)))
         return {}
 
     def _joining(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
@@ -87,13 +87,16 @@ class Account(TopicsProgram):
             )
             yield _counted(kind, key, messages, "key", "messages")
 
-    def _kept(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
-        size = self.topics.space.size
+    def _kept(self, bucket: int, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the state by kind; of the mesh also for subscribers without a link."""
+        size, subscriber = self.topics.space.size, self.topics.subscribers_of(bucket, tables).key
         back_off = read_table(BackOff, tables, BACK_OFF)
         back_off.keep(back_off.until > self.heartbeat)
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         for kind, table in enumerate((connections, mesh, back_off)):
             place, entries = np.unique(table.key // size, return_counts=True)
+            if table is mesh:
+                place, entries = subscriber, self.topics.space.count(mesh, subscriber)
             yield _counted(kind, place, entries, "place", "entries")
 
 

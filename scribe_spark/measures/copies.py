@@ -304,6 +304,43 @@ STATE = Measure(
 )
 
 
+# --- meshes
+
+#: The kind of state, and the name of the measure of runs and of worlds.
+_MESH_LINKS = "mesh"
+
+
+def _has_mesh(system: System) -> bool:
+    return _MESH_LINKS in system.world_measures
+
+
+def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
+    """Return the mean number of mesh links of a subscriber, by system."""
+    if "system_state" not in run or not any(map(_has_mesh, run.systems)):
+        return {}
+    links = run["system_state"].where(F.col("kind") == _MESH_LINKS)
+    sums = F.sum("entries").alias("links"), F.count(F.lit(1)).alias("places")
+    rows = links.groupBy("system").agg(*sums).collect()
+    return {row["system"]: {"mean": row["links"] / row["places"]} for row in rows}
+
+
+MESH_LINKS = Measure(
+    _MESH_LINKS,
+    collect=_collect_mesh,
+    early=True,
+    metrics=(
+        Metric(
+            f"{_MESH_LINKS}.mean",
+            "links per membership",
+            _SECTION,
+            "Mean number of mesh links of a member or source.",
+            collected(_MESH_LINKS, "mean"),
+            _has_mesh,
+        ),
+    ),
+)
+
+
 _CONTROL_STRESS = _or_tree("control_stress", "link_stress", _joins_by_edges)
 
 

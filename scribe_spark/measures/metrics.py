@@ -16,7 +16,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import shown
 from scribe_spark.measures.convergence import CONVERGENCE
-from scribe_spark.measures.copies import CONTROL, DUPLICATES, STATE
+from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, STATE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.failures import FAILURES
@@ -37,7 +37,7 @@ from scribe_spark.systems import System, all_systems, clock_in_words, find_syste
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    *(DUPLICATES, STATE, CONTROL, FAILURES, LATENCY_MEASURE, BYTES),
+    *(DUPLICATES, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, BYTES),
 )
 
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.input_files import MOST_BYTES, check_size, open_file, read_file
 from scribe_spark.core.paths import replace_file, temporary_name, whole
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
@@ -59,8 +60,8 @@ class Files(Protocol):
     def list(self, url: str) -> list[FileStatus]:
         """Return the status of all files and folders in a folder, by name."""
 
-    def read(self, url: str) -> bytes:
-        """Return the content of a file."""
+    def read(self, url: str, most: int = MOST_BYTES) -> bytes:
+        """Return the content of a file of at most `most` bytes, else raise an UnfitFileError."""
 
     def checksum(self, url: str) -> int:
         """Return the CRC-32 of a file's content, computed where the file system's client runs."""
@@ -143,11 +144,11 @@ class LocalFiles:
         found = [self.status(f"{url}/{name}") for name in sorted(os.listdir(_local(url)))]
         return [status for status in found if status]
 
-    def read(self, url: str) -> bytes:
-        return _local(url).read_bytes()
+    def read(self, url: str, most: int = MOST_BYTES) -> bytes:
+        return read_file(_local(url), most)
 
     def checksum(self, url: str) -> int:
-        with _local(url).open("rb") as stream:
+        with open_file(_local(url)) as stream:
             return _crc32(stream)
 
     def write(self, url: str, content: bytes) -> None:
@@ -218,8 +219,9 @@ class HadoopFiles:
             found = [_hadoop_status(f"{url}/{e.getPath().getName()}", e) for e in entries]
         return sorted(found, key=lambda status: status.name)
 
-    def read(self, url: str) -> bytes:
+    def read(self, url: str, most: int = MOST_BYTES) -> bytes:
         with _java_errors():
+            check_size(self._files.getFileStatus(self._path(url)).getLen(), most)
             stream = self._files.open(self._path(url))
             try:
                 return bytes(stream.readAllBytes())
@@ -346,12 +348,14 @@ class ArrowFiles:
         statuses = [_arrow_status(f"{url}/{info.base_name}", info) for info in found]
         return sorted(statuses, key=lambda status: status.name)
 
-    def read(self, url: str) -> bytes:
+    def read(self, url: str, most: int = MOST_BYTES) -> bytes:
         with (
             _arrow_errors(),
             self._files.open_input_stream(self._path(url), compression=None) as file,
         ):
-            return bytes(file.read())
+            content = bytes(file.read(most + 1))
+        check_size(len(content), most)
+        return content
 
     def checksum(self, url: str) -> int:
         with (

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
 from scribe_spark.core.delimited import without_comments
+from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.paths import local_path
 from scribe_spark.errors import InputError, listed, one_line, shown
 from scribe_spark.inputs import read_table
@@ -89,9 +90,10 @@ def _start(path: str) -> bytes:
 
 
 def _bare_list(path: str) -> Graph:
-    with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
-        whole: Any = opened.handle.read()
-    data = without_comments(whole)
+    try:
+        data = without_comments(read_packed(local_path(path)))
+    except Exception as error:  # each compression has its own errors
+        raise InputError(FIELD, path, f"cannot be read ({one_line(error)})") from None
     if (line := _NO_ROW.search(data)) is not None:
         raise InputError(FIELD, path, _fault(data, line))
     separator = "|" if b"|" in data else r"\s+"

@@ -12,10 +12,7 @@ Knight, Nguyen, Falkner, Bowden, Roughan, "The Internet Topology Zoo", IEEE JSAC
 
 from __future__ import annotations
 
-from typing import Any
-
-from pandas.io.common import get_handle
-
+from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.paths import local_path
 from scribe_spark.errors import InputError, one_line
 from scribe_spark.topology.attributes import graph_of_elements
@@ -56,15 +53,7 @@ def _format_of(path: str) -> str | None:
 
 def _text(path: str, name: str) -> str:
     try:
-        with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
-            data: Any = opened.handle.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise InputError(
-                FIELD, path, f"has more than {_MOST_BYTES:,} bytes, too many for {name}"
-            )
-        return data.decode("utf-8-sig")
-    except InputError:
-        raise
+        return read_packed(local_path(path), _MOST_BYTES).decode("utf-8-sig")
     except Exception as error:  # each compression has its own errors
         raise InputError(FIELD, path, f"cannot be read as {name}: {one_line(error)}") from None
 

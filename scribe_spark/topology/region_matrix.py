@@ -8,32 +8,36 @@ config decides).
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.delimited import header_of, without_comments
+from scribe_spark.core.cells import real_number
+from scribe_spark.core.delimited import header_of, read_rows, without_comments
+from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.paths import exists, is_local, local_path
-from scribe_spark.errors import InputError, in_words, listed, shown
+from scribe_spark.errors import InputError, in_words, listed, one_line, shown
+from scribe_spark.inputs import check_columns
 from scribe_spark.topology.checks import MOST_DELAY_MS
 
 FIELD = "regions"
+
+#: The meanings of latencies: the values of the setting `region_latency`.
+ONE_WAY, ROUND_TRIP = "one-way", "round-trip"
 
 #: The greatest number of regions; each pair of regions is a link.
 MOST_REGIONS = 500
 
 _MOST_BYTES = 2**25
 
-#: Name of a latency -> True for round trips; None: the config decides.
-_ROUND_TRIP = {"ms": None, "one_way_ms": False, "rtt_ms": True}
+#: Name of the latencies -> their meaning; None: the config decides.
+_MEANINGS = {"ms": None, "one_way_ms": ONE_WAY, "rtt_ms": ROUND_TRIP}
 
 _SHARE = "share"
 
@@ -55,6 +59,8 @@ class RegionMatrix:
     us: np.ndarray
     #: float64, shape (R,): the share of the nodes in each region.
     shares: np.ndarray | None
+    #: The meaning of the numbers in the file: ``one-way`` or ``round-trip``.
+    latency: str
 
 
 def is_shipped(regions: str) -> bool:
@@ -74,16 +80,17 @@ def is_matrix(start: bytes) -> bool:
     return names[0] in units or (bool(units) and {"from", "to"} <= {*names})
 
 
-def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
+def read_matrix(
+    regions: str, latency: str | None = None, shares: Sequence[str] = ()
+) -> RegionMatrix:
     """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 
-    `round_trip` is true if latencies with the name ``ms`` are round trips.  The texts `shares`,
-    each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
+    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``; it is
+    refused if the name in the file has another meaning.  The texts `shares`, each
+    ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
-    found = _Reader(regions, round_trip).read(_text(regions))
-    if not shares:
-        return found
-    return RegionMatrix(found.names, found.us, _given_shares(shares, found.names))
+    found = _Reader(regions, latency).read(_text(regions))
+    return replace(found, shares=_given_shares(shares, found.names)) if shares else found
 
 
 def _text(regions: str) -> str:
@@ -96,28 +103,19 @@ def _text(regions: str) -> str:
     if not exists(regions, FIELD):
         remedy = f"does not exist; give a CSV or JSON file, or one of {listed(SHIPPED)}"
         raise InputError(FIELD, regions, remedy)
-    return read_bounded(local_path(regions), FIELD, regions)
-
-
-def read_bounded(file: Path, field: str, value: str, most: int = _MOST_BYTES) -> str:
-    """Return the text of a file in UTF-8; refuse a file with more than `most` bytes."""
     try:
-        with open(file, "rb") as opened:
-            data = opened.read(most + 1)
-        if len(data) > most:
-            raise InputError(field, value, f"has more than {most:,} bytes")
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(field, value, f"cannot be read ({error.strerror})") from None
+        return read_packed(local_path(regions), _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(field, value, "is not UTF-8 text") from None
+        raise InputError(FIELD, regions, "is not UTF-8 text") from None
+    except Exception as error:  # each compression has its own errors
+        raise InputError(FIELD, regions, f"cannot be read ({one_line(error)})") from None
 
 
 def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
     shares = np.zeros(len(names))
     for one in given:
         name, equals, text = one.rpartition("=")
-        number = _number(text)
+        number = real_number(text)
         if not equals or not 0 <= number <= 1:
             remedy = "must be REGION=SHARE with a share from 0 to 1, such as europe=0.5"
             raise InputError("region_shares", one, remedy)
@@ -136,37 +134,37 @@ def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     return shares
 
 
-def _number(text: Any) -> float:
-    """Return the number in a cell or JSON value; NaN if it is none."""
-    try:
-        return float(text) if not isinstance(text, bool) else math.nan
-    except (TypeError, ValueError):
-        return math.nan
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raise a ValueError if a key occurs twice."""
+    for key, count in Counter(key for key, _ in pairs).items():
+        if count > 1:
+            raise ValueError(f"the key {shown(key)} occurs twice in an object")
+    return dict(pairs)
 
 
 class _Reader:
     """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
 
-    def __init__(self, source: str, round_trip: bool) -> None:
-        self._source, self._round_trip = source, round_trip
+    def __init__(self, source: str, latency: str | None) -> None:
+        self._source, self._latency = source, latency
 
     def read(self, text: str) -> RegionMatrix:
         if text.lstrip()[:1] in ("{", "["):
             return self._json(text)
         data = without_comments(text.encode())
+        columns = ("from", "to", *_MEANINGS, _SHARE)
         try:
-            header = header_of(data, ("from", "to", *_ROUND_TRIP, _SHARE))
+            header = header_of(data, columns)
+            rows = read_rows(data, header)
         except ValueError as error:
-            raise self._refused(f"cannot be read as a matrix: {error}") from None
-        lines = csv.reader(io.StringIO(data.decode()), delimiter=header.separator)
-        rows = [[cell.strip() for cell in line] for line in lines]
-        numbered = [(n, row) for n, row in enumerate(rows, 1) if any(row)][1:]
-        if {"from", "to"} <= {*header.names}:
-            named = (
-                (f"line {n}", dict(zip(header.names, row, strict=False))) for n, row in numbered
-            )
-            return self._rows(named, self._unit(header.names))
-        return self._square(header.names, numbered)
+            raise self._refused(f"cannot be read as a matrix: {in_words(str(error))}") from None
+        names = header.names
+        numbered = [(f"row {number}", row) for number, row in enumerate(rows, 1)]
+        if {"from", "to"} <= {*names}:
+            check_columns(names, FIELD, self._source, columns, columns)
+            named = [(where, dict(zip(names, row, strict=True))) for where, row in numbered]
+            return self._rows(named, self._unit(names))
+        return self._square(names, numbered)
 
     # --- forms
 
@@ -174,7 +172,7 @@ class _Reader:
         """Return the matrix of rows with the keys ``from, to``, `unit`, and perhaps ``share``."""
         entries, shares = [], {}
         for where, row in rows:
-            one, other = str(row.get("from", "")), str(row.get("to", ""))
+            one, other = row.get("from", ""), row.get("to", "")
             entries.append((where, one, other, row.get(unit, "")))
             if row.get(_SHARE) not in (None, ""):
                 if one != other:
@@ -185,8 +183,15 @@ class _Reader:
                 shares[one] = row[_SHARE]
         return self._of_entries(entries, shares, unit)
 
-    def _square(self, names: Sequence[str], rows: list[tuple[int, list[str]]]) -> RegionMatrix:
-        corner = names[0] if names[0] in _ROUND_TRIP else "ms"
+    def _square(
+        self, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]
+    ) -> RegionMatrix:
+        """Return the matrix of a square table, whose first column has the names of the rows."""
+        check_columns(names, FIELD, self._source, (_SHARE,), (_SHARE,))
+        corner = names[0] or "ms"
+        if corner not in _MEANINGS:
+            remedy = f"the first cell must be one of {listed(_MEANINGS)}, or empty"
+            raise self._refused(f"{remedy}, not {shown(corner)}")
         regions = [name for name in names[1:] if name != _SHARE]
         given = [row[0] for _, row in rows]
         if sorted(given) != sorted(regions):
@@ -197,20 +202,17 @@ class _Reader:
                 f"region needs one of each, not so {listed(odd)}"
             )
         entries, shares = [], {}
-        for line, row in rows:
-            if len(row) > len(names):
-                raise self._refused(f"must be square: line {line} has more cells than the header")
-            row += [""] * (len(names) - len(row))
+        for where, row in rows:
             for name, cell in zip(names[1:], row[1:], strict=True):
                 if name == _SHARE:
                     shares[row[0]] = cell
                 else:
-                    entries.append((f"line {line}", row[0], name, cell))
+                    entries.append((where, row[0], name, cell))
         return self._of_entries(entries, shares, corner)
 
     def _json(self, text: str) -> RegionMatrix:
         try:
-            found = json.loads(text)
+            found = json.loads(text, object_pairs_hook=_without_twins)
         except (ValueError, RecursionError) as error:
             raise self._refused(f"is not JSON: {in_words(str(error))}") from None
         if isinstance(found, list):
@@ -243,15 +245,21 @@ class _Reader:
     def _json_list(self, found: list[Any]) -> RegionMatrix:
         if not found or not all(isinstance(row, Mapping) for row in found):
             raise self._refused("must be rows, such as {from: a, to: b, ms: 5}, at least one")
+        units = [self._unit([*row]) for row in found]
+        for number, (row, unit) in enumerate(zip(found, units, strict=True), 1):
+            if unit != units[0]:
+                raise self._refused(f"row {number}: has {unit}, but row 1 has {units[0]}")
+            if not all(isinstance(row.get(end, ""), str) for end in ("from", "to")):
+                raise self._refused(f"row {number}: names of regions must be texts")
         numbered = ((f"row {number}", row) for number, row in enumerate(found, 1))
-        return self._rows(numbered, self._unit([*found[0]]))
+        return self._rows(numbered, units[0])
 
     # --- common parts of the forms
 
     def _unit(self, names: Sequence[str]) -> str:
-        units = [name for name in _ROUND_TRIP if name in names]
+        units = [name for name in _MEANINGS if name in names]
         if len(units) != 1:
-            remedy = f"needs one of {listed(_ROUND_TRIP)}; found {listed(names)}"
+            remedy = f"needs one of {listed(_MEANINGS)}; found {listed(names)}"
             raise self._refused(remedy)
         return units[0]
 
@@ -263,13 +271,14 @@ class _Reader:
             raise self._refused("has a region without a name")
         if len(names) > MOST_REGIONS:
             raise self._refused(f"has {len(names):,} regions; must be at most {MOST_REGIONS}")
+        meaning = self._meaning(unit)
         us = np.zeros((len(names), len(names)), dtype=np.int64)
         at = {name: place for place, name in enumerate(names)}
         for where, one, other, cell in entries:
             pair = at[one], at[other]
             if us[pair]:
                 raise self._refused(f"{where}: has {shown(one)} to {shown(other)} twice; keep one")
-            us[pair] = self._microseconds(where, one, other, cell, unit)
+            us[pair] = self._microseconds(where, one, other, cell, meaning)
         us = np.where(us == 0, us.T, us)
         if (us == 0).any():
             one, other = (names[place] for place in np.argwhere(us == 0)[0])
@@ -277,12 +286,20 @@ class _Reader:
                 f"has no latency from {shown(one)} to {shown(other)}; each pair of regions needs "
                 "one, and each region one to itself"
             )
-        return RegionMatrix(names, us, self._shares(shares, names))
+        return RegionMatrix(names, us, self._shares(shares, names), meaning)
 
-    def _microseconds(self, where: str, one: str, other: str, cell: Any, unit: str) -> int:
-        ms = _number(cell)
-        known = _ROUND_TRIP[unit]
-        halves = self._round_trip if known is None else known
+    def _meaning(self, unit: str) -> str:
+        """Return the meaning of the latencies with a name; refuse a setting that contradicts it."""
+        known, given = _MEANINGS[unit], self._latency
+        if None not in (known, given) and known != given:
+            remedy = (
+                f"contradicts {unit}, the name of the latencies in {self._source}; leave it out"
+            )
+            raise InputError("region_latency", given, remedy)
+        return known or given or ONE_WAY
+
+    def _microseconds(self, where: str, one: str, other: str, cell: Any, meaning: str) -> int:
+        ms, halves = real_number(cell), meaning == ROUND_TRIP
         one_way = ms / 2 if halves else ms
         if not 0.001 <= one_way <= MOST_DELAY_MS:
             least = "0.002" if halves else "0.001"
@@ -300,11 +317,11 @@ class _Reader:
                 raise self._refused(
                     f"has a share of {shown(name)}, which is no region of the matrix"
                 )
-            if not 0 <= _number(share) <= 1:
+            if not 0 <= real_number(share) <= 1:
                 remedy = f"the share of {shown(name)} must be a number from 0 to 1"
                 raise self._refused(f"{remedy}, not {shown(share)}")
         return _summed(
-            np.array([_number(given.get(name, 0)) for name in names]), FIELD, self._source
+            np.array([real_number(given.get(name, 0)) for name in names]), FIELD, self._source
         )
 
     def _refused(self, remedy: str) -> InputError:

@@ -32,11 +32,17 @@ _SHORT_US = 500
 def region_network(config: TopologyConfig, seed: int) -> Graph:
     """Return the network of a config with regions."""
     assert config.regions is not None  # the config has checked this
-    round_trip = config.region_latency == "round-trip"
-    matrix = read_matrix(config.regions, round_trip, config.region_shares)
+    matrix = read_matrix(config.regions, config.region_latency, config.region_shares)
     jitter_us = 0 if config.region_jitter is None else parse_time(config.region_jitter)
     lan_us = round(config.lan_delay_ms * MICROSECONDS)
     return graph_of_regions(matrix, jitter_us, lan_us, seed, config.regions)
+
+
+def used_settings(config: TopologyConfig) -> dict[str, str]:
+    """Return the settings that the matrix of a config decides, by flat name."""
+    if config.regions is None:
+        return {}
+    return {"region_latency": read_matrix(config.regions, config.region_latency).latency}
 
 
 def graph_of_regions(

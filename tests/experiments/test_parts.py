@@ -34,7 +34,7 @@ def tables(spark, tmp_path_factory):
 
 
 def test_nodes_have_a_class_and_a_region(tables):
-    nodes, matrix = tables["nodes"], read_matrix("continents", round_trip=False)
+    nodes, matrix = tables["nodes"], read_matrix("continents")
     assert [*nodes.columns] == ["node", "id_hi", "id_lo", "router", "class", "region"]
     assert {*nodes["class"]} == {"fast", "slow"}
     assert (nodes["region"] == np.array(matrix.names)[nodes["router"]]).all()
@@ -42,7 +42,7 @@ def test_nodes_have_a_class_and_a_region(tables):
 
 def test_delays_between_nodes_are_the_matrix(tables):
     """Naive unicast sends each copy from the root, which may be in the region of a member."""
-    matrix = read_matrix("continents", round_trip=False)
+    matrix = read_matrix("continents")
     router = tables["nodes"].set_index("node")["router"]
     root = tables["groups"].set_index("group")["root"]
     sent = tables["deliveries"].query("system == 'naive_unicast'")
@@ -55,7 +55,7 @@ def test_delays_between_nodes_are_the_matrix(tables):
 
 def test_the_nearest_node_is_by_the_matrix(tables):
     """A node of the own region is as far as the diagonal says, and not at no distance."""
-    us = read_matrix("continents", round_trip=False).us
+    us = read_matrix("continents").us
     nodes = tables["nodes"].sort_values("node", ignore_index=True)
     key = nodes["id_hi"].to_numpy().view(np.uint64)
     router, digit = nodes["router"].to_numpy(), key >> np.uint64(60)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scribe_spark.config import RunConfig
+from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.plan import settings_of
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.topology import load
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.region_matrix import SHIPPED, read_matrix
+from scribe_spark.topology.regions import region_network
 from scribe_spark.underlay.all_pairs import RouteMatrices, with_own_delays
 
 LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"
 SQUARE = "ms,a,b\na,2,30\nb,30,4\n"
+PAIRS = [("a", "a", 2), ("a", "b", 30), ("b", "b", 4)]
 
 
 def written(folder: Path, text: str, name: str = "m.csv") -> str:
@@ -46,6 +50,10 @@ def delays(graph) -> dict[tuple[int, int], float]:
         ("one_way_ms,a,b\na,2,30\nb,31,4\n", 30, 31),
         ("rtt_ms,a,b\na,4,60\nb,62,8\n", 30, 31),
         ("from,to,rtt_ms\na,a,4\na,b,60\nb,b,8\n", 30, 30),
+        (LONG.replace("\n", ",\n"), 30, 30),  # a separator at the end of each line
+        (LONG.replace(",", " , ").replace("30", '"30"'), 30, 30),
+        (LONG.replace("\n", "\r\n"), 30, 30),
+        (SQUARE.replace("ms", ""), 30, 30),
         (json.dumps({"regions": ["a", "b"], "ms": [[2, 30], [31, 4]]}), 30, 31),
         (json.dumps([{"from": "a", "to": one, "ms": ms} for one, ms in (("a", 2), ("b", 30))]
                     + [{"from": "b", "to": "b", "ms": 4}]), 30, 30),
@@ -59,13 +67,65 @@ def test_each_form_gives_delays_one_way(tmp_path, text, there, back):
     assert graph.hosts.shares is None
 
 
+def test_a_region_may_be_named_NA(tmp_path):
+    """North America and Namibia; other tables take this for an empty cell."""
+    text = LONG.replace("a,", "NA,").replace(",b", ",null").replace("b,", "null,")
+    assert network(written(tmp_path, text)).hosts.regions == ("NA", "null")
+
+
+@pytest.mark.parametrize("text", [LONG, SQUARE, '{"regions": ["a"], "ms": [[2]]}'])
+def test_a_compressed_matrix(tmp_path, text):
+    plain = read_matrix(written(tmp_path, text))
+    (tmp_path / "m.csv.gz").write_bytes(gzip.compress(text.encode()))
+    packed = read_matrix(str(tmp_path / "m.csv.gz"))
+    assert (packed.names, packed.us.tolist()) == (plain.names, plain.us.tolist())
+
+
 def test_ms_are_round_trips_where_the_config_says_so(tmp_path):
     graph = network(written(tmp_path, LONG), region_latency="round-trip")
     assert delays(graph) == {(0, 1): 15, (1, 0): 15}
     assert graph.hosts.own_us.tolist() == [1_000, 2_000]
-    named = network(written(tmp_path, LONG.replace("ms", "one_way_ms")),
-                    region_latency="round-trip")  # fmt: skip
-    assert delays(named)[0, 1] == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "used", "ms"),
+    [
+        ("ms", None, "one-way", 30),
+        ("ms", "one-way", "one-way", 30),
+        ("ms", "round-trip", "round-trip", 15),
+        ("one_way_ms", None, "one-way", 30),
+        ("one_way_ms", "one-way", "one-way", 30),
+        ("rtt_ms", None, "round-trip", 15),
+        ("rtt_ms", "round-trip", "round-trip", 15),
+    ],
+)
+@pytest.mark.parametrize("form", ["long", "square", "object", "rows"])
+@pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
+def test_the_record_says_which_latencies_were_used(tmp_path, kind, form, name, given, used, ms):
+    rows = [{"from": one, "to": other, name: of} for one, other, of in PAIRS]
+    text = {
+        "long": LONG.replace("ms", name),
+        "square": SQUARE.replace("ms", name),
+        "object": json.dumps({"regions": ["a", "b"], name: [[2, 30], [30, 4]]}),
+        "rows": json.dumps(rows),
+    }[form]
+    config = kind(regions=written(tmp_path, text), region_latency=given)
+    assert region_network(config.topology, seed=1).edges["delay_ms"].tolist() == [ms, ms]
+    resolved, defaults = settings_of(config)
+    assert (resolved["region_latency"], defaults["region_latency"]) == (used, None)
+    assert kind(**resolved).flat() == resolved
+
+
+@pytest.mark.parametrize(("name", "given"), [("rtt_ms", "one-way"), ("one_way_ms", "round-trip")])
+def test_a_meaning_that_contradicts_the_file_is_refused(tmp_path, name, given):
+    path = written(tmp_path, LONG.replace("ms", name))
+    says = f"contradicts {name}, the name of the latencies in .*; leave it out$"
+    with pytest.raises(InputError, match=f"^region_latency = '{given}': {says}"):
+        network(path, region_latency=given)
+
+
+def test_no_regions_no_meaning():
+    assert settings_of(RunConfig())[0]["region_latency"] is None
 
 
 def test_a_route_is_the_link_though_a_detour_takes_less(tmp_path):
@@ -129,7 +189,7 @@ def test_the_package_has_matrices(name):
 
 
 def test_shipped_values():
-    matrix = read_matrix("azure", round_trip=False)
+    matrix = read_matrix("azure")
     east, japan = matrix.names.index("east-us"), matrix.names.index("japan-east")
     assert matrix.us[east, japan] == 157_000 / 2
     assert matrix.us[japan, east] == 158_000 / 2
@@ -149,22 +209,22 @@ def test_a_short_delay_is_noted(tmp_path):
         ("ms,a,b\na,2,30\n", "must be square: 1 rows and 2 columns of regions; each region needs "
          "one of each, not so b"),
         ("ms,a,b\na,2,30\nc,30,4\n", "needs one of each, not so c, b"),
-        ("ms,a,b\na,2,30,9\nb,30,4\n", "must be square: line 2 has more cells than the header"),
-        ("ms,a,b\na,2\nb,30,4\n", "line 2: the latency from 'a' to 'b' must be a number"),
-        ("ms,a,b\na,0,30\nb,30,4\n", "line 2: the latency from 'a' to 'a' must be a number from "
+        ("ms,a,b\na,2,30,9\nb,30,4\n", "cannot be read as a matrix: its rows have more cells"),
+        ("ms,a,b\na,2\nb,30,4\n", "row 1: the latency from 'a' to 'b' must be a number"),
+        ("ms,a,b\na,0,30\nb,30,4\n", "row 1: the latency from 'a' to 'a' must be a number from "
          "0.001 to 1,000,000 ms, not '0'"),
         ("ms,a,b\na,2,-30\nb,30,4\n", "from 'a' to 'b' must be a number"),
         ("rtt_ms,a,b\na,2,x\nb,30,4\n", "must be a number from 0.002 to 1,000,000 ms, not 'x'"),
         ("from,to,ms\na,a,2\na,b,30\n", "has no latency from 'b' to 'b'; each pair of regions"),
         ("from,to,ms\na,a,2\nb,b,30\n", "has no latency from 'a' to 'b'"),
-        (f"{LONG}a,b,31\n", "line 5: has 'a' to 'b' twice; keep one"),
+        (f"{LONG}a,b,31\n", "row 4: has 'a' to 'b' twice; keep one"),
         ("from,to\na,b\n", "needs one of ms, one_way_ms, rtt_ms; found from, to"),
         ("from,to,ms,rtt_ms\na,b,1,2\n", "needs one of ms, one_way_ms, rtt_ms"),
         ("from,to,ms\n,a,2\n", "has a region without a name"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.4\n",
          "shares of regions must sum to 1, but sum to 0.9"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,0.5\nb,b,4,\n",
-         "line 3: a share must be in the row from a region to itself"),
+         "row 2: a share must be in the row from a region to itself"),
         ("from,to,ms,share\na,a,2,-1\na,b,30,\nb,b,4,2\n",
          "the share of 'a' must be a number from 0 to 1, not '-1'"),
         ('{"regions": ["a", "b"], "ms": [[1, 2], [3]]}',
@@ -177,6 +237,37 @@ def test_a_short_delay_is_noted(tmp_path):
         ("{", "is not JSON"),
         ("[]", "must be rows"),
         ("", "cannot be read as a matrix: it is empty"),
+        # cells beyond the header
+        ("from,to,ms\na,b,1,5\n", "its rows have more cells than its header"),
+        (f"{LONG}b,a,1,5\n", "line 5 has more cells than its header"),
+        ((LONG + "b,a,1,5\n").replace(",", ";"), "line 5 has more cells than its header"),
+        ((LONG + "b,a,1,5\n").replace(",", "\t"), "line 5 has more cells than its header"),
+        (f"# a comment\n{LONG}b,a,1,5\n", "line 6 has more cells than its header"),
+        (SQUARE.replace("4", "4,1"), "line 3 has more cells than its header"),
+        (SQUARE.replace("4", "4,,"), "line 3 has more cells than its header"),
+        (LONG.replace("30", "1,000"), "line 3 has more cells than its header"),
+        # one of two would win
+        ("from,to,ms,ms\na,a,1,5\n", "has the column 'ms' twice"),
+        ("from,to,to,ms\na,a,b,5\n", "has the column 'to' twice"),
+        ("ms,a,share,share\na,1,1,0\n", "has the column 'share' twice"),
+        ('[{"from": "a", "to": "a", "ms": 1, "ms": 5}]', "the key 'ms' occurs twice in an object"),
+        ('{"regions": {"a": 0, "a": 1}, "ms": [[1]]}', "the key 'a' occurs twice in an object"),
+        ('[{"from": "a", "to": "a", "ms": 1}, {"from": "a", "to": "b", "ms": 1, "rtt_ms": 2}]',
+         "needs one of ms, one_way_ms, rtt_ms; found from, to, ms, rtt_ms"),
+        ('[{"from": "a", "to": "a", "ms": 1}, {"from": "a", "to": "b", "rtt_ms": 2}]',
+         "row 2: has rtt_ms, but row 1 has ms"),
+        # other than a number, or than a name
+        (SQUARE.replace("ms", "RTT"), "the first cell must be one of ms, one_way_ms, rtt_ms, or "
+         "empty, not 'RTT'"),
+        (SQUARE.replace("30", "3_0"), "must be a number from 0.001 to 1,000,000 ms, not '3_0'"),
+        (SQUARE.replace("30", "\u0663"), "to 'b' must be a number from 0.001 to 1,000,000 ms"),
+        (SQUARE.replace("30", "nan"), "must be a number from 0.001 to 1,000,000 ms, not 'nan'"),
+        (f'{{"regions": ["a"], "ms": [[1{"0" * 400}]]}}', "must be a number from 0.001"),
+        (f'{{"regions": ["a"], "ms": [[1{"0" * 5000}]]}}', "is not JSON: "),
+        ('{"regions": ["a"], "ms": [[true]]}', "must be a number from 0.001"),
+        ('[{"from": null, "to": "a", "ms": 1}]', "row 1: names of regions must be texts"),
+        ('from,to,ms\na,"a,1\n', "cannot be read as a matrix: "),
+        ("ms" + ",a" * 20_000, "it has more than 10,000 columns"),
     ],
 )  # fmt: skip
 def test_a_bad_matrix_is_refused_in_one_line(tmp_path, text, words):

@@ -1,0 +1,283 @@
+"""Pipes, devices and files without an end as the inputs of every command: one line, no wait."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scribe_spark import experiments, inputs
+from scribe_spark.config import RunConfig, WorldConfig
+from scribe_spark.core.input_files import MOST_MANIFEST, read_packed
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.manifest import input_digests
+from scribe_spark.inputs import read_table
+
+from .conftest import copied
+
+
+@pytest.fixture(autouse=True)
+def no_wait():
+    """End a test that waits for a pipe; without this, the test would never end."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("waits for ever"))
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture
+def refused(call, monkeypatch):
+    """Run the command line in this process without Spark; return the line of its error."""
+
+    def started(*_, **__):
+        pytest.fail("Spark would have been started")
+
+    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
+    monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
+
+    def run(*arguments: str) -> str:
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, "")
+        start = "scribe-spark: error: "
+        assert err.startswith(start)
+        assert err.count("\n") == 1
+        return err.removeprefix(start)
+
+    return run
+
+
+#: Command and flags, where PIPE is a pipe of this ending.
+COMMANDS = [
+    ("topology PIPE", "csv"),
+    ("topology PIPE", "csv.gz"),
+    ("topology PIPE", "gml"),
+    ("topology PIPE", "graphml"),
+    ("topology --regions PIPE", "json"),
+    ("run --regions PIPE", "csv"),
+    ("run --node-routers PIPE", "csv"),
+    ("run --members PIPE", "parquet"),
+    ("run --schedule PIPE --message-size 1KB", "csv"),
+    ("run --classes PIPE", "toml"),
+    ("run --config PIPE", "toml"),
+    ("run --variants lazy --capacities PIPE", "csv"),
+    ("sweep --set b=2,4 --members PIPE", "csv"),
+    ("world --nodes 100 --groups 3 --events PIPE", "csv"),
+    ("world --nodes 100 --members PIPE", "csv"),
+    ("world --nodes 100 --groups 3 --access PIPE", "csv"),
+    ("world --config PIPE", "toml"),
+    ("reference-tree --config PIPE", "toml"),
+]
+
+
+@pytest.mark.parametrize(("command", "ending"), COMMANDS)
+def test_a_pipe_is_no_input(refused, tmp_path, command, ending):
+    pipe = tmp_path / f"input.{ending}"
+    os.mkfifo(pipe)
+    line = refused(*command.replace("PIPE", str(pipe)).split())
+    assert f" = '{pipe}': " in line
+    assert line.endswith("is a pipe, not a file; write its content into a file first\n")
+
+
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [
+        ("input.parquet/part-0.parquet", "'part-0.parquet' is a pipe, not a file"),
+        ("input.parquet/a/b.parquet", "'b.parquet' is a pipe, not a file"),
+    ],
+)
+def test_a_pipe_in_a_folder_of_a_table(refused, tmp_path, inside, says):
+    (tmp_path / inside).parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / inside)
+    assert says in refused("run", "--members", str(tmp_path / "input.parquet"))
+
+
+def test_a_device_is_no_input(refused):
+    """Of these numbers there is no end."""
+    assert "is a device, not a file" in refused("topology", "/dev/zero")
+    assert "is a device, not a file" in refused("run", "--members", "/dev/urandom")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "more"),
+    [
+        *((RunConfig, name, {}) for name in ("members", "node_routers", "topology", "regions")),
+        (RunConfig, "schedule", {"message_size": "1KB"}),
+        (RunConfig, "capacities", {"variants": "lazy"}),
+        *((WorldConfig, name, {"groups": 3}) for name in ("events", "access")),
+        *((WorldConfig, name, {}) for name in ("members", "node_routers", "topology", "regions")),
+    ],
+)
+def test_resume_knows_the_content_of_each_table(tmp_path, kind, name, more):
+    (tmp_path / "t.csv").write_text("a\n")
+    config = kind(**{name: str(tmp_path / "t.csv")}, **more)
+    before = input_digests(config)
+    (tmp_path / "t.csv").write_text("b\n")
+    assert before.keys() == input_digests(config).keys() == {name}
+    assert before != input_digests(config)
+
+
+# --- size
+
+
+@pytest.mark.parametrize("rows", [100, 101])
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder", "index"])
+def test_the_most_rows_of_a_table(tmp_path, monkeypatch, form, rows):
+    monkeypatch.setattr(inputs, "MOST_ROWS", 100)
+    frame = pd.DataFrame({"group": np.arange(rows), "node": 1})
+    path = tmp_path / f"m.{form}"
+    if form == "csv":
+        frame.to_csv(path, index=False)
+        path.write_text(path.read_text().rstrip("\n"))  # the header also has a line break
+    elif form == "folder":
+        path.mkdir()
+        frame[:60].to_parquet(path / "a.parquet")
+        frame[60:].to_parquet(path / "b.parquet")
+    elif form == "index":
+        frame.drop(columns="group").rename_axis("group").to_parquet(path)
+    else:
+        frame.to_parquet(path)
+    columns = {"group": "int", "node": "int"}
+    if rows == 100:
+        assert read_table(str(path), "members", columns)["group"].tolist() == [*range(100)]
+        return
+    with pytest.raises(InputError, match=r"members = .*: it has more than 100 rows; give fewer$"):
+        read_table(str(path), "members", columns)
+
+
+def test_an_index_of_another_length_is_refused(tmp_path):
+    """The index of a pandas frame is three numbers in the file, which may be any."""
+    frame = pd.DataFrame({"node": [1, 2]}).rename_axis("group")
+    table = pa.Table.from_pandas(frame)
+    about = json.loads(table.schema.metadata[b"pandas"])
+    about["index_columns"][0]["stop"] = 10**15
+    table = table.replace_schema_metadata({"pandas": json.dumps(about)})
+    pq.write_table(table, tmp_path / "m.parquet")
+    with pytest.raises(InputError, match="its index 'group' has another number of rows"):
+        read_table(str(tmp_path / "m.parquet"), "members", {"group": "int", "node": "int"})
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("topology FILE", "src,dst,delay_ms\n" + "1,2,3\n" * 100),
+        ("topology FILE", "1 2\n" * 100),
+        ("topology --regions FILE", "from,to,ms\n" + "a,a,1\n" * 100),
+        ("run --node-routers FILE", "node,router\n" + "1,2\n" * 100),
+        ("run --members FILE", "group,node\n" + "1,2\n" * 100),
+        ("run --schedule FILE --message-size 1KB", "time,group,node\n" + "1,1,2\n" * 100),
+        ("run --variants lazy --capacities FILE", "node,limit\n" + "1,2\n" * 100),
+        ("world --nodes 100 --groups 3 --events FILE", "round,node,event\n" + "1,2,fail\n" * 100),
+        ("world --nodes 100 --groups 3 --access FILE", "group,node,right\n" + "1,2,join\n" * 100),
+    ],
+)
+def test_the_most_bytes_of_each_input(refused, tmp_path, monkeypatch, command, text):
+    """The bound, here of 200 bytes, is that of the content of a compressed file."""
+    for module in ("inputs", "topology.region_matrix", "topology.edge_list"):
+        bounded = lambda file, most=0: read_packed(file, 200)  # noqa: E731
+        monkeypatch.setattr(f"scribe_spark.{module}.read_packed", bounded)
+    file = tmp_path / "given.csv.gz"
+    file.write_bytes(gzip.compress(text.encode()))
+    assert file.stat().st_size < 200
+    line = refused(*command.replace("FILE", str(file)).split())
+    assert f" = '{file}': cannot be read" in line
+    assert "has more than 200 bytes; give a smaller file" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [("run --config FILE", 2**18), ("run --classes FILE", 2**18), ("run --regions FILE", 2**25)],
+)
+def test_the_bounds_of_small_inputs(refused, tmp_path, command, size):
+    (tmp_path / "given").write_bytes(b"#" * (size + 1))
+    line = refused(*command.replace("FILE", str(tmp_path / "given")).split())
+    assert f"has more than {size:,} bytes" in line
+
+
+# --- folders of results
+
+
+def piped(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def large(file: Path) -> None:
+    """A sparse file."""
+    with file.open("r+b") as opened:
+        opened.truncate(MOST_MANIFEST + 1)
+
+
+def endless(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+SPOILT = {
+    piped: "is a pipe, not a file; write its content into a file first",
+    endless: "is a device, not a file; write its content into a file first",
+    large: "has more than 67,108,864 bytes; give a smaller file",
+}
+
+#: Commands that read the manifest of OUT.
+READERS = [
+    "verify OUT",
+    "compare OUT OTHER --out PAGE",
+    "run --resume --out OUT",
+    "run --overwrite --out OUT",
+    "sweep --set b=2,4 --resume --out OUT",
+    "world --resume --out OUT",
+    "reference-tree --resume --out OUT",
+    "run --knowledge OUT",
+]
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+@pytest.mark.parametrize("command", READERS)
+def test_a_manifest_without_an_end(refused, tmp_path, command, spoil):
+    for name in ("out", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+    spoil(tmp_path / "out" / "manifest.json")
+    paths = {"OUT": tmp_path / "out", "OTHER": tmp_path / "other", "PAGE": tmp_path / "page"}
+    line = refused(*(str(paths.get(word, word)) for word in command.split()))
+    says = "has no readable manifest.json" if "--knowledge" in command else SPOILT[spoil]
+    assert f" = '{tmp_path}/out': " in line
+    assert says in line
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_report_of_a_manifest_without_an_end(spark, tmp_path, spoil):
+    (tmp_path / "manifest.json").write_text("{}")
+    spoil(tmp_path / "manifest.json")
+    with pytest.raises(InputError, match=r"^out = .*: holds no finished run: its manifest.json"):
+        experiments.report(spark, str(tmp_path))
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_tables_and_texts_without_an_end_are_damaged(call, small, tmp_path, spoil):
+    out = copied(small.out, tmp_path / "out")
+    part = min((out / "tables" / "nodes").glob("*.parquet"))
+    spoil(out / "metrics.json")
+    spoil(part)
+    code, told, _ = call("verify", str(out))
+    assert code == 1
+    text, table = told.splitlines()
+    says = "it has changed" if spoil is large else f"it {SPOILT[spoil]}"
+    assert text in (f"metrics.json: {says}", "metrics.json: it is not a text file")
+    assert table == f"tables/nodes: {part.name} has changed"
+
+
+@pytest.mark.parametrize("spoil", [piped, endless])
+def test_a_lock_without_an_end(refused, tmp_path, spoil):
+    (tmp_path / ".scribe-spark-lock").write_text("{}")
+    spoil(tmp_path / ".scribe-spark-lock")
+    line = refused("run", "--nodes", "100", "--groups", "3", "--out", str(tmp_path))
+    assert line == f"out = '{tmp_path}': its .scribe-spark-lock {SPOILT[spoil]}\n"
