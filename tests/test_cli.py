@@ -12,15 +12,19 @@ import tomllib
 import types
 from pathlib import Path
 
+import click
 import psutil
 import pytest
+from command_line import code_of
 
-from scribe_spark.cli import commands
+from scribe_spark import cli
+from scribe_spark.cli import commands, last_words
 from scribe_spark.cli.flags import resolve
 from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.verifying import check_verify
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -501,6 +505,69 @@ def test_an_error_of_a_run_is_one_line_and_stops_the_session(
     assert experiments[-1] == ("stop",)
 
 
+#: A command that is interrupted -> the end of its last line.
+INTERRUPTED = {
+    "": ": interrupted",
+    "run": " with --resume continues after the last complete phase",
+    "run --overwrite": " with --resume in place of --overwrite continues after the last complete "
+    "phase",
+    "run --dry-run": ": interrupted",
+    "world --out o": " with --resume continues after the last saved round",
+    "sweep --set b=2": " with --resume continues after the last complete phase",
+    "paper": " with --resume continues after the last complete phase",
+    "reference-tree": " with --resume continues after the last complete number of hosts",
+    **dict.fromkeys(("verify o", "report", "compare a b", "topology", "doctor"), ": interrupted"),
+}
+
+
+@pytest.mark.parametrize("line", INTERRUPTED)
+def test_an_interrupt_tells_what_is_kept(line):
+    assert last_words(line.split()).endswith(INTERRUPTED[line])
+    (command, *_) = line.split() or ["doctor"]
+    has_resume = "resume" in {param.name for param in program_command(command).params}
+    assert ("--resume" in INTERRUPTED[line]) is (has_resume and "--dry-run" not in line)
+
+
+def program_command(name: str) -> click.Command:
+    return getattr(commands, name.replace("-", "_"))
+
+
+#: A command line -> its exit code: a success returns, every failure is a SystemExit.
+EXITS = {
+    "": 0,
+    "--help": 0,
+    "--version": 0,
+    "run --help": 0,
+    "run --nodes 9": 0,
+    "run --nodes 9 --groups 2 --dry-run": 0,
+    "completion bash": 0,
+    "run --nodes x": 2,
+    "nosuch": 2,
+    "verify nosuch": 2,
+}
+
+
+@pytest.mark.parametrize("line", EXITS)
+def test_a_success_returns_and_a_failure_exits(experiments, capsys, line):
+    if line.startswith("verify"):
+        sys.modules["scribe_spark.experiments"].check_verify = check_verify
+    if EXITS[line]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(line.split())
+        assert ended.value.code == EXITS[line]
+    else:
+        cli.main(line.split())
+    assert capsys.readouterr().err.count("\n") == bool(EXITS[line])
+
+
+def test_the_console_script_exits_with_the_code():
+    """As pip writes it: ``sys.exit(main())``."""
+    script = "import sys; from scribe_spark.cli import main; sys.exit(main())"
+    for arguments, code in ((["--version"], 0), (["run", "--nodes", "x"], 2)):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True)
+        assert done.returncode == code
+
+
 def test_no_java_is_one_line(refused, experiments, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert refused("run").startswith("JAVA_HOME = '/nowhere': cannot be run (No such file")
@@ -511,9 +578,7 @@ def submit(command: str, monkeypatch, *flags: str) -> int:
     path = ROOT / "jobs" / "submit.py"
     monkeypatch.setattr(sys, "argv", [str(path), command, *flags])
     code = compile(path.read_text(), str(path), "exec")
-    with pytest.raises(SystemExit) as ended:
-        exec(code, {"__name__": "__main__"})
-    return ended.value.code
+    return code_of(lambda: exec(code, {"__name__": "__main__"}))
 
 
 @pytest.mark.parametrize("command", PURPOSES)

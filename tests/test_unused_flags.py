@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 
-from scribe_spark import cli, experiments, overlays
+from scribe_spark import experiments, overlays
 from scribe_spark.cli import commands, unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
@@ -152,9 +153,7 @@ def call(capsys, tmp_path, monkeypatch):
         monkeypatch.setattr(module, check, lambda *given: None)
 
     def run(*arguments: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return ended.value.code, capsys.readouterr().err
+        return exit_code(arguments), capsys.readouterr().err
 
     return run
 

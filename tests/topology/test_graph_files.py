@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from command_line import exit_code
 
-from scribe_spark import cli
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses
@@ -298,9 +298,7 @@ def test_a_graph_file_elsewhere_is_refused_before_spark():
 def test_the_command_says_what_was_found(tmp_path, capsys):
     path = tmp_path / "shadow.gml"
     path.write_text(SHADOW)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["topology", str(path)])
-    assert ended.value.code == 0
+    assert exit_code(["topology", path]) == 0
     told = capsys.readouterr().out
     for line in (
         "routers              3",
@@ -314,7 +312,5 @@ def test_the_command_says_what_was_found(tmp_path, capsys):
 
 @pytest.mark.parametrize("flag", ["--topology", "--regions"])
 def test_the_command_takes_one_network(tmp_path, capsys, flag):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["topology", "a.gml", flag, "azure"])
-    assert ended.value.code == 2
+    assert exit_code(["topology", "a.gml", flag, "azure"]) == 2
     assert "is not expected beside" in capsys.readouterr().err
