@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,6 +98,7 @@ BAD = {
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network",
     "topology --no-introduce": "introduce = False: has no effect on the network",
+    "report --master local": "master = 'local': applies only if OUT is on another machine",
     "verify --master local": "master = 'local': applies only if OUT is on another machine",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
 }
@@ -175,6 +177,66 @@ def test_bad_input_starts_no_java(given):
     done = shell(*given, JAVA_HOME="/nowhere", PATH="")
     assert done.returncode == 2
     assert done.stderr == "scribe-spark: error: seed = 'x': must be a whole number\n"
+
+
+#: A command line for each command with OUT, but for OUT itself.
+WRITING = (
+    "run --nodes 9 --groups 2",
+    "sweep --nodes 9 --groups 2 --set b=2",
+    "world --nodes 9",
+    "world --nodes 9 --set b=2",
+    "paper --scale 0.01",
+    "reference-tree",
+    "topology --stub-size 3",
+    "compare a b",
+)
+READING = ("report", "verify")
+
+#: An OUT that no command takes -> what the line says of it.
+NO_OUT = {
+    "": "must be a non-empty text",
+    " ": "must be a non-empty text",
+    "file": "is a file, or below one; name a folder",
+    "file/below": "is a file, or below one; name a folder",
+    "link-to-file": "is a file, or below one; name a folder",
+}
+NOT_NEW = {
+    "theirs": r"is not empty \(thesis.tex\); name a new folder",
+    "link-to-theirs": r"is not empty \(thesis.tex\); name a new folder",
+    "page": r"is not empty \(compare.html\); name a new folder",
+    "network": r"is not empty \(links\); name a new folder",
+    "link-to-nowhere": r"cannot be written \(",
+    "a": r"holds a run, not .*; name a new folder|exists; use --resume|is not empty \(manifest",
+}
+NOTHING_THERE = "holds no finished run|has no manifest.json"
+
+
+@pytest.mark.parametrize(
+    ("line", "out", "says"),
+    [
+        *((line, out, says) for line in WRITING for out, says in (NO_OUT | NOT_NEW).items()),
+        *((line, out, says) for line in READING for out, says in NO_OUT.items()),
+        *((line, out, NOTHING_THERE) for line in READING for out in NOT_NEW if out != "a"),
+    ],
+)
+def test_no_command_takes_a_folder_of_others(refused, tmp_path, monkeypatch, line, out, says):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "file": "mine",
+        "theirs/thesis.tex": "mine",
+        "page/compare.html": "mine",
+        "network/links/part-00000.parquet": "mine",
+        "a/manifest.json": '{"resolved": {}, "phases": []}',
+        "b/manifest.json": '{"resolved": {}, "phases": []}',
+    }.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    for name, target in (("file", "file"), ("theirs", "theirs"), ("nowhere", "nowhere/at/all")):
+        Path(f"link-to-{name}").symlink_to(target)
+    before = {path: path.is_file() and path.read_text() for path in Path().rglob("*")}
+    told = refused(*line.split(), f"--out={out}")
+    assert re.match(rf"out = {re.escape(repr(out))}: ({says})", told), told
+    assert {path: path.is_file() and path.read_text() for path in Path().rglob("*")} == before
 
 
 # ------------------------------------------------------------------------------ help and dry run
@@ -406,7 +468,6 @@ def experiments(monkeypatch):
         return f"{execution.out}/report.html"
 
     stand_in.run = run
-    stand_in.check_report = lambda out: calls.append(("check report", out))
     paper = types.SimpleNamespace(check_paper=stand_in.check, run_paper=whole)
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments.paper", paper)
     stand_in.report = lambda spark, out, note: (
@@ -482,7 +543,9 @@ def test_sweep(call, experiments, monkeypatch):
 
 def test_report(call, experiments):
     assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
-    assert experiments == [("check report", "o"), ("report", "o"), ("stop",)]
+    assert experiments == [("report", "o")]
+    assert call("report", "--out", "s3a://b/o")[:2] == (0, "s3a://b/o/report.html\n")
+    assert experiments[1:] == [("report", "s3a://b/o"), ("stop",)]
 
 
 @pytest.mark.parametrize(
@@ -620,7 +683,7 @@ def test_topology_of_a_line_and_beside_another(call, refused, tmp_path):
     assert "mean route hops      1.33" in text
     assert "mean route delay     13.33 ms" in text
     (tmp_path / "routers").mkdir()
-    assert "already holds routers" in refused("topology", *SMALL, "--out", tmp_path)
+    assert "is not empty (line.csv)" in refused("topology", *SMALL, "--out", tmp_path)
 
 
 def test_ctrl_c_in_a_shell(tmp_path):
