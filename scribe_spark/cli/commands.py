@@ -152,7 +152,8 @@ def _run_sweep(
 
     swept = experiments.Sweep.of(file, flags, sets, config)
     configs = [point.config for point in swept.points]
-    refuse_unused(flags, configs)
+    listed = {name: ",".join(map(str, values)) for name, values in swept.grid.items()}
+    refuse_unused({**flags, **listed}, configs)
     resolved = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
     resolved["sweep"] = {**swept.grid, "show": swept.shown}
 

@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 
 from scribe_spark.config import Execution
 from scribe_spark.core.paths import is_local, local_path
-from scribe_spark.errors import InputError, RunError, in_series, in_words, meant, one_line
+from scribe_spark.errors import (
+    InputError,
+    RunError,
+    exact,
+    in_series,
+    in_words,
+    meant,
+    one_line,
+    unlike,
+)
 from scribe_spark.experiments.checks import check_local, check_out
 from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
@@ -105,12 +114,16 @@ class Comparison:
             _, row, side = max(beyond, key=lambda found: found[0])
             others = len(beyond) - 1
             more = f"; {others} more above their limits" if others else ""
-            allowed = f"the limit is {limits.limit_of(row):g}%"
-            raise RunError(f"{self._told(row, side)}; {allowed}{more}; see {self.page}")
+            limit = limits.limit_of(row) or 0.0
+            allowed = f"the limit is {exact(limit)}%"
+            raise RunError(f"{self._told(row, side, limit)}; {allowed}{more}; see {self.page}")
 
-    def _told(self, row: Compared, side: int) -> str:
+    def _told(self, row: Compared, side: int, limit: float = math.nan) -> str:
+        """Describe a difference, with as many digits as show that it is not the limit."""
         percent = row.percent(side)
-        apart = "from 0" if percent is None or math.isinf(percent) else f"{percent:+.3g}%"
+        apart = "from 0"
+        if percent is not None and math.isfinite(percent):
+            apart = f"{'+' if percent > 0 else '-'}{unlike(abs(percent), limit, digits=3)}%"
         base, other = self.sides[0].folder, self.sides[side].folder
         values = f"{as_text(row.values[side])} in {other}, {as_text(row.values[0])} in {base}"
         return in_words(f"{row.measure} {apart} ({values})")

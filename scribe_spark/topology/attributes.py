@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.units import canonical, parse_rate, parse_time
-from scribe_spark.errors import InputError, shown
+from scribe_spark.errors import InputError, shown, unlike
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.topology.graph import Graph, router_frame
@@ -261,7 +261,8 @@ class _Reader:
         except (TypeError, ValueError):
             raise self._refused("share of a node must be a number from 0 to 1") from None
         if not (found >= 0).all() or abs(found.sum() - 1) > _TOLERANCE:
-            raise self._refused(f"shares of nodes must sum to 1, but sum to {found.sum():.6g}")
+            total = unlike(found.sum(), 1)
+            raise self._refused(f"shares of nodes must sum to 1, but sum to {total}")
         return found[order]
 
     # --- properties that are not simulated

@@ -22,7 +22,7 @@ import numpy as np
 
 from scribe_spark.core.delimited import header_of, without_comments
 from scribe_spark.core.paths import exists, is_local, local_path
-from scribe_spark.errors import InputError, in_words, listed, shown
+from scribe_spark.errors import InputError, in_words, listed, shown, unlike
 from scribe_spark.topology.checks import MOST_DELAY_MS
 
 FIELD = "regions"
@@ -120,7 +120,8 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
 def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     total = math.fsum(shares)
     if abs(total - 1) > _TOLERANCE:
-        raise InputError(field, value, f"shares of regions must sum to 1, but sum to {total:.6g}")
+        remedy = f"shares of regions must sum to 1, but sum to {unlike(total, 1)}"
+        raise InputError(field, value, remedy)
     return shares
 
 

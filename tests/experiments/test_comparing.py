@@ -131,6 +131,9 @@ LIMITS = [
     ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),
     ({"scribe.rad.median": 2.11}, ["5%"], 1, "scribe.rad.median +5.5% (2.11 in OTHER, 2 in BASE); "
      "the limit is 5%; see OUT/compare.html"),
+    ({"scribe.rad.median": 2.10002}, ["5%"], 1, "scribe.rad.median +5.001% (2.1 in OTHER"),
+    ({"scribe.rad.median": 2.11}, ["5.4999999%"], 1, "+5.5% (2.11 in OTHER, 2 in BASE); the limit "
+     "is 5.4999999%; see"),
     ({"scribe.rad.median": 1.8}, ["5%"], 1, "scribe.rad.median -10% (1.8 in OTHER"),
     ({"scribe.rad.max": 9.0}, ["5%"], 0, ""),
     ({"scribe.rad.max": 9.0}, ["scribe.rad.max=100%"], 1, "scribe.rad.max +125%"),

@@ -257,7 +257,10 @@ def edge(text: str) -> str:
         (SHADOW.replace('  edge [ source 7 target 9 latency "500 us" ]\n', "")
                .replace('  edge [ source 5 target 9 latency "1 s" ]\n', ""), "a.gml",
          "must be connected, falls into 2 parts: router 9"),
-        (SHADOW.replace("id 5", "id 5 share 0.5"), "a.gml", "shares of nodes must sum to 1"),
+        (SHADOW.replace("id 5", "id 5 share 0.5"), "a.gml",
+         "shares of nodes must sum to 1, but sum to 0.5"),
+        (SHADOW.replace("id 5", "id 5 share 0.500002").replace("id 7", "id 7 share 0.5"), "a.gml",
+         "shares of nodes must sum to 1, but sum to 1.000002"),
         (SHADOW.replace("target 7", "target 8"), "a.gml",
          "cannot be read as GML: edge #1 has undefined target 8"),
         ("graph [ node [ id 1 ]", "a.gml", "cannot be read as GML: "),
