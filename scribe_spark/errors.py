@@ -93,6 +93,29 @@ def in_series(phrases: Collection[str], count: int) -> str:
     return ", ".join(phrases) + more
 
 
+def exact(number: float) -> str:
+    """Return a number with all of its digits, so that the text is the number again.
+
+    Examples
+    --------
+    >>> exact(1_234_567.5), exact(30.0)
+    ('1234567.5', '30')
+    """
+    return repr(float(number)).removesuffix(".0")
+
+
+def unlike(number: float, other: float, digits: int = 6) -> str:
+    """Return a number with `digits` digits, or as many as show that it is not `other`.
+
+    Examples
+    --------
+    >>> unlike(0.9999985, 1.0), unlike(0.85, 1.0)
+    ('0.9999985', '0.85')
+    """
+    texts = (f"{number:.{count}g}" for count in range(digits, 18))
+    return next((text for text in texts if float(text) != other), exact(number))
+
+
 def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
     """Return a text in one line, without secrets and control characters, cut in its middle."""
     if len(text) > 4 * most:  # of a text with many megabytes, the ends are enough

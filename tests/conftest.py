@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import exit_code
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling
 
-from scribe_spark import cli, overlays
+from scribe_spark import overlays
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution
 from scribe_spark.measures.metrics import _MEASURES
@@ -154,8 +155,15 @@ def no_extension_stays() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def handlers_of_signals() -> Iterator[None]:
-    """Take back what a command that a test calls in this process does with signals and stderr."""
+    """Take back what a command that a test calls in this process does with signals and stderr.
+
+    A signal that the tests' own parent wants ignored (nohup, a background process of a script) has
+    a handler meanwhile: programs that tests start would ignore it, too.
+    """
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in (number for number, handler in before.items() if handler is signal.SIG_IGN):
+        here = signal.default_int_handler if number == signal.SIGINT else lambda *_: None
+        signal.signal(number, here)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -209,9 +217,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
     """Run the command line in this process: exit code, stdout, stderr."""
 
     def run(*arguments: Any) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(argument) for argument in arguments])
-        return (ended.value.code, *capsys.readouterr())
+        return (exit_code(arguments), *capsys.readouterr())
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,15 +13,19 @@ import tomllib
 import types
 from pathlib import Path
 
+import click
 import psutil
 import pytest
+from command_line import code_of
 
-from scribe_spark.cli import commands
+from scribe_spark import cli
+from scribe_spark.cli import commands, last_words
 from scribe_spark.cli.flags import resolve
 from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.verifying import check_verify
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -86,6 +91,13 @@ BAD = {
     "sweep --set trees=2": "sweep field = 'trees': is unknown; ",
     "sweep --set members=/nowhere.csv": "members = '/nowhere.csv': does not exist",
     'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
+    "sweep --systems gossipsub --set gossipsub_loss=nan,0": "gossipsub_loss = nan: must be a numbe",
+    "sweep --systems gossipsub --set gossipsub_loss=0,NaN": "gossipsub_loss = nan: must be a numbe",
+    "sweep --set p_stub=0.1,inf": "p_stub = inf: must be a number",
+    "sweep --set growth=-inf,2 --overlay arrivals": "growth = -inf: must be a number",
+    "world --generator churn --set lifetime=1e999,5": "lifetime = inf: must be a number",
+    "sweep --set members=token=abc.csv,m.csv": "members = 'token=***': contains a secret",
+    "run --classes nosuch.csv": "classes = 'nosuch.csv': cannot be read (No such file",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
     "world --set repar=lazy,none": "sweep field = 'repar': is unknown; did you mean 'repair'?",
     "world --set write_knowledge=true,false": "sweep field = 'write_knowledge': is unknown",
@@ -93,6 +105,7 @@ BAD = {
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network",
     "topology --no-introduce": "introduce = False: has no effect on the network",
+    "report --master local": "master = 'local': applies only if OUT is on another machine",
     "verify --master local": "master = 'local': applies only if OUT is on another machine",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
 }
@@ -171,6 +184,66 @@ def test_bad_input_starts_no_java(given):
     done = shell(*given, JAVA_HOME="/nowhere", PATH="")
     assert done.returncode == 2
     assert done.stderr == "scribe-spark: error: seed = 'x': must be a whole number\n"
+
+
+#: A command line for each command with OUT, but for OUT itself.
+WRITING = (
+    "run --nodes 9 --groups 2",
+    "sweep --nodes 9 --groups 2 --set b=2",
+    "world --nodes 9",
+    "world --nodes 9 --set b=2",
+    "paper --scale 0.01",
+    "reference-tree",
+    "topology --stub-size 3",
+    "compare a b",
+)
+READING = ("report", "verify")
+
+#: An OUT that no command takes -> what the line says of it.
+NO_OUT = {
+    "": "must be a non-empty text",
+    " ": "must be a non-empty text",
+    "file": "is a file, or below one; name a folder",
+    "file/below": "is a file, or below one; name a folder",
+    "link-to-file": "is a file, or below one; name a folder",
+}
+NOT_NEW = {
+    "theirs": r"is not empty \(thesis.tex\); name a new folder",
+    "link-to-theirs": r"is not empty \(thesis.tex\); name a new folder",
+    "page": r"is not empty \(compare.html\); name a new folder",
+    "network": r"is not empty \(links\); name a new folder",
+    "link-to-nowhere": r"cannot be written \(",
+    "a": r"holds a run, not .*; name a new folder|exists; use --resume|is not empty \(manifest",
+}
+NOTHING_THERE = "holds no finished run|has no manifest.json"
+
+
+@pytest.mark.parametrize(
+    ("line", "out", "says"),
+    [
+        *((line, out, says) for line in WRITING for out, says in (NO_OUT | NOT_NEW).items()),
+        *((line, out, says) for line in READING for out, says in NO_OUT.items()),
+        *((line, out, NOTHING_THERE) for line in READING for out in NOT_NEW if out != "a"),
+    ],
+)
+def test_no_command_takes_a_folder_of_others(refused, tmp_path, monkeypatch, line, out, says):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "file": "mine",
+        "theirs/thesis.tex": "mine",
+        "page/compare.html": "mine",
+        "network/links/part-00000.parquet": "mine",
+        "a/manifest.json": '{"resolved": {}, "phases": []}',
+        "b/manifest.json": '{"resolved": {}, "phases": []}',
+    }.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    for name, target in (("file", "file"), ("theirs", "theirs"), ("nowhere", "nowhere/at/all")):
+        Path(f"link-to-{name}").symlink_to(target)
+    before = {path: path.is_file() and path.read_text() for path in Path().rglob("*")}
+    told = refused(*line.split(), f"--out={out}")
+    assert re.match(rf"out = {re.escape(repr(out))}: ({says})", told), told
+    assert {path: path.is_file() and path.read_text() for path in Path().rglob("*")} == before
 
 
 # ------------------------------------------------------------------------------ help and dry run
@@ -402,7 +475,6 @@ def experiments(monkeypatch):
         return f"{execution.out}/report.html"
 
     stand_in.run = run
-    stand_in.check_report = lambda out: calls.append(("check report", out))
     paper = types.SimpleNamespace(check_paper=stand_in.check, run_paper=whole)
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments.paper", paper)
     stand_in.report = lambda spark, out, note: (
@@ -478,7 +550,9 @@ def test_sweep(call, experiments, monkeypatch):
 
 def test_report(call, experiments):
     assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
-    assert experiments == [("check report", "o"), ("report", "o"), ("stop",)]
+    assert experiments == [("report", "o")]
+    assert call("report", "--out", "s3a://b/o")[:2] == (0, "s3a://b/o/report.html\n")
+    assert experiments[1:] == [("report", "s3a://b/o"), ("stop",)]
 
 
 @pytest.mark.parametrize(
@@ -501,6 +575,69 @@ def test_an_error_of_a_run_is_one_line_and_stops_the_session(
     assert experiments[-1] == ("stop",)
 
 
+#: A command that is interrupted -> the end of its last line.
+INTERRUPTED = {
+    "": ": interrupted",
+    "run": " with --resume continues after the last complete phase",
+    "run --overwrite": " with --resume in place of --overwrite continues after the last complete "
+    "phase",
+    "run --dry-run": ": interrupted",
+    "world --out o": " with --resume continues after the last saved round",
+    "sweep --set b=2": " with --resume continues after the last complete phase",
+    "paper": " with --resume continues after the last complete phase",
+    "reference-tree": " with --resume continues after the last complete number of hosts",
+    **dict.fromkeys(("verify o", "report", "compare a b", "topology", "doctor"), ": interrupted"),
+}
+
+
+@pytest.mark.parametrize("line", INTERRUPTED)
+def test_an_interrupt_tells_what_is_kept(line):
+    assert last_words(line.split()).endswith(INTERRUPTED[line])
+    (command, *_) = line.split() or ["doctor"]
+    has_resume = "resume" in {param.name for param in program_command(command).params}
+    assert ("--resume" in INTERRUPTED[line]) is (has_resume and "--dry-run" not in line)
+
+
+def program_command(name: str) -> click.Command:
+    return getattr(commands, name.replace("-", "_"))
+
+
+#: A command line -> its exit code: a success returns, every failure is a SystemExit.
+EXITS = {
+    "": 0,
+    "--help": 0,
+    "--version": 0,
+    "run --help": 0,
+    "run --nodes 9": 0,
+    "run --nodes 9 --groups 2 --dry-run": 0,
+    "completion bash": 0,
+    "run --nodes x": 2,
+    "nosuch": 2,
+    "verify nosuch": 2,
+}
+
+
+@pytest.mark.parametrize("line", EXITS)
+def test_a_success_returns_and_a_failure_exits(experiments, capsys, line):
+    if line.startswith("verify"):
+        sys.modules["scribe_spark.experiments"].check_verify = check_verify
+    if EXITS[line]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(line.split())
+        assert ended.value.code == EXITS[line]
+    else:
+        cli.main(line.split())
+    assert capsys.readouterr().err.count("\n") == bool(EXITS[line])
+
+
+def test_the_console_script_exits_with_the_code():
+    """As pip writes it: ``sys.exit(main())``."""
+    script = "import sys; from scribe_spark.cli import main; sys.exit(main())"
+    for arguments, code in ((["--version"], 0), (["run", "--nodes", "x"], 2)):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True)
+        assert done.returncode == code
+
+
 def test_no_java_is_one_line(refused, experiments, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert refused("run").startswith("JAVA_HOME = '/nowhere': cannot be run (No such file")
@@ -511,9 +648,7 @@ def submit(command: str, monkeypatch, *flags: str) -> int:
     path = ROOT / "jobs" / "submit.py"
     monkeypatch.setattr(sys, "argv", [str(path), command, *flags])
     code = compile(path.read_text(), str(path), "exec")
-    with pytest.raises(SystemExit) as ended:
-        exec(code, {"__name__": "__main__"})
-    return ended.value.code
+    return code_of(lambda: exec(code, {"__name__": "__main__"}))
 
 
 @pytest.mark.parametrize("command", PURPOSES)
@@ -555,7 +690,7 @@ def test_topology_of_a_line_and_beside_another(call, refused, tmp_path):
     assert "mean route hops      1.33" in text
     assert "mean route delay     13.33 ms" in text
     (tmp_path / "routers").mkdir()
-    assert "already holds routers" in refused("topology", *SMALL, "--out", tmp_path)
+    assert "is not empty (line.csv)" in refused("topology", *SMALL, "--out", tmp_path)
 
 
 def test_ctrl_c_in_a_shell(tmp_path):

@@ -392,9 +392,9 @@ def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monke
         read_toml(file)
     monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("would be parsed"))
     file.write_text(file.read_text() + "\n")
-    with pytest.raises(InputError, match="is not a config: it has more than 262,144 bytes"):
+    with pytest.raises(InputError, match="is no file of settings: it has more than 262,144 bytes"):
         read_toml(file)
-    with pytest.raises(InputError, match="is not a config: it is a device, not a file"):
+    with pytest.raises(InputError, match="is no file of settings: it is a device, not a file"):
         read_toml("/dev/zero")
 
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import exit_code
 from spread_out import SpreadOut
 
-from scribe_spark import cli
 from scribe_spark.bayeux.bayeux import ENTRIES, Sums
 from scribe_spark.bayeux.protocol import LISTED, LISTS, SENT, TREE, Lists, NextHops, Record
 from scribe_spark.bayeux.sessions import Sessions
@@ -237,9 +237,7 @@ def test_sweeps_are_refused_as_they_are_made():
     ],
 )
 def test_commands_are_refused_in_one_line(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*arguments.split(), "--nodes", str(NODES)])
-    assert ended.value.code == 2
+    assert exit_code([*arguments.split(), "--nodes", NODES]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "groups = " in line
     assert f"with {NODES:,} nodes" in line

@@ -32,6 +32,10 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
             [FAST, {**SLOW, "share": 0.7}],
             "classes.share = '0.2 + 0.7': must sum to 1, but sums to 0.9",
         ),
+        (
+            [{**FAST, "share": 0.200002}, SLOW],
+            "classes.share = '0.200002 + 0.8': must sum to 1, but sums to 1.000002",
+        ),
         ([{**FAST, "share": 0.0}, SLOW], "classes.share of class fast = 0.0: must be above 0.0"),
         ([{**FAST, "share": -1}], "classes.share of class fast = -1: must be above 0.0"),
         ([{**FAST, "share": 10**400}], "0000: must be a number"),
@@ -73,6 +77,9 @@ def test_a_file_without_classes_is_refused(tmp_path):
     path.write_text("nodes = 5\n")
     with pytest.raises(InputError, match="has no classes; needs"):
         RunConfig(classes=str(path))
+    for name in ("nosuch.csv", "", ".", "/dev/zero"):
+        with pytest.raises(InputError, match=f"^classes = '{name}': "):
+            RunConfig(classes=name)
 
 
 def test_shares_are_met_and_a_node_keeps_its_class():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scribe_spark import notebook as notebook_functions
 from scribe_spark.errors import InputError
 from tools import run_notebook as runner
 
@@ -54,7 +55,7 @@ def test_a_choice_must_be_one_of_its_choices(notebook):
 
 
 def test_an_unknown_widget_gets_the_nearest():
-    widgets = runner.Widgets({})
+    widgets = notebook_functions.Widgets({})
     widgets.text("nodes", "1")
     with pytest.raises(InputError, match="did you mean 'nodes'"):
         widgets.get("node")
@@ -92,7 +93,7 @@ def test_a_missing_file(tmp_path):
 
 
 def test_display_shows_dataframes(spark, capsys):
-    runner.display(spark.range(2))
+    notebook_functions.display(spark.range(2))
     assert "|id |" in capsys.readouterr().out
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import runpy
+import subprocess
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scribe_spark import notebook
 from scribe_spark.runtime import graph_frame
 from tools import run_notebook as runner
 
@@ -20,17 +27,106 @@ NOTEBOOKS = {
 }
 
 
+#: What Databricks gives a notebook.
+GIVEN = {"dbutils", "spark", "display", "displayHTML"}
+
+
 @pytest.fixture
-def run(spark, tmp_path):
-    def call(name: str, **given: str) -> dict:
-        places = {"quick_start_out": str(tmp_path / "quick"), "paper_out": str(tmp_path / "paper")}
-        return runner.run(BOOKS / name, spark, {"topology": TINY, **places, **given})
+def given(tmp_path):
+    """Values of widgets that many notebooks have."""
+    places = {"quick_start_out": str(tmp_path / "quick"), "paper_out": str(tmp_path / "paper")}
+    return {"topology": TINY, **places}
+
+
+@pytest.fixture
+def run(spark, given, monkeypatch):
+    """Run a notebook as a script of plain Python, which finds the session of the tests."""
+
+    def call(name: str, **more: str) -> dict:
+        text = (BOOKS / name).read_text()
+        known = {name: value for name, value in given.items() if f'"{name}"' in text}
+        widgets = notebook.Widgets(known | more, arguments=True)
+        monkeypatch.setattr(notebook, "dbutils", notebook.utilities(widgets))
+        return runpy.run_path(str(BOOKS / name), run_name="__main__")
+
+    return call
+
+
+@pytest.fixture
+def run_on_databricks(spark, given):
+    def call(name: str, **more: str) -> dict:
+        return runner.run(BOOKS / name, spark, given | more)
 
     return call
 
 
 def test_every_notebook_is_run_here():
     assert {path.name for path in BOOKS.glob("*.py")} == NOTEBOOKS
+
+
+@pytest.mark.parametrize("name", sorted(NOTEBOOKS))
+def test_a_notebook_imports_what_only_databricks_gives(name):
+    """Before its first use, and only elsewhere."""
+    tree = ast.parse((BOOKS / name).read_text())
+    (at,) = (
+        place
+        for place, part in enumerate(tree.body)
+        if isinstance(part, ast.If) and ast.unparse(part.test) == "'dbutils' not in globals()"
+    )
+    (imported,) = tree.body[at].body
+    assert ast.unparse(imported).startswith("from scribe_spark.notebook import ")
+    used = [
+        {part.id for part in ast.walk(one) if isinstance(part, ast.Name)} & GIVEN
+        for one in tree.body
+    ]
+    assert not set().union(*used[:at])
+    assert {alias.name for alias in imported.names} == set().union(*used[at + 1 :])
+
+
+def test_arguments_of_a_script_are_values_of_widgets(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from scribe_spark.notebook import dbutils\n"
+        "dbutils.widgets.text('nodes', '1')\ndbutils.widgets.text('seed', '2')\n"
+        "print(dbutils.widgets.get('nodes'), dbutils.widgets.get('seed'))\n"
+        "dbutils.notebook.exit('enough')\n1 / 0\n"
+    )
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, str(script), *arguments]
+        return subprocess.run(line, capture_output=True, text=True)
+
+    # as Jupyter's own program is started
+    done = call("-f", "/x/kernel=1.json", "--History.file=:memory:", "nodes=7")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7 2\nNotebook exited: enough\n", "")
+    assert "widget = 'node': is unknown; did you mean 'nodes'?" in call("node=7").stderr
+
+
+class Rows:
+    """A DataFrame of Spark, as far as `display` knows it."""
+
+    def limit(self, most: int) -> Rows:
+        return self
+
+    def toPandas(self) -> str:
+        return "rows"
+
+
+def test_jupyter_shows_what_it_can_show(monkeypatch, capsys):
+    shown: list[Any] = []
+    jupyter, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    jupyter.get_ipython = object
+    display.display, display.HTML = shown.append, lambda html: ("HTML", html)
+    monkeypatch.setitem(sys.modules, "IPython", jupyter)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    notebook.display(Rows())
+    notebook.display(5)
+    notebook.displayHTML("<svg/>")
+    assert shown == ["rows", 5, ("HTML", "<svg/>")]
+    jupyter.get_ipython = lambda: None  # IPython is imported, but runs no notebook
+    notebook.display(5)
+    notebook.displayHTML("<svg/>")
+    assert (len(shown), capsys.readouterr().out) == (3, "5\n[SVG, 6 characters]\n")
 
 
 @pytest.mark.slow
@@ -101,9 +197,10 @@ def test_peers(run):
     assert set(names["drawings"]) == {"scribe", "gossipsub", "can"}
 
 
-def test_reference_tree(run):
+@pytest.mark.parametrize("where", ["run", "run_on_databricks"])
+def test_reference_tree(request, where):
     """Figure 2 of Costa and Frey, as Section 3.5 tells it."""
-    names = run("reference_tree.py")
+    names = request.getfixturevalue(where)("reference_tree.py")
     first, joined, failed = names["trees"].values()
     tops = {5: 4, 9: 8, 11: 10, 13: 12, 15: 14}
     assert first["topmost_lo"].to_dict() == tops
@@ -138,18 +235,21 @@ def test_lookup_finds_every_value(run):
 
 def test_lookup_proves_the_seam():
     text = (BOOKS / "lookup.py").read_text()
-    assert len(text.splitlines()) <= 60
+    assert len(text.splitlines()) <= 63  # three of them are for Jupyter
     for word in ("superstep", "scribe_spark.pastry", "overlay.state", "next_hop", "tables"):
         assert word not in text
 
 
-def test_graphs_without_the_jar(run, capsys, monkeypatch):
+def test_graphs_without_the_jar(run, run_on_databricks, capsys, monkeypatch):
     pytest.importorskip("graphframes")
     monkeypatch.setattr(graph_frame, "_JVM_CLASS", "org.graphframes.NoSuchClass")
-    names = run("graphs.py", nodes="60", groups="3")
+    names = run_on_databricks("graphs.py", nodes="60", groups="3")
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("Notebook exited: GraphFrames cannot be used: io.graphframes:")
     assert "overlay" not in names
+    with pytest.raises(notebook.NotebookExit) as ended:
+        run("graphs.py", nodes="60", groups="3")
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"{line}\n")
 
 
 def test_graphs(run, with_graphframes, capsys):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import exit_code
 
-from scribe_spark.cli import main
 from tools import peers_results
 from tools.peers_claims import CLAIMS, DIRECTIONS, Case, grid_of, verdict
 from tools.peers_claims import rows_of as rows_of_claims
@@ -79,9 +79,8 @@ def page_of(out: Path) -> str:
 def test_commands_are_understood(name, monkeypatch, capsys):
     monkeypatch.chdir(Path(__file__).parents[1])  # their configs are the checkout's
     for size in (None, ["600", "9"]):
-        with pytest.raises(SystemExit) as end:
-            main([*peers_results.command(name, size), "--dry-run"])
-        assert not end.value.code, capsys.readouterr().err
+        code = exit_code([*peers_results.command(name, size), "--dry-run"])
+        assert code == 0, capsys.readouterr().err
 
 
 def test_the_needs_of_claims_are_experiments():

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 
 import scribe_spark
-from scribe_spark import cli
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
@@ -87,17 +87,15 @@ def test_notes():
 )
 def test_dry_runs(command, capsys):
     out = MEMBERS.replace("members.csv", "out")
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*command, "--remote", REMOTE, "--out", out, "--dry-run"])
+    code = exit_code([*command, "--remote", REMOTE, "--out", out, "--dry-run"])
     told = "".join(capsys.readouterr())
-    assert ended.value.code == 0
+    assert code == 0
     assert "token=***" in told
     assert SECRET not in told
 
 
 def test_what_a_dry_run_has_left_out_is_asked_for(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["run", "--remote", redacted(REMOTE)])
+    assert exit_code(["run", "--remote", redacted(REMOTE)]) == 2
     assert "has *** for a secret; write the secret itself" in capsys.readouterr().err
 
 

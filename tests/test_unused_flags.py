@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 
-from scribe_spark import cli, experiments, overlays
+from scribe_spark import experiments, overlays
 from scribe_spark.cli import commands, unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
@@ -129,6 +130,14 @@ UNUSED = [
     ("world", "--groups 4 --group-size 5 --zipf-exponent 2", None),
     ("sweep", "--set b=2,4 --limit 5", "--set variants=plain,bottleneck"),
     ("world", "--set b=2,4 --lifetime 5", "--set generator=mass-failure,churn"),
+    ("sweep", "--set gossipsub_d=6,8", "--systems gossipsub"),
+    ("sweep", "--set b=2,4 --set limit=5,6", "--variants bottleneck"),
+    ("sweep", "--set growth=1.5,2 --overlay perfect", None),
+    ("sweep", "--set p_stub=0.1,0.2 --topology x.csv", None),
+    ("sweep", "--set uplink_order=serial", None),
+    ("world", "--set lifetime=5,9", "--generator churn"),
+    ("world", "--set replicas=2,3", "--groups 4"),
+    ("world", "--set share=0.2,0.3 --generator churn", None),
     ("reference-tree", "--scaling 9 --connections 5 --hosts=", "--hosts 9"),
     ("reference-tree", "--scaling 9 --dht routed --assignment pastry --growth 2",
      "--overlay arrivals"),
@@ -152,9 +161,7 @@ def call(capsys, tmp_path, monkeypatch):
         monkeypatch.setattr(module, check, lambda *given: None)
 
     def run(*arguments: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return ended.value.code, capsys.readouterr().err
+        return exit_code(arguments), capsys.readouterr().err
 
     return run
 
@@ -172,6 +179,14 @@ def test_a_flag_that_changes_nothing_is_refused(call, command, flag, more):
 def test_what_was_registered_may_use_any_field(call):
     assert call("world", "--generator", "mine", "--lifetime", "5", "--dry-run") == (0, "")
     assert call("run", "--overlay", "mine", "--growth", "2", "--dry-run") == (0, "")
+
+
+def test_a_swept_setting_of_a_file_that_changes_nothing_is_refused(call, tmp_path):
+    (tmp_path / "c.toml").write_text("[sweep]\ngossipsub_d = [6, 8]\n")
+    code, err = call("sweep", "--config", "c.toml", "--dry-run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "gossipsub_d = '6,8': has no effect without " in err
+    assert call("sweep", "--config", "c.toml", "--systems", "gossipsub", "--dry-run") == (0, "")
 
 
 def test_defaults_and_files_are_taken(call, tmp_path):

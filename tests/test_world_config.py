@@ -7,8 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 
-from scribe_spark.cli import main
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
@@ -351,7 +351,5 @@ def test_a_reference_tree_is_asked_for():
 
 
 def test_the_command_line_refuses_variants_by_the_same_line(capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["world", "--variants", "reference_tree"])
-    assert left.value.code == 2
+    assert exit_code(["world", "--variants", "reference_tree"]) == 2
     assert "variants = 'reference_tree': applies to runs" in capsys.readouterr().err

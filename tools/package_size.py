@@ -37,7 +37,7 @@ PARTS = {
     "engine, Spark sessions, files": ("engine", "runtime", "core"),
     "experiments, resuming, saved runs": ("experiments",),
     "settings, command line, users' tables": (
-        *("config", "cli", "inputs", "remote_inputs", "schemas"),
+        *("config", "cli", "notebook", "inputs", "remote_inputs", "schemas"),
         *("draws", "errors", "node_classes", "progress", "redaction", "__init__"),
     ),
 }

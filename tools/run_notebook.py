@@ -13,56 +13,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
-from scribe_spark.config import check_names
 from scribe_spark.errors import InputError
+from scribe_spark.notebook import NotebookExit, Widgets, display, displayHTML, utilities
 
 HEADER = "# Databricks notebook source"
 _CUT = re.compile(r"^# COMMAND -+[ \t]*$", re.M)
-
-
-class Widgets:
-    """``dbutils.widgets``: parameters with defaults; `given` wins over a default."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = dict(given)
-        self._values: dict[str, str] = {}
-
-    def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
-        self._values[name] = self._given.get(name, defaultValue)
-
-    def dropdown(
-        self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None
-    ) -> None:
-        self.text(name, defaultValue, label)
-        if self._values[name] not in choices:
-            raise InputError(name, self._values[name], "must be one of " + ", ".join(choices))
-
-    def get(self, name: str) -> str:
-        check_names({name: None}, list(self._values), "widget")
-        return self._values[name]
-
-    def remove(self, name: str) -> None:
-        del self._values[name]
-
-    def removeAll(self) -> None:
-        self._values.clear()
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._values)
-
-
-class NotebookExit(Exception):
-    """A notebook ends before its last cell; the message is what it ends with."""
-
-
-def exit_notebook(value: str) -> NoReturn:
-    """``dbutils.notebook.exit``: no cell after this one is run."""
-    raise NotebookExit(value)
 
 
 def cells(text: str) -> Iterator[str]:
@@ -78,22 +37,6 @@ def cells(text: str) -> Iterator[str]:
         start = end
 
 
-def display(value: Any, *_: Any) -> None:
-    """A DataFrame's first rows, all of a pandas frame, anything else as it prints."""
-    if hasattr(value, "limit") and hasattr(value, "show"):
-        value.show(20, truncate=False)
-    elif hasattr(value, "to_string"):
-        print(value.to_string(index=False, float_format="{:,.6g}".format))
-    else:
-        print(value)
-
-
-def display_html(html: str) -> None:
-    """``displayHTML``, without a place to show it: print the kind and the length."""
-    kind = "SVG" if "<svg" in html[:2000] else "HTML"
-    print(f"[{kind}, {len(html):,} characters]")
-
-
 def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run one notebook."""
     try:
@@ -103,17 +46,13 @@ def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) ->
     names = {
         "__name__": "__main__",
         "spark": spark,
-        "dbutils": SimpleNamespace(
-            widgets=Widgets(given or {}), notebook=SimpleNamespace(exit=exit_notebook)
-        ),
+        "dbutils": utilities(Widgets(given or {})),
         "display": display,
-        "displayHTML": display_html,
+        "displayHTML": displayHTML,
     }
-    try:
+    with suppress(NotebookExit):
         for cell in cells(text):
             exec(compile(cell, str(path), "exec"), names)
-    except NotebookExit as end:
-        print(f"Notebook exited: {end}")
     return names
 
 

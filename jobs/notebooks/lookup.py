@@ -12,6 +12,9 @@ from scribe_spark import Application, RunConfig, Simulation, Step
 from scribe_spark.core.u128 import half_of_digest
 from scribe_spark.draws import below
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("nodes", "2000", "Nodes")
 dbutils.widgets.text("keys", "1000", "Keys")
 NODES, KEYS = int(dbutils.widgets.get("nodes")), int(dbutils.widgets.get("keys"))

@@ -12,6 +12,9 @@ import pandas as pd
 from scribe_spark import Simulation, WorldConfig, make_world
 from scribe_spark.experiments import network_of
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("nodes", "5000", "Nodes")
 dbutils.widgets.text("share", "0.1", "Share that fails")
 dbutils.widgets.text("lookups", "20000", "Lookups in each round")

@@ -14,6 +14,9 @@
 
 from scribe_spark import RunConfig, run
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, displayHTML, spark
+
 dbutils.widgets.text("nodes", "100000", "Nodes")
 dbutils.widgets.text("groups", "1500", "Groups")
 dbutils.widgets.text("seed", "1", "Seed")

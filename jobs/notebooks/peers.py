@@ -16,6 +16,9 @@ from scribe_spark.can.multicast import placement_of
 from scribe_spark.can.zones import zones_of_groups
 from scribe_spark.runtime.batches import Batches
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("nodes", "40", "Nodes")
 dbutils.widgets.text("members", "24", "Members of the group")
 dbutils.widgets.text("seed", "1", "Seed")

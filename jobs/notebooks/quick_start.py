@@ -14,6 +14,9 @@ from pyspark.sql import functions as F
 
 from scribe_spark import RunConfig, run
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("nodes", "2000", "Nodes")
 dbutils.widgets.text("groups", "50", "Groups")
 dbutils.widgets.text("topology", "transit-stub", "Topology")

@@ -13,6 +13,9 @@ import matplotlib.pyplot as plt
 
 from scribe_spark.reference_tree import places
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("hosts", "5,9,11,13,15", "Hosts (ids)")
 dbutils.widgets.text("joins", "4", "Host that joins")
 dbutils.widgets.text("fails", "13", "Host that fails")

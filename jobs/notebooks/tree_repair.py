@@ -13,6 +13,9 @@ from scribe_spark import Simulation, WorldConfig, make_world
 from scribe_spark.experiments import network_of
 from scribe_spark.worlds import world_events
 
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, display, spark
+
 dbutils.widgets.text("nodes", "20", "Nodes")
 dbutils.widgets.text("members", "15", "Members of the group")
 dbutils.widgets.text("seed", "1", "Seed")

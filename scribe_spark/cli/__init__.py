@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from scribe_spark.runtime.interrupts import end_on_signals
 
@@ -17,12 +16,28 @@ __all__ = ["PROGRAM", "last_words", "main"]
 
 PROGRAM = "scribe-spark"
 
-#: Commands without ``--resume``.
-_AT_ONCE = ("compare", "completion", "doctor", "report", "topology")
+#: The last saved work of each command with ``--resume``.
+_SAVED = {
+    "paper": "the last complete phase",
+    "reference-tree": "the last complete number of hosts",
+    "run": "the last complete phase",
+    "sweep": "the last complete phase",
+    "world": "the last saved round",
+}
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line: the entry point of ``scribe-spark`` and of ``jobs/submit.py``."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: the entry point of ``scribe-spark`` and of ``jobs/submit.py``.
+
+    After a success it returns, because some callers, such as wheel tasks of Databricks, count every
+    SystemExit as a failure.
+
+    Raises
+    ------
+    SystemExit
+        After an error or an interrupt, with its exit code: 1 if a run failed, 2 for bad input, 128
+        and the number of the signal after an interrupt.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     end_on_signals(lambda: last_words(given))
     # the import of the parser takes a while, and Ctrl-C may come before
@@ -33,9 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def last_words(arguments: Sequence[str]) -> str:
     """Return the last line of an interrupted command."""
-    if not arguments or arguments[0] in _AT_ONCE:
+    saved = _SAVED.get(arguments[0]) if arguments else None
+    if saved is None or "--dry-run" in arguments:
         return f"{PROGRAM}: interrupted"
-    return (
-        f"{PROGRAM}: interrupted; the same command with --resume continues after the last "
-        "complete phase"
-    )
+    flag = "--resume in place of --overwrite" if "--overwrite" in arguments else "--resume"
+    return f"{PROGRAM}: interrupted; the same command with {flag} continues after {saved}"

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -58,8 +57,8 @@ from scribe_spark.config.execution import (
     WORLD_OUT,
 )
 from scribe_spark.core.extensions import import_extensions
-from scribe_spark.core.paths import is_local, local_contents
-from scribe_spark.errors import InputError, RunError, check_names, shown
+from scribe_spark.core.paths import is_local, local_contents, local_path, visible
+from scribe_spark.errors import InputError, RunError, check_names, one_line, shown
 from scribe_spark.runtime.master import check_master
 
 # the program finds these commands here, too
@@ -124,8 +123,7 @@ def _show(
 
 def _is_there(out: str) -> bool:
     """Return True if a local folder has files other than hidden or incomplete ones."""
-    names = local_contents(out)[0] if is_local(out) else []
-    return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)
+    return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
 def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -161,7 +159,8 @@ def _run_sweep(
 
     swept = experiments.Sweep.of(file, flags, sets, config)
     configs = [point.config for point in swept.points]
-    refuse_unused(flags, configs)
+    listed = {name: ",".join(map(str, values)) for name, values in swept.grid.items()}
+    refuse_unused({**flags, **listed}, configs)
     resolved = {n: v for n, v in _settings(swept.base).items() if n not in swept.grid}
     resolved["sweep"] = {**swept.grid, "show": swept.shown}
 
@@ -189,28 +188,37 @@ def _call(run: Callable[..., str], config: Any, how: Execution, spark: Any, prog
 
 def _report(imports: Sequence[str] = (), **given: Any) -> None:
     import_extensions(imports)
-    how = Execution(**{"out": RUN_OUT} | given_only(given))
-    from scribe_spark import experiments
+    how = _stored(RUN_OUT, given_only(given))
+    from scribe_spark import experiments, progress
 
-    def work(spark: Any, progress: Any) -> str:
-        return experiments.report(spark, how.out, progress.note)
+    with _session_of(how) as spark:
+        tell(experiments.report(spark, how.out, progress.pick(sys.stderr).note))
 
-    _perform(lambda how: experiments.check_report(how.out), work, how, _session(how))
+
+def _stored(usual: str, flags: dict[str, Any]) -> Execution:
+    """Return the place of a folder to read; refuse flags about Spark if it needs none."""
+    how = Execution(**{"out": usual} | flags)
+    for name in {"master", "remote"} & flags.keys() if is_local(how.out) else ():
+        remedy = "applies only if OUT is on another machine; leave it out"
+        raise InputError(name, flags[name], remedy)
+    return how
+
+
+def _session_of(how: Execution) -> AbstractContextManager[Any]:
+    """Return a session to read OUT, or None for a local OUT."""
+    return nullcontext() if is_local(how.out) else _session(how)
 
 
 def _verify(place: str | None = None, **given: Any) -> None:
     flags = given_only(given)
     if place is not None and "out" in flags:
         raise InputError("argument", place, "is not expected beside --out; give one of them")
-    execution = Execution(**{"out": RUN_OUT if place is None else place} | flags)
-    out = execution.out
-    for name in {"master", "remote"} & flags.keys() if is_local(out) else ():
-        remedy = "applies only if OUT is on another machine; leave it out"
-        raise InputError(name, flags[name], remedy)
+    how = _stored(RUN_OUT if place is None else place, flags)
+    out = how.out
     from scribe_spark import experiments
 
     experiments.check_verify(out)
-    with nullcontext() if is_local(out) else _session(execution) as spark:
+    with _session_of(how) as spark:
         found = experiments.verify(out, spark)
     for line in found.damaged:
         tell(line)
@@ -254,7 +262,7 @@ def _compare(
     from scribe_spark import experiments
 
     limits = experiments.Limits.of(fail_above)
-    out = given_only(given).get("out", COMPARE_OUT)
+    out = Execution(**{"out": COMPARE_OUT} | given_only(given)).out
     found = experiments.compare(folders, out, limits, any_version)
     for line in experiments.missing_measures(found.sides, found.rows):
         tell(line, err=True)
@@ -274,25 +282,29 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
     from scribe_spark import topology
     from scribe_spark.underlay.statistics import statistics
 
+    if out is not None:
+        from scribe_spark.experiments.checks import check_new
+
+        out = Execution(out=out).out
+        check_new(out)
     graph = topology.load(config)
     if out is not None:
-        _write_network("routers", graph.vertices.rename(columns={"id": "router"}), Path(out))
-        _write_network("links", graph.edges, Path(out))
+        _write_network("routers", graph.vertices.rename(columns={"id": "router"}), out)
+        _write_network("links", graph.edges, out)
     for name, value in statistics(graph, config.topology.tie, config.seed).items():
         tell(f"{name:<20} {value}")
     for note in graph.notes:
         tell(f"{'note':<20} {note}")
 
 
-def _write_network(name: str, frame: Any, out: Path) -> None:
-    """Write a pandas frame as a Parquet folder in `out`; this folder must not exist yet."""
+def _write_network(name: str, frame: Any, out: str) -> None:
+    """Write a pandas frame as a new Parquet folder in OUT."""
+    folder = local_path(out) / name
     try:
-        (out / name).mkdir(parents=True)
-        frame.to_parquet(out / name / "part-00000.parquet", index=False)
-    except FileExistsError:
-        raise InputError("out", str(out), f"already holds {name}; name another") from None
+        folder.mkdir(parents=True)
+        frame.to_parquet(folder / "part-00000.parquet", index=False)
     except OSError as error:
-        raise InputError("out", str(out), f"cannot be written ({error.strerror})") from None
+        raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
 
 
 # ---------------------------------------------------------------------------------- the commands
@@ -364,7 +376,8 @@ report = Command(
         IMPORT,
         *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
-    help="Draw report.html and the figures of a run again, from its tables.",
+    help="Draw report.html and the figures of a run again, from its tables. A local OUT needs no "
+    "Spark.",
     epilog=_examples("report --out out/small"),
 )
 

@@ -19,11 +19,12 @@ VARIABLE = "_SCRIBE_SPARK_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish")
 
 
-def answer_shell(program: click.Group) -> None:
-    """Answer a shell that asks for possible next words, and exit; otherwise do nothing."""
+def answer_shell(program: click.Group) -> bool:
+    """Answer a shell that asks for possible next words; return False if no shell asks."""
     asked = os.environ.get(VARIABLE)
-    if asked:
-        sys.exit(shell_complete(program, {}, PROGRAM, VARIABLE, asked))
+    if asked and (code := shell_complete(program, {}, PROGRAM, VARIABLE, asked)):
+        sys.exit(code)
+    return bool(asked)
 
 
 def _completion(shell: str) -> None:

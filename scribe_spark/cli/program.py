@@ -79,14 +79,15 @@ class Program(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def start(arguments: Sequence[str]) -> NoReturn:
-    """Run the command that `arguments` name, and end with its exit code."""
+def start(arguments: Sequence[str]) -> None:
+    """Run the command that `arguments` name; return after a success, and exit otherwise."""
     _refuse_no_folder()
     text = "Simulate Scribe over Pastry, and other multicast systems, on Spark (JSAC 2002)."
     version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
     program = version(Program(PROGRAM, help=text, epilog=_EXAMPLES))
     try:
-        answer_shell(program)
+        if answer_shell(program):
+            return
         # not program.main(), which reports an interrupt in another way
         with program.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
             program.invoke(context)
@@ -98,7 +99,6 @@ def start(arguments: Sequence[str]) -> NoReturn:
         if interrupted():  # the interrupt made a call fail
             _leave(arguments)
         _refuse(error, arguments)
-    sys.exit(0)
 
 
 def _refuse_no_folder() -> None:

@@ -2,7 +2,8 @@
 
 A rule beside each field (`config.used_when`) says when the field has an effect.  Settings of a file
 are not checked: a file may serve several commands, and a flag may turn off the parts that other
-settings of the file describe.
+settings of the file describe.  Swept settings are checked, also those of a file: all points would
+be equal.
 """
 
 from __future__ import annotations

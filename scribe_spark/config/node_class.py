@@ -13,7 +13,7 @@ from scribe_spark.config.kinds import TakenAs
 from scribe_spark.config.quantities import Rate, Time
 from scribe_spark.config.section import Section
 from scribe_spark.config.toml import read_toml
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, exact, unlike
 
 MOST_CLASSES = 100
 
@@ -54,13 +54,13 @@ def _read(value: Any) -> Any:
             raise InputError("classes.name", name, "is the name of two classes; rename one")
     total = math.fsum(one.share for one in classes)
     if classes and abs(total - 1.0) > _TOLERANCE:
-        shares = " + ".join(f"{one.share:g}" for one in classes)
-        raise InputError("classes.share", shares, f"must sum to 1, but sums to {total:.6g}")
+        shares = " + ".join(exact(one.share) for one in classes)
+        raise InputError("classes.share", shares, f"must sum to 1, but sums to {unlike(total, 1)}")
     return classes
 
 
 def _of_file(path: str) -> list[Any]:
-    found = read_toml(path).get("classes")
+    found = read_toml(path, "classes").get("classes")
     if not isinstance(found, list):
         raise InputError("classes", path, f"has no classes; needs {_EXAMPLE}")
     return found

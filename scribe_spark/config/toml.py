@@ -37,33 +37,35 @@ _TOKEN = re.compile(
 )
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """Return the keys of a TOML file of settings."""
+def read_toml(path: str | Path, field: str = "config") -> dict[str, Any]:
+    """Return the keys of a TOML file of settings, which `field` names."""
     if not str(path).strip() or "\0" in str(path):
-        raise InputError("config", str(path), "must name a file")
+        raise InputError(field, str(path), "must name a file")
     try:
         read = read_file(Path(os.path.expanduser(path)), MOST_BYTES)
         text = read.decode("utf-8-sig")  # editors on Windows write a byte order mark
-        _refuse_long_keys(str(path), text)
+        _refuse_long_keys(field, str(path), text)
         return tomllib.loads(text)
     except InputError:
         raise
     except UnfitFileError as error:
-        raise InputError("config", str(path), f"is not a config: it {error}") from None
+        raise InputError(field, str(path), f"is no file of settings: it {error}") from None
     except OSError as error:
-        raise InputError("config", str(path), f"cannot be read ({error.strerror})") from None
+        raise InputError(field, str(path), f"cannot be read ({error.strerror})") from None
     except RecursionError:
-        raise InputError("config", str(path), "is not a config: it is nested too deeply") from None
+        raise InputError(
+            field, str(path), "is no file of settings: it is nested too deeply"
+        ) from None
     except ValueError as error:  # a bad text or encoding
-        raise InputError("config", str(path), f"is not TOML: {error}") from None
+        raise InputError(field, str(path), f"is not TOML: {error}") from None
 
 
-def _refuse_long_keys(path: str, text: str) -> None:
+def _refuse_long_keys(field: str, path: str, text: str) -> None:
     for token in _TOKEN.finditer(text):
         parts = token["parts"] or ""
         if len(parts) > 2 * MOST_PARTS and len(_PART.findall(parts)) > MOST_PARTS:
-            remedy = f"is not a config: a key has more than {MOST_PARTS} parts (a.b.c has 3)"
-            raise InputError("config", path, remedy)
+            remedy = f"is no file of settings: a key has more than {MOST_PARTS} parts (a.b.c has 3)"
+            raise InputError(field, path, remedy)
 
 
 def write_toml(values: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -81,6 +81,18 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
     except (OSError, ValueError) as error:
         raise InputError("out", out, f"cannot be read ({one_line(error)})") from None
     return names, lambda name: read_file(path / name).decode()
+
+
+def visible(names: Iterable[str]) -> list[str]:
+    """Return the names of a folder's contents but hidden and incomplete ones."""
+    return [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
+
+
+def refuse_old(out: str, names: Iterable[str]) -> None:
+    """Refuse a folder that has contents, by their names."""
+    found = visible(names)
+    if found:
+        raise InputError("out", out, f"is not empty ({found[0]}); name a new folder")
 
 
 def temporary_name() -> str:

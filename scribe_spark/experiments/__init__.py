@@ -4,7 +4,7 @@ from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.phases import PHASES
-from scribe_spark.experiments.reporting import check_report, report
+from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.run_world import run_world
@@ -22,7 +22,6 @@ __all__ = [
     "Sweep",
     "TreeGraph",
     "check",
-    "check_report",
     "check_sweep",
     "check_verify",
     "check_world_run",

@@ -9,7 +9,7 @@ from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.core.input_files import UnfitFileError
-from scribe_spark.core.paths import local_contents, probe_local
+from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import StoredFolder
@@ -148,6 +148,19 @@ def _check_knowledge(config: RunConfig) -> None:
     if config.knowledge is not None and is_local(config.knowledge):
         with StoredFolder(None, config.knowledge) as folder:
             check_saved_knowledge(config, folder.read_text)
+
+
+def check_local(out: str) -> None:
+    """Refuse an OUT on another machine, for commands without Spark."""
+    if not is_local(out):
+        raise InputError("out", out, "is not on this machine; name a folder that is")
+
+
+def check_new(out: str) -> None:
+    """Refuse an OUT that is not a new or empty local folder."""
+    check_local(out)
+    refuse_old(out, local_contents(out)[0])
+    probe_local(out)
 
 
 def check_out(plan: Plan) -> None:

@@ -12,14 +12,27 @@ from typing import Any
 
 import pandas as pd
 
-from scribe_spark.core.paths import is_local, local_path, probe_local, replace_file
-from scribe_spark.errors import InputError, RunError, in_series, in_words, meant, one_line
+from scribe_spark.config import Execution
+from scribe_spark.core.paths import is_local, local_path
+from scribe_spark.errors import (
+    InputError,
+    RunError,
+    exact,
+    in_series,
+    in_words,
+    meant,
+    one_line,
+    unlike,
+)
+from scribe_spark.experiments.checks import check_local, check_out
+from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.locations import join
-from scribe_spark.experiments.owner import RUN, WORLD, Owner, owner_of, read_manifest
+from scribe_spark.experiments.manifest import MANIFEST, version_of
+from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_of, read_manifest
+from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.inputs import read_parquet
-from scribe_spark.report import Compared, Side, compared_measures, figure_files, render_compare
+from scribe_spark.report import Compared, Side, compared_measures, render_compare
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -101,12 +114,16 @@ class Comparison:
             _, row, side = max(beyond, key=lambda found: found[0])
             others = len(beyond) - 1
             more = f"; {others} more above their limits" if others else ""
-            allowed = f"the limit is {limits.limit_of(row):g}%"
-            raise RunError(f"{self._told(row, side)}; {allowed}{more}; see {self.page}")
+            limit = limits.limit_of(row) or 0.0
+            allowed = f"the limit is {exact(limit)}%"
+            raise RunError(f"{self._told(row, side, limit)}; {allowed}{more}; see {self.page}")
 
-    def _told(self, row: Compared, side: int) -> str:
+    def _told(self, row: Compared, side: int, limit: float = math.nan) -> str:
+        """Describe a difference, with as many digits as show that it is not the limit."""
         percent = row.percent(side)
-        apart = "from 0" if percent is None or math.isinf(percent) else f"{percent:+.3g}%"
+        apart = "from 0"
+        if percent is not None and math.isfinite(percent):
+            apart = f"{'+' if percent > 0 else '-'}{unlike(abs(percent), limit, digits=3)}%"
         base, other = self.sides[0].folder, self.sides[side].folder
         values = f"{as_text(row.values[side])} in {other}, {as_text(row.values[0])} in {base}"
         return in_words(f"{row.measure} {apart} ({values})")
@@ -116,7 +133,8 @@ def compare(
     folders: Sequence[str], out: str, limits: Limits | None = None, any_version: bool = False
 ) -> Comparison:
     """Compare local runs or worlds with the first one; write a page and tables into OUT."""
-    _check_folders([*folders], out)
+    _check_folders(folders)
+    check_compare_out(out)
     owners, sides = zip(*map(_read, folders), strict=True)
     for folder, owner, side in zip(folders, owners, sides, strict=True):
         if owner is not owners[0]:
@@ -134,20 +152,30 @@ def compare(
     _refuse_missing(folders, rows, limits or Limits())
     links = [_link(out, folder) for folder in folders]
     page = render_compare(sides, rows, noun, links)
-    texts = {
-        PAGE: page.html,
-        ROWS: _as_csv(folders, rows),
-        JSON: _as_json(sides, rows, noun),
+    texts = {ROWS: _as_csv(folders, rows), JSON: _as_json(sides, rows, noun)}
+    with StoredFolder(None, out) as stored:
+        stored.clear(COMPARISON)
+        # first, so that the folder is a comparison's even if the command is interrupted
+        stored.write_json(MANIFEST, _manifest(folders, noun, texts))
+        for name, text in texts.items():
+            stored.write_text(name, text)
+        location = stored.write_page(page, PAGE)
+    return Comparison(location, noun, [*sides], rows)
+
+
+def check_compare_out(out: str) -> None:
+    """Refuse an OUT other than a new local folder, or one with an earlier comparison."""
+    check_local(out)
+    check_out(Plan(COMPARISON, Execution(out=out, overwrite=True), {}, {}, about={}, done={}))
+
+
+def _manifest(folders: Sequence[str], noun: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "compared": noun,
+        "resolved": {"folders": list(folders)},
+        "versions": {"scribe_spark": version_of("scribe_spark")},
+        "texts": {name: text_digest(text) for name, text in texts.items()},
     }
-    figures = {f"figures/{name}": content for name, content in figure_files(page.figures)}
-    try:
-        if figures:
-            (local_path(out) / "figures").mkdir(exist_ok=True)
-        for name, content in (figures | {n: t.encode() for n, t in texts.items()}).items():
-            replace_file(local_path(out) / name, content)
-    except OSError as error:
-        raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
-    return Comparison(join(out, PAGE), noun, [*sides], rows)
 
 
 def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[str]:
@@ -165,12 +193,14 @@ def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[st
     return lines
 
 
-def _check_folders(folders: Sequence[str], out: str) -> None:
+def _check_folders(folders: Sequence[str]) -> None:
     if len(folders) < 2:
         remedy = "is not enough; give at least two folders of runs or worlds"
         raise InputError("folders", " ".join(folders), remedy)
     real = [os.path.realpath(local_path(f)) if is_local(f) else f for f in folders]
     for at, folder in enumerate(folders):
+        if not folder:
+            raise InputError("folder", folder, "must be a non-empty text")
         if not is_local(folder):
             raise InputError("folder", folder, "is not on this machine; copy it here first")
         if real[at] in real[:at]:
@@ -179,10 +209,6 @@ def _check_folders(folders: Sequence[str], out: str) -> None:
             check_verify(folder)
         except InputError as error:
             raise InputError("folder", folder, error.remedy) from None
-    if not is_local(out):
-        raise InputError("out", out, "is not on this machine; name a folder that is")
-    probe_local(out)
-    local_path(out).mkdir(parents=True, exist_ok=True)
 
 
 def _read(folder: str) -> tuple[Owner, Side]:

@@ -158,6 +158,11 @@ class StoredFolder:
                 if owner.inner is not None and folder.is_of(owner.inner):
                     folder.refuse_strange(owner.inner)
 
+    def refuse_links(self, owner: Owner) -> None:
+        """Refuse symbolic links in place of the owner's files and folders."""
+        for name in owner.contents:
+            self._refuse_strange(find_link, name)
+
     def refuse_strange_in_tables(self) -> None:
         """Refuse foreign files in tables' folders, which a table that is written again replaces."""
         with self.usable():
@@ -205,6 +210,59 @@ class StoredFolder:
             if (problem := self.verify_table(name, record)) is not None:
                 yield _table_path(name), problem
 
+    def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
+        """Delete all output of a command but its manifest, which names the owner of the folder."""
+        names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
+        self.refuse_strange(owner, names)
+        for name in names:
+            with StoredFolder(self._session, join(self.out, name)) as folder:
+                folder.remove(owner.inner)
+        with self.usable():
+            for name in owner.contents:
+                self._files.delete(self._location(name))
+            for name in {name.rpartition("/")[0] for name in names} - {""}:
+                if not self._files.list(self._location(name)):
+                    self._files.delete(self._location(name))
+
+    def remove(self, owner: Owner | None) -> None:
+        """Delete all output of a command, and the folder if it is then empty."""
+        if owner is None or not self.is_of(owner):
+            return
+        self.clear(owner)
+        with self.usable():
+            self._files.delete(self._location(MANIFEST))
+            if not set(self.names()) - {LOCK}:
+                self._files.delete(self.url)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a whole file or nothing."""
+        self._write_bytes(name, text.encode())
+
+    def _write_bytes(self, name: str, content: bytes) -> None:
+        with self.usable():
+            self._files.write(self._location(name), content)
+
+    def write_page(self, page: Report, name: str = "report.html") -> str:
+        """Write a page and its figures; return the page's location."""
+        for file, content in figure_files(page.figures):
+            self._write_bytes(f"figures/{file}", content)
+        self.write_text(name, page.html)
+        return join(self.out, name)
+
+    def write_json(self, name: str, value: Any) -> str:
+        """Write a value as JSON (a manifest without secrets); return the digest of the text."""
+        value = redacted(value) if name == MANIFEST else value
+        text = json.dumps(value, indent=2) + "\n"
+        self.write_text(name, text)
+        return digests.text_digest(text)
+
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+        """Return columns of a table; `among` is one column and its values to read."""
+        path = self._table(name).removeprefix("file://")
+        # without a job; only the parts of the files that may have such rows
+        chosen = [(column, "in", values) for column, values in among.items()]
+        return pq.read_table(path, columns=list(columns), filters=chosen or None, partitioning=None)
+
     def _location(self, name: str) -> str:
         """Return the URL of a name in the folder; refuse names that lead elsewhere."""
         return "/".join([self.url, *map(inner_name, name.split("/"))])
@@ -247,54 +305,6 @@ class Folder(StoredFolder):
         if not seen:
             remedy = "is not visible to the server's tasks; give a URL or a shared folder"
             raise InputError("out", self.out, remedy)
-
-    def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder."""
-        names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
-        self.refuse_strange(owner, names)
-        for name in names:
-            with Folder(self.spark, join(self.out, name)) as folder:
-                folder.remove(owner.inner)
-        with self.usable():
-            for name in owner.contents:
-                self._files.delete(self._location(name))
-            for name in {name.rpartition("/")[0] for name in names} - {""}:
-                if not self._files.list(self._location(name)):
-                    self._files.delete(self._location(name))
-
-    def remove(self, owner: Owner | None) -> None:
-        """Delete all output of a command, and the folder if it is then empty."""
-        if owner is None or not self.is_of(owner):
-            return
-        self.clear(owner)
-        with self.usable():
-            self._files.delete(self._location(MANIFEST))
-            if not set(self.names()) - {LOCK}:
-                self._files.delete(self.url)
-
-    # --- texts
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write a whole file or nothing."""
-        self._write_bytes(name, text.encode())
-
-    def _write_bytes(self, name: str, content: bytes) -> None:
-        with self.usable():
-            self._files.write(self._location(name), content)
-
-    def write_page(self, page: Report, name: str = "report.html") -> str:
-        """Write a page and its figures; return the page's location."""
-        for file, content in figure_files(page.figures):
-            self._write_bytes(f"figures/{file}", content)
-        self.write_text(name, page.html)
-        return join(self.out, name)
-
-    def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON (a manifest without secrets); return the digest of the text."""
-        value = redacted(value) if name == MANIFEST else value
-        text = json.dumps(value, indent=2) + "\n"
-        self.write_text(name, text)
-        return digests.text_digest(text)
 
     # --- tables
 
@@ -358,14 +368,8 @@ class Folder(StoredFolder):
         return Batches.of(self.read_table(name), columns, among)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return columns of a table on the driver; `among` as in :meth:`batches`."""
-        url = self._table(name)
-        if shares_disk(self.spark, url):
-            # without a job; only the parts of the files that may have such rows
-            path, chosen = url.removeprefix("file://"), [(c, "in", v) for c, v in among.items()]
-            return pq.read_table(
-                path, columns=list(columns), filters=chosen or None, partitioning=None
-            )
+        if shares_disk(self.spark, self._table(name)):
+            return super().collect(name, columns, among)
         frame = self.read_table(name)
         for column, values in among.items():
             frame = frame.where(F.col(column).isin(list(values)))

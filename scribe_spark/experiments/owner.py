@@ -85,6 +85,10 @@ def point_file(name: str) -> str:
     return f"points/{name}.json"
 
 
+def _of_comparison(manifest: Manifest) -> Records:
+    return _records(manifest, finished=True)
+
+
 def _of_sweep(manifest: Manifest) -> Records:
     inside = dict.fromkeys(map(inner_name, _listed(manifest["points"])))
     return _records(manifest, inside=list(inside))
@@ -132,11 +136,14 @@ REFERENCE_TREE = Owner(
     "experiments on the reference tree", ("metrics.json", "points", *_PAGE), _of_reference_tree
 )
 PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), _of_paper, RUN)
+COMPARISON = Owner(
+    "a comparison", ("compare.html", "compare.csv", "compare.json", "figures"), _of_comparison
+)
 
 #: A setting of worlds that runs do not have.
 _OF_WORLDS = "lookups"
 
-OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER)
+OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER, COMPARISON)
 
 
 def owner_of(manifest: Any) -> Owner | None:
@@ -147,6 +154,8 @@ def owner_of(manifest: Any) -> Owner | None:
     """
     if not (isinstance(manifest, Mapping) and "resolved" in manifest):
         return None
+    if "compared" in manifest:
+        return COMPARISON
     if "runs" in manifest:
         return PAPER
     if "world" in manifest:

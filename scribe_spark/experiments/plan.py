@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.section import Section
+from scribe_spark.core.paths import refuse_old
 from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
@@ -86,12 +87,10 @@ class Plan:
     def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
         """Return the manifest to resume, if any; refuse a folder of another command."""
         out, execution = folder.out, self.execution
-        visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
-        if not visible:
+        names = folder.names()
+        if MANIFEST not in names:
+            refuse_old(out, names)
             return None
-        if MANIFEST not in visible:
-            remedy = f"is not empty ({visible[0]}); name a new folder"
-            raise InputError("out", out, remedy)
         manifest: dict[str, Any] = read_manifest(out, folder.read_text)
         _refuse_others(out, manifest, self.owner)
         if execution.overwrite:
@@ -100,6 +99,7 @@ class Plan:
         if not execution.resume:
             remedy = "exists; use --resume to continue or --overwrite to replace it"
             raise InputError("out", out, remedy)
+        folder.refuse_links(self.owner)
         folder.refuse_strange_in_tables()
         return manifest
 

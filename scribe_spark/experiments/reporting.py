@@ -11,13 +11,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.arrays import depths
-from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError, listed
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN, Records, records_of
+from scribe_spark.experiments.owner import RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.inputs import is_local
 from scribe_spark.report import Latency, render
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.part_latency import COLUMNS as PART_LATENCY_COLUMNS
@@ -46,20 +44,16 @@ _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 DELAYS = ("system", "size", "rad")
 
 
-def check_report(out: str) -> None:
-    """Refuse a local folder without a run, before Spark starts."""
-    if is_local(out):
-        names, _ = local_contents(out)
-        _refuse_no_run(out, names)
+def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | None = None) -> str:
+    """Draw the report of a folder with a run; return the location of the page.
 
-
-def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = None) -> str:
-    """Draw the report of a run's folder; return the page's location.
+    A local folder needs no session.
 
     ``note(line)`` gets the names of the verified texts and tables, from which the page is drawn.
     """
-    with Folder(spark, out) as folder:
+    with StoredFolder(None, out) if spark is None else Folder(spark, out) as folder:
         manifest, records = _manifest(folder)
+        folder.refuse_links(RUN)
         if _METRICS not in records.texts:
             done = listed(entry["name"] for entry in manifest["phases"])
             remedy = f"holds no finished run (phases done: {done}); continue with --resume"
@@ -99,23 +93,23 @@ def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
     return Latency(counts, {str(name): float(number) for name, number in expected.items()})
 
 
-def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:
+def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:
     """Return the manifest of a run, and the records of its phases in the manifest."""
-    _refuse_no_run(folder.out, folder.names())
+    if MANIFEST not in folder.names():
+        remedy = "holds no finished run; make one with `scribe-spark run`"
+        raise InputError("out", folder.out, remedy)
     try:
         manifest = folder.read_json(MANIFEST)
+        owner = owner_of(manifest)
+        if owner not in (RUN, None):
+            remedy = f"holds {owner.noun}, not a run; name the folder of a run"
+            raise InputError("out", folder.out, remedy)
         return manifest, records_of(manifest, RUN)
     except InputError:  # the storage does not answer
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None
-
-
-def _refuse_no_run(out: str, names: list[str]) -> None:
-    if MANIFEST not in names:
-        remedy = "holds no finished run; make one with `scribe-spark run`"
-        raise InputError("out", out, remedy)
 
 
 def _damage(out: str, name: str, problem: str) -> InputError:

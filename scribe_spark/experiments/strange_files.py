@@ -27,7 +27,7 @@ _IN_TABLE = (
 _NAMES = re.compile(
     "|".join(
         (
-            r"report\.html|sweep\.html|metrics\.json|measures_(even|odd)\.json",
+            r"(report|sweep|compare)\.html|compare\.(csv|json)|metrics\.json|measures_(even|odd)\.json",
             r"points/(hosts|scaling)-\d+-children-\d+\.json",
             rf"(tables/({'|'.join(schemas.WRITTEN)})|sweep)/({'|'.join(_IN_TABLE)})",
         )

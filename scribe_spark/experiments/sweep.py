@@ -278,7 +278,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
         if not values:
             raise InputError(name, "", "needs at least one value, such as --set b=1,2,4")
         for place, value in enumerate(values):
-            if redacted(value) != value:
+            if isinstance(value, str) and redacted(value) != value:
                 remedy = "contains a secret, which the name of the point's folder would show"
                 raise InputError(name, value, remedy)
             if value in values[:place]:

@@ -84,13 +84,14 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse environment variables that Spark cannot use."""
+    """Refuse a user and environment variables that Spark cannot use."""
     try:
         with tempfile.TemporaryFile():
             pass
     except OSError as error:
         remedy = f"no folder for temporary files can be written ({one_line(error)}); name one"
         raise InputError("TMPDIR", os.environ.get("TMPDIR"), remedy) from None
+    _check_user()
     if _HOME in os.environ:
         _check_home(os.environ[_HOME])
     if os.environ.get(SCRATCH):
@@ -154,6 +155,24 @@ def given_environment(values: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _check_user() -> None:
+    """Refuse a user without a name, which Java asks for before all else."""
+    if sys.platform == "win32":
+        return
+    import pwd
+
+    uid = os.getuid()
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        line = f"spark:x:{uid}:{os.getgid()}::{tempfile.gettempdir()}:/bin/sh"
+        remedy = (
+            "has no entry in /etc/passwd, from which Java takes the user's name and home; add one, "
+            f"such as {line}, or start as another user"
+        )
+        raise InputError("uid", uid, remedy) from None
 
 
 def _check_home(home: str) -> None:

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.units import MOST_BITS_PER_SECOND
-from scribe_spark.errors import InputError, listed
+from scribe_spark.errors import InputError, listed, unlike
 from scribe_spark.inputs import first_rows
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
@@ -92,7 +92,7 @@ def check(graph: Graph, field: str = "topology") -> None:
             raise InputError(field, graph.source, f"{remedy}: {first_rows(rows, bad)}")
     shares = graph.hosts.shares
     if shares is not None and abs(shares.sum() - 1) > SHARE_TOLERANCE:
-        remedy = f"shares of nodes must sum to 1, but sum to {shares.sum():.9g}"
+        remedy = f"shares of nodes must sum to 1, but sum to {unlike(shares.sum(), 1)}"
         raise InputError(field, graph.source, remedy)
     islands = _islands(graph)
     if len(islands) > 1:

@@ -22,7 +22,7 @@ from scribe_spark.core.cells import real_number
 from scribe_spark.core.delimited import header_of, read_rows, without_comments
 from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.paths import exists, is_local, local_path
-from scribe_spark.errors import InputError, in_words, listed, one_line, shown
+from scribe_spark.errors import InputError, in_words, listed, one_line, shown, unlike
 from scribe_spark.inputs import check_columns
 from scribe_spark.topology.checks import MOST_DELAY_MS
 
@@ -73,10 +73,10 @@ def is_matrix(start: bytes) -> bool:
     if start.lstrip()[:1] in (b"{", b"["):
         return b'"regions"' in start or b'"from"' in start
     try:
-        names = header_of(start, ("from", "to", *_ROUND_TRIP)).names
+        names = header_of(start, ("from", "to", *_MEANINGS)).names
     except ValueError:
         return False
-    units = _ROUND_TRIP.keys() & {*names}
+    units = _MEANINGS.keys() & {*names}
     return names[0] in units or (bool(units) and {"from", "to"} <= {*names})
 
 
@@ -130,7 +130,8 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
 def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     total = math.fsum(shares)
     if abs(total - 1) > _TOLERANCE:
-        raise InputError(field, value, f"shares of regions must sum to 1, but sum to {total:.6g}")
+        remedy = f"shares of regions must sum to 1, but sum to {unlike(total, 1)}"
+        raise InputError(field, value, remedy)
     return shares
 
 

@@ -7,11 +7,12 @@ docs/rules.md, "Rounds".
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from scribe_spark.config.rounds import MOST_PUBLISHED
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, exact
 from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems import SCRIBE, System, living_systems, plays_pastry
 
@@ -66,12 +67,12 @@ def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
             continue
         own_us = max(1, _microseconds(own))
         if own_us > world_us:
-            remedy = f"is less than a round of {system.name}, which lasts {own:g} s; give more"
+            remedy = f"is less than a round of {system.name}, which lasts {exact(own)} s; give more"
             raise InputError("round_seconds", seconds, remedy)
         if world_us > own_us * MOST_OWN_ROUNDS:
             remedy = (
-                f"has {world_us // own_us:,} rounds of {system.name}, each of {own:g} s; give "
-                f"at most {own_us * MOST_OWN_ROUNDS / _MICROSECONDS:g}"
+                f"has {world_us // own_us:,} rounds of {system.name}, each of {exact(own)} s; give "
+                f"at most {exact(own_us * MOST_OWN_ROUNDS / _MICROSECONDS)}"
             )
             raise InputError("round_seconds", seconds, remedy)
         found[system.name] = OwnRounds(world_us, own_us)
@@ -109,7 +110,7 @@ def mean_rounds(config: WorldConfig, name: str) -> float:
         return float(getattr(config.world, name))
     least = round_seconds(config)
     if seconds < least:
-        raise InputError(f"{name}_seconds", seconds, f"must be at least a round, {least:g} s")
+        raise InputError(f"{name}_seconds", seconds, f"must be at least a round, {exact(least)} s")
     return float(seconds / least)
 
 
@@ -136,6 +137,9 @@ def publish_rate(config: WorldConfig) -> float:
     length = round_seconds(config)
     rate, most = length / world.publish_seconds, world.sources or MOST_PUBLISHED
     if rate > most:
-        remedy = f"is more than {most} in a round; give at least {length / most:g}"
+        least = length / most
+        while length / least > most:
+            least = math.nextafter(least, math.inf)
+        remedy = f"is more than {most} in a round; give at least {exact(least)}"
         raise InputError("publish_seconds", world.publish_seconds, remedy)
     return rate

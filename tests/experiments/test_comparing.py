@@ -131,6 +131,9 @@ LIMITS = [
     ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),
     ({"scribe.rad.median": 2.11}, ["5%"], 1, "scribe.rad.median +5.5% (2.11 in OTHER, 2 in BASE); "
      "the limit is 5%; see OUT/compare.html"),
+    ({"scribe.rad.median": 2.10002}, ["5%"], 1, "scribe.rad.median +5.001% (2.1 in OTHER"),
+    ({"scribe.rad.median": 2.11}, ["5.4999999%"], 1, "+5.5% (2.11 in OTHER, 2 in BASE); the limit "
+     "is 5.4999999%; see"),
     ({"scribe.rad.median": 1.8}, ["5%"], 1, "scribe.rad.median -10% (1.8 in OTHER"),
     ({"scribe.rad.max": 9.0}, ["5%"], 0, ""),
     ({"scribe.rad.max": 9.0}, ["scribe.rad.max=100%"], 1, "scribe.rad.max +125%"),
@@ -166,6 +169,33 @@ def test_worlds_are_compared_by_their_means_over_the_rounds(call, tmp_path):
     page = (tmp_path / "out" / "compare.html").read_text()
     assert "Lookups, hops (hops)</h3>" in page
     assert "<p>Nodes, live (nodes).</p>" in page
+
+
+def test_an_earlier_comparison_is_replaced_and_nothing_else(call, base, tmp_path):
+    other = run_folder(tmp_path / "other", {"scribe.rad.median": 2.5})
+    out = tmp_path / "out"
+    assert call("compare", base, other, "--out", out)[0] == 0
+    assert call("verify", out)[1] == f"{out}: a comparison; tables: 0, texts: 2, all as written\n"
+    (out / "notes.txt").write_text("mine")
+    assert (out / "figures" / "rad-scribe.svg").exists()
+    worlds = [world_folder(tmp_path / name, hops) for name, hops in (("w", [2, 4]), ("v", [2, 7]))]
+    assert call("compare", *worlds, "--out", out)[0] == 0
+    assert not (out / "figures" / "rad-scribe.svg").exists()
+    assert (out / "notes.txt").read_text() == "mine"
+    assert json.loads((out / "compare.json").read_text())["kind"] == "world"
+    (out / "figures" / "mine.svg").write_text("<svg/>")
+    code, _, err = call("compare", *worlds, "--out", out)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds 'figures/mine.svg', which scribe-spark did not write" in err
+    assert (out / "figures" / "mine.svg").exists()
+
+
+@pytest.mark.parametrize("folders", [("", "base"), ("base", "")])
+def test_an_empty_name_is_no_folder(call, base, tmp_path, monkeypatch, folders):
+    """It would be the working directory, which holds a run here."""
+    monkeypatch.chdir(run_folder(tmp_path / "here"))
+    (code, _, err) = call("compare", *(one and base for one in folders), "--out", tmp_path / "o")
+    assert (code, err) == (2, "scribe-spark: error: folder = '': must be a non-empty text\n")
 
 
 def damaged(folder: Path) -> Path:

@@ -6,8 +6,8 @@ import json
 
 import pandas as pd
 import pytest
+from command_line import exit_code
 
-from scribe_spark import cli
 from scribe_spark.errors import shown
 
 from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
@@ -27,10 +27,9 @@ def refused(capsys, monkeypatch, tmp_path):
         usual = MEMBERS_FLAGS if "--members" in arguments else FLAGS
         if "--topology" in arguments:  # the others are of the network
             usual = FLAGS[:4]
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["run", *usual, *arguments])
+        code = exit_code(["run", *usual, *arguments])
         out, err = capsys.readouterr()
-        assert (ended.value.code, out) == (2, "")
+        assert (code, out) == (2, "")
         start = "scribe-spark: error: "
         assert err.startswith(start)
         assert err.count("\n") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig
 from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.comparing import check_compare_out
+from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.owner import (
+    COMPARISON,
     OWNERS,
     PAPER,
     REFERENCE_TREE,
@@ -26,6 +29,7 @@ from scribe_spark.experiments.owner import (
     Owner,
 )
 from scribe_spark.experiments.paper import check_paper
+from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.run_reference_tree import check_reference_tree
 from scribe_spark.experiments.strange_files import find_strange_file
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
@@ -41,6 +45,7 @@ DONE: dict[str, dict[str, Any]] = {
     WORLD_SWEEP.noun: {"phases": [], "points": ["b=2"], "resolved": {"b": [2], "lookups": 1000}},
     REFERENCE_TREE.noun: {"points": {}},
     PAPER.noun: {"runs": []},
+    COMPARISON.noun: {"compared": "run"},
 }
 
 CHECKS: dict[str, Callable[[Execution], None]] = {
@@ -50,6 +55,7 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
     WORLD_SWEEP.noun: lambda how: experiments.check_sweep(Sweep(WORLDS, {"b": (2,)}), how),
     REFERENCE_TREE.noun: lambda how: check_reference_tree(ReferenceTreeConfig(), how),
     PAPER.noun: lambda how: check_paper(Paper(), how),
+    COMPARISON.noun: lambda how: check_compare_out(how.out),
 }
 
 
@@ -116,7 +122,7 @@ def test_where_the_manifest_cannot_be_read_nothing_is_anybodys(owner, how, tmp_p
 
 #: Files of a user: the command whose folder they are in, the folder in it, and the path in that.
 STRANGE = [
-    *((owner, "", "figures/mine.png") for owner in (RUN, SWEEP, WORLD, REFERENCE_TREE, PAPER)),
+    *((owner, "", "figures/mine.png") for owner in OWNERS),
     *((owner, "", "tables/mine.csv") for owner in (RUN, WORLD, REFERENCE_TREE, PAPER)),
     (RUN, "", "figures/mine.svg"),
     (RUN, "", "figures/round-hops.pdf"),
@@ -164,6 +170,27 @@ def test_a_link_by_the_name_of_a_file_of_ours_is_refused(path, tmp_path):
     (tmp_path / "out" / path).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=f"holds '{path}', which"):
         CHECKS[RUN.noun](Execution(out=str(tmp_path / "out"), overwrite=True))
+
+
+@pytest.mark.parametrize("path", ["metrics.json", "figures", "tables", "report.html"])
+def test_resuming_and_reports_write_into_no_link(path, tmp_path):
+    out = tmp_path / "out"
+    resumed = Plan(RUN, Execution(out=str(out), resume=True), {}, {}, about={}, done={})
+    left_by(RUN, out)
+    record = json.loads((out / "manifest.json").read_text())
+    record["versions"] = {"scribe_spark": version("scribe_spark")}
+    (out / "manifest.json").write_text(json.dumps(record))
+    with StoredFolder(None, str(out)) as folder:
+        assert resumed.previous(folder) == record
+    (out / path).rename(tmp_path / "elsewhere")
+    (out / path).symlink_to(tmp_path / "elsewhere")
+    before = content(tmp_path)
+    says = f"holds '{path}', which scribe-spark did not write"
+    with pytest.raises(InputError, match=says):
+        experiments.report(None, str(out))
+    with StoredFolder(None, str(out)) as folder, pytest.raises(InputError, match=says):
+        resumed.previous(folder)
+    assert content(tmp_path) == before
 
 
 @pytest.mark.parametrize(("owner", "inner"), [(SWEEP, "b=2"), (PAPER, "arrivals")])

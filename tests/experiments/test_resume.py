@@ -499,5 +499,7 @@ def test_report_again(spark, copy):
     page = (copy / "report.html").read_text()
     (copy / "report.html").unlink()
     shutil.rmtree(copy / "figures")
-    assert experiments.report(spark, str(copy)) == f"{copy}/report.html"
-    assert (copy / "report.html").read_text() == page
+    for session in (spark, None):
+        assert experiments.report(session, str(copy)) == f"{copy}/report.html"
+        assert (copy / "report.html").read_text() == page
+        (copy / "report.html").unlink()

@@ -85,11 +85,7 @@ def run_paper(out: Path) -> None:
     """Run the paper's experiments with seed 1, but those that are complete in `out`."""
     from scribe_spark.cli import main
 
-    try:
-        main(["paper", "--seeds", "1", "--out", str(out), "--resume"])
-    except SystemExit as end:
-        if end.code:
-            raise
+    main(["paper", "--seeds", "1", "--out", str(out), "--resume"])
 
 
 def _folder(name: str, options: argparse.Namespace, out: Path) -> Path:

@@ -261,7 +261,7 @@ def test_ctrl_c_at_any_moment(
     out = tmp_path / "out"
     command = ["run", "--overlay=perfect", "--nodes=60", "--groups=3", "--master=local[1]"]
     command += [*NETWORK, f"--out={out}"]
-    check_ctrl_c(tmp_path, command, moment, whole_group)
+    check_ctrl_c(tmp_path, command, moment, whole_group, "the last complete phase")
     assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
     assert not (out / ".scribe-spark-lock").exists()
 
@@ -281,10 +281,40 @@ def test_ctrl_c_in_the_rounds_of_a_world(tmp_path, line, whole_group):
         *("--generator=churn+publications", "--rounds=200", "--link-stress-period=1"),
         *("--delivery=reliable", "--master=local[1]", f"--out={tmp_path}/out"),
     ]
-    check_ctrl_c(tmp_path, command, tells(line), whole_group)
+    check_ctrl_c(tmp_path, command, tells(line), whole_group, "the last saved round")
     found = verify(f"{tmp_path}/out")
     assert not found.damaged
     assert not found.finished
+
+
+@pytest.mark.slow
+def test_under_nohup_a_run_goes_on_after_a_hang_up(tmp_path):
+    """The terminal's SIGHUP to the whole group of processes: Python, the JVM and its workers."""
+    command = ["run", "--nodes=60", "--groups=3", "--master=local[1]", *NETWORK]
+    run = started(tmp_path, ["nohup"], [*command, f"--out={tmp_path}/out"])
+    wait_for(tells("overlay: started"), run, tmp_path)
+    os.killpg(run.pid, signal.SIGHUP)
+    assert run.wait(120) == 0, (tmp_path / "told").read_text()
+    assert verify(f"{tmp_path}/out").finished
+
+
+def started(tmp_path: Path, prefix: list[str], arguments: list[str]) -> subprocess.Popen[bytes]:
+    """Start a command in a group of its own; the file `told` gets all that the command prints."""
+    with open(tmp_path / "told", "w") as told:
+        return subprocess.Popen(
+            [*prefix, sys.executable, "-m", "scribe_spark.cli", *arguments],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+
+
+def wait_for(
+    moment: Callable[[psutil.Process, str], bool], run: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    process = psutil.Process(run.pid)
+    while not moment(process, (tmp_path / "told").read_text()):
+        assert run.poll() is None, (tmp_path / "told").read_text()
+        time.sleep(0.02)
 
 
 def check_ctrl_c(
@@ -292,18 +322,11 @@ def check_ctrl_c(
     arguments: list[str],
     moment: Callable[[psutil.Process, str], bool],
     whole_group: bool,
+    saved: str,
 ) -> None:
     """One line, exit code 130, and no process is left."""
-    with open(tmp_path / "told", "w") as told:
-        run = subprocess.Popen(
-            [sys.executable, "-m", "scribe_spark.cli", *arguments],
-            cwd=ROOT, stdout=told, stderr=told, start_new_session=True,
-            env=os.environ | {"TMPDIR": str(tmp_path)},
-        )  # fmt: skip
-    process = psutil.Process(run.pid)
-    while not moment(process, (tmp_path / "told").read_text()):
-        assert run.poll() is None, (tmp_path / "told").read_text()
-        time.sleep(0.02)
+    run = started(tmp_path, [], arguments)
+    wait_for(moment, run, tmp_path)
     (os.killpg if whole_group else os.kill)(run.pid, signal.SIGINT)
     code = run.wait(120)
     left = of_session(run.pid)
@@ -315,8 +338,7 @@ def check_ctrl_c(
     )
     lines = (tmp_path / "told").read_text().splitlines()
     assert [line for line in lines if not progress.match(line)] == [
-        "scribe-spark: interrupted; the same command with --resume continues after the last "
-        "complete phase"
+        f"scribe-spark: interrupted; the same command with --resume continues after {saved}"
     ]
     assert code == 130
     assert not left

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from command_line import exit_code
 
-from scribe_spark import cli
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses
@@ -264,7 +264,10 @@ def edge(text: str) -> str:
         (SHADOW.replace('  edge [ source 7 target 9 latency "500 us" ]\n', "")
                .replace('  edge [ source 5 target 9 latency "1 s" ]\n', ""), "a.gml",
          "must be connected, falls into 2 parts: router 9"),
-        (SHADOW.replace("id 5", "id 5 share 0.5"), "a.gml", "shares of nodes must sum to 1"),
+        (SHADOW.replace("id 5", "id 5 share 0.5"), "a.gml",
+         "shares of nodes must sum to 1, but sum to 0.5"),
+        (SHADOW.replace("id 5", "id 5 share 0.500002").replace("id 7", "id 7 share 0.5"), "a.gml",
+         "shares of nodes must sum to 1, but sum to 1.000002"),
         (SHADOW.replace("target 7", "target 8"), "a.gml",
          "cannot be read as GML: edge 5 to 8 (line 18) needs a node 8, which the file lacks"),
         ("graph [ node [ id 1 ]", "a.gml", "cannot be read as GML: "),
@@ -318,9 +321,7 @@ def test_a_graph_file_elsewhere_is_refused_before_spark():
 def test_the_command_says_what_was_found(tmp_path, capsys):
     path = tmp_path / "shadow.gml"
     path.write_text(SHADOW)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["topology", str(path)])
-    assert ended.value.code == 0
+    assert exit_code(["topology", path]) == 0
     told = capsys.readouterr().out
     for line in (
         "routers              3",
@@ -334,7 +335,5 @@ def test_the_command_says_what_was_found(tmp_path, capsys):
 
 @pytest.mark.parametrize("flag", ["--topology", "--regions"])
 def test_the_command_takes_one_network(tmp_path, capsys, flag):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["topology", "a.gml", flag, "azure"])
-    assert ended.value.code == 2
+    assert exit_code(["topology", "a.gml", flag, "azure"]) == 2
     assert "is not expected beside" in capsys.readouterr().err

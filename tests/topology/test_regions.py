@@ -223,6 +223,8 @@ def test_a_short_delay_is_noted(tmp_path):
         ("from,to,ms\n,a,2\n", "has a region without a name"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.4\n",
          "shares of regions must sum to 1, but sum to 0.9"),
+        ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.500002\n",
+         "shares of regions must sum to 1, but sum to 1.000002"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,0.5\nb,b,4,\n",
          "row 2: a share must be in the row from a region to itself"),
         ("from,to,ms,share\na,a,2,-1\na,b,30,\nb,b,4,2\n",

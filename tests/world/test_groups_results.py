@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from command_line import exit_code
 from small_network import NETWORK
 
-from scribe_spark.cli import main
 from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import checks
 from scribe_spark.underlay.routable import check_routes
@@ -69,9 +69,7 @@ def test_commands_are_of_worlds(job, monkeypatch):
     for name, command in job.EXPERIMENTS.items():
         one_of_many = "--seed" in command and command[command.index("--seed") + 1] != "1"
         if command and not one_of_many:
-            with pytest.raises(SystemExit) as end:
-                main([*command, "--dry-run"])
-            assert end.value.code == 0, name
+            assert exit_code([*command, "--dry-run"]) == 0, name
 
 
 def test_nothing_is_there(job, tmp_path):

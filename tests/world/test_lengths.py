@@ -112,6 +112,13 @@ REFUSED = [
      "publish_seconds = 10.0: is more than 2 in a round; give at least 15"),
     (publish_rate, {"publish_seconds": 0.001},
      "publish_seconds = 0.001: is more than 1000 in a round; give at least 0.03"),
+    # with all digits: 12345.7 would be refused, too
+    (lifetime, {"lifetime_seconds": 29.0, "round_seconds": 12_345.678},
+     "lifetime_seconds = 29.0: must be at least a round, 12345.678 s"),
+    (lengths.own_rounds,
+     {**GOSSIP, "round_seconds": 2e4, "gossipsub_heartbeat_ms": 1_234.567},
+     "round_seconds = 20000.0: has 16,200 rounds of gossipsub, each of 1.234567 s; give at "
+     "most 12345.67"),
 ]  # fmt: skip
 
 
@@ -120,3 +127,13 @@ def test_lengths_that_no_round_can_have_are_refused(reads, given, line):
     with pytest.raises(InputError) as refused:
         reads(WorldConfig(**GROUPS, **given))
     assert str(refused.value).startswith(line)
+
+
+@pytest.mark.parametrize("publishers", [3, 7, 49, 999])
+def test_the_proposed_length_is_accepted(publishers):
+    given = {"round_seconds": 29.7, "publishers": publishers}
+    with pytest.raises(InputError) as refused:
+        publish_rate(WorldConfig(**GROUPS, **given, publish_seconds=1e-3))
+    least = float(refused.value.remedy.rpartition(" ")[2])
+    assert publish_rate(WorldConfig(**GROUPS, **given, publish_seconds=least)) <= publishers
+    assert least == pytest.approx(29.7 / publishers, rel=1e-12)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from command_line import exit_code
 from damage import assert_all_damage_is_told
 from stopping import Stops
 
-from scribe_spark import cli, experiments
+from scribe_spark import experiments
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
@@ -49,9 +50,7 @@ def call(spark):
     def run(*arguments: object) -> int:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commands, "_session", lambda *_: contextlib.nullcontext(spark))
-            with pytest.raises(SystemExit) as ended:
-                cli.main([str(word) for word in arguments])
-        return ended.value.code
+            return exit_code(arguments)
 
     return run
 
