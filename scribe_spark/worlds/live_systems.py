@@ -94,7 +94,7 @@ class LiveSystems:
         """Play a round of every system after Pastry's, on the player's tables.
 
         Return measures, whose names begin with the name of the system; `schemas.PUBLICATIONS` of
-        the publications that are due; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
+        the publications that are counted; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
         """
         measures: dict[str, float] = {}
         split: list[dict[str, Any]] = []
@@ -143,7 +143,7 @@ class LiveSystems:
                 own |= common
             measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
             split += live.by_part(taken, name)
-            sums = done.publications.by_group(groups.number)
+            sums = done.publications.by_group(groups.number, number - live.rules.deadline)
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due), part_table(number, split)
