@@ -48,9 +48,7 @@ class Published(SortedTable):
     first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
-    def add(
-        self, number: int, published: np.ndarray, first: np.ndarray, again: np.ndarray
-    ) -> None:
+    def add(self, number: int, published: np.ndarray, first: np.ndarray, again: np.ndarray) -> None:
         """Append the publications of a round; those of a group are one row.
 
         `published`, `first` and `again` (G,) are the numbers of publications, of first copies and

@@ -125,10 +125,8 @@ def check(
     told: dict = {}
     for one in publications(run):
         is_due = one.publication[0] + case.settings.deadline < case.rounds
-        counts = np.array(
-            [one.expected, one.expected * is_due, one.in_time, 0, one.lost, one.open]
-            + [one.first_copies, one.duplicates]
-        )
+        found = [one.expected, one.expected * is_due, one.in_time, 0, one.lost, one.open]
+        counts = np.array([*found, one.first_copies, one.duplicates])
         told[one.publication[:2]] = told.get(one.publication[:2], 0) + counts
     assert outcomes.keys() == told.keys()
     for name, counts in told.items():

@@ -23,8 +23,8 @@ from scribe_spark.living import LivingRound, OwnRounds, SystemPlayer
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
-from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.pastry.tally import Tally
+from scribe_spark.schemas import PUBLICATION_COUNTS
 
 from .played import config_of
 
