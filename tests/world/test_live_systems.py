@@ -165,8 +165,35 @@ def test_the_page_draws_the_systems_side_by_side(world):
     assert "Systems side by side" in page.html
     assert "Direct" in page.figures["round-systems-publications-in-time"]
     alone = world["rounds"][world["rounds"]["system"] != "direct"]
-    alone = alone[alone["measure"] != "scribe.control"]
     assert "Systems side by side" not in render_world(alone, {"resolved": {}, "config": {}}).html
+
+
+@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
+def test_deliveries_are_open_before_their_deadline_for_every_system(spark, tmp_path, delivery):
+    """A failure in the last round but one, and a deadline of 3 rounds: it is in no due round.
+
+    Flooding declares no kinds of control messages, so no round has a number of them.
+    """
+    found = play(
+        spark, tmp_path / "out", generator="mass-failure+publications", share=0.3, event_round=4,
+        deadline=3, link_stress_period=1, delivery=delivery, initial=None, lifetime=20.0,
+        systems="scribe,flooding,gossipsub,bayeux", message_size="1KB",
+    )  # fmt: skip
+    told, rounds = found["publications"], found["rounds"]
+    missing = told["expected"] - told["in_time"] - told["late"]
+    is_due = told["round"] + 3 <= 5
+    assert told["lost"].tolist() == missing.where(is_due, 0).tolist() == [0] * len(told)
+    assert told["open"].tolist() == missing.where(~is_due, 0).tolist()
+    assert told["due"].tolist() == told["expected"].where(is_due, 0).tolist()
+    by_system = told[told["open"] > 0].groupby("system")["round"].agg(set)
+    assert by_system["flooding"] == {4}
+    assert by_system["scribe"] >= {4}
+    for system in set(told["system"]):
+        lost = rounds[rounds["measure"] == f"{system}.publications.lost"]
+        assert set(lost["round"]) == {0, 1, 2}
+    names = {name.partition(".")[::2] for name in rounds["measure"]}
+    control = {system for system, name in names if name.startswith(("control", "link_stress.con"))}
+    assert control == {"scribe", "gossipsub", "bayeux"}
 
 
 def test_scribe_is_what_it_is_alone(spark, tmp_path, world):
