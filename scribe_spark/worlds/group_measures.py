@@ -44,7 +44,10 @@ PREFIX = "scribe."
 #: :func:`publication_measures`.
 PUBLICATION_MEASURES: dict[str, str] = {
     **{f"publications.{count}": "deliveries" for count in PUBLICATION_COUNTS},
-    "publications.duplicates.mean": "copies",
+    **dict.fromkeys(
+        (f"publications.{name}" for name in ("first_copies", "duplicates", "duplicates.mean")),
+        "copies",
+    ),
 }
 
 #: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
