@@ -38,7 +38,7 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
             if "can" in systems:
                 results["can"] = expected, 0, 0, came, came
             publications += [
-                (number, system, group, due, expected, *counts)
+                (number, system, group, expected, due, *counts)
                 for system, counts in results.items()
             ]
         if "gossipsub" in systems:
@@ -54,7 +54,7 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
         "publications": pd.DataFrame(
-            publications, columns=["round", "system", "group", "due", *peers_living.COUNTS]
+            publications, columns=["round", "system", "group", *peers_living.COUNTS]
         ),
     }
     for name, table in tables.items():

@@ -25,7 +25,7 @@ STEADY_RULE = (
 )
 
 #: What becomes of deliveries.
-COUNTS = ("expected", "in_time", "late", "lost", "first_copies", "duplicates")
+COUNTS = ("expected", "due", "in_time", "late", "lost", "first_copies", "duplicates")
 
 
 def complete(out: Path, names: Iterable[str]) -> list[str]:
@@ -40,9 +40,9 @@ def rounds(folder: Path) -> pd.DataFrame:
 
 
 def publications(folder: Path) -> pd.DataFrame:
-    """Return ``round, group`` and :data:`COUNTS` of the publications that are due, by rounds."""
+    """Return ``round, group`` and :data:`COUNTS`, by rounds."""
     rows = pd.read_parquet(folder / "tables" / "publications")
-    return rows[rows["due"] == rows["expected"]].sort_values(["round", "group"])
+    return rows.sort_values(["round", "group"])
 
 
 def memberships(folder: Path) -> pd.DataFrame:
