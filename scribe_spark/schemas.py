@@ -139,12 +139,19 @@ ROWS = StructType(
     ]
 )
 
-#: The results of a round's publications to a group: the numbers of expected receivers, of members
-#: that received them in that round, later, or not; and the number of repeated copies.
+#: The counts of publications, each reported for the round of publication; see `PUBLICATIONS`.
+PUBLICATION_COUNTS = (
+    *("expected", "due", "in_time", "late", "lost", "open", "first_copies", "duplicates"),
+)
+
+#: The results of a round's publications to a group: the numbers of expected receivers, of those
+#: whose deadline is in the world, of members that received them in that round, later, or not until
+#: the deadline, and of members without them whose deadline is after the end of the world; the
+#: numbers of first and of repeated copies that arrived.
 PUBLICATIONS = _schema(
     round=_LONG,
     system=_STRING,
-    **dict.fromkeys(("group", "expected", "in_time", "late", "lost", "duplicates"), _LONG),
+    **dict.fromkeys(("group", *PUBLICATION_COUNTS), _LONG),
 )
 
 #: The nodes in a group's tree; `parent` is NULL at the root, and at nodes that wait for a parent.

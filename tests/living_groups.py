@@ -344,14 +344,20 @@ def publication_results(world: World) -> list[PublicationResult]:
     deadline, last = world.config.scribe.deadline, world.case.rounds - 1
     parts = [result.publications for result in world.results]
     parts.append(publications_due(world.state, last, deadline, everything=True))
-    names = ("group", "publication", "fate", "expected", "in_time", "late", "lost", "duplicates")
-    return [
-        PublicationResult(
-            (number // _SOURCE, int(world.groups.number[at]), number % _SOURCE), FATES[fate], *rest
-        )
-        for part in parts
-        for at, number, fate, *rest in _rows(part, *names)
-    ]
+    names = ("group", "publication", "fate", "expected", "in_time", "late")
+    found = []
+    for part in parts:
+        rows = _rows(part, *names, "first_copies", "duplicates")
+        for at, number, fate, expected, in_time, late, *copies in rows:
+            published, source = divmod(number, _SOURCE)
+            name, missing = (
+                (published, int(world.groups.number[at]), source),
+                expected - in_time - late,
+            )
+            open_or_lost = [0, missing] if published + deadline > last else [missing, 0]
+            counts = expected, in_time, late, *open_or_lost, *copies
+            found.append(PublicationResult(name, FATES[fate], *counts))
+    return found
 
 
 def repair_results(world: World) -> dict[tuple[int, int], int]:

@@ -84,7 +84,7 @@ def split_state(state: ScribeState, ring: Ring, first: int, last: int) -> Scribe
     if first:  # counted once
         parts["created"][:] = False
         none = np.zeros_like(state.publications.duplicates)
-        parts["publications"] = replace(state.publications, duplicates=none)
+        parts["publications"] = replace(state.publications, first_copies=none, duplicates=none)
     return ScribeState(size, state.incarnation, **parts)
 
 
@@ -106,8 +106,11 @@ def join_states(states: Sequence[ScribeState]) -> ScribeState:
             each = _filled(each)
             parts[name] = each[0]
             if name == "publications":
-                counts = np.sum([part.duplicates for part in each], axis=0)
-                parts[name] = replace(each[0], duplicates=counts)
+                counts = {
+                    copies: np.sum([getattr(part, copies) for part in each], axis=0)
+                    for copies in ("first_copies", "duplicates")
+                }
+                parts[name] = replace(each[0], **counts)
         elif name == "entries":
             parts["paths"], each = _renumbered(states, each, "path", "paths")
             parts[name] = _joined(each)

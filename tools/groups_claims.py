@@ -73,7 +73,7 @@ def _best_effort(worlds: list[Path]) -> str:
     published, measured = publications(folder), rounds(folder)
     alive = published[~is_lost(published)]
     lost = alive["lost"].sum()
-    words = f"{_yes(lost > 0)}: {per_cent(lost, alive['expected'].sum())} of deliveries lost"
+    words = f"{_yes(lost > 0)}: {per_cent(lost, alive['due'].sum())} of deliveries lost"
     if _DISORDER in measured:
         words += f", {number(total(measured, _DISORDER))} out of order"
     return words

@@ -81,7 +81,7 @@ def _mass_row(folder: Path) -> dict[str, Any]:
 def _mass_cells(delivery: str, replicas: int, worlds: pd.DataFrame) -> list[str]:
     """Return the row of the worlds of all seeds."""
     seeds, again = sorted(worlds["seed"]), worlds["again"].max()
-    sums = worlds[["lost", "expected", "duplicates", "disorder", "late"]].sum()
+    sums = worlds[["lost", "due", "duplicates", "disorder", "late"]].sum()
     waits: Counter[int] = sum(worlds["repaired"], Counter())
     return [
         delivery,

@@ -25,7 +25,7 @@ STEADY_RULE = (
 )
 
 #: What becomes of deliveries.
-COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
+COUNTS = ("expected", "due", "in_time", "late", "lost", "first_copies", "duplicates")
 
 
 def complete(out: Path, names: Iterable[str]) -> list[str]:

@@ -333,10 +333,10 @@ def _logarithmic(peers: Peers) -> list[Case]:
 def _root_failures(peers: Peers) -> list[Case]:
     found = []
     for system, survives in (("bayeux", False), ("scribe", True)):
-        rounds = peers["bayeux_roots"].table("publications", ["expected", "lost", "round"], system)
-        last = rounds[rounds["round"] == rounds["round"].max()]
-        lost, expected = int(last["lost"].sum()), int(last["expected"].sum())
-        words = f"{system}: {share(lost, expected)} lost in the last round"
+        rounds = peers["bayeux_roots"].table("publications", ["due", "lost", "round"], system)
+        last = rounds[rounds["round"] == rounds.loc[rounds["due"] > 0, "round"].max()]
+        lost, due = int(last["lost"].sum()), int(last["due"].sum())
+        words = f"{system}: {share(lost, due)} lost of the last publications that are due"
         found.append(Case((lost == 0) == survives, words))
     return found
 

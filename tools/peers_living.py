@@ -22,6 +22,7 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
+from scribe_spark.measures.incomplete import NOT_SIMULATED, has_control, incomplete_rounds
 from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
@@ -181,9 +182,14 @@ class Seen:
 
     @property
     def duplicates(self) -> float:
-        """Duplicates a delivery."""
+        """Duplicates for each first copy."""
         sums = self.steady[list(COUNTS)].sum()
-        return float(sums["duplicates"]) / max(1, sums["in_time"] + sums["late"])
+        return float(sums["duplicates"]) / max(1, sums["first_copies"])
+
+    @property
+    def has_control(self) -> bool:
+        """True if the system simulates control messages."""
+        return self.system == "scribe" or has_control(self.measures, self.system)
 
     @property
     def control(self) -> pd.Series:
@@ -200,14 +206,16 @@ class Seen:
         """Return the mean of a measure by rounds over the steady state."""
         return float(line[line.index >= self._begin].mean())
 
-    def multicast(self, name: str) -> pd.Series:
-        """Return a measure of the system's multicasts, by rounds in which multicasts reach members.
+    def multicast(self, name: str, complete: bool = True) -> pd.Series:
+        """Return a measure of the system's multicasts, by rounds in which multicasts reach members;
+        with `complete`, all members.
 
         The rounds are those whose publications count.
         """
-        line = of(self.measures, f"{self.system}.{name}")
-        last = int(self.publications["round"].max())
-        return line[(line > 0) & (line.index >= 1) & (line.index <= last)]
+        measure = f"{self.system}.{name}"
+        line, last = of(self.measures, measure), int(self.publications["round"].max())
+        partial = line.index.isin(incomplete_rounds(self.measures, measure)) & complete
+        return line[(line > 0) & (line.index >= 1) & (line.index <= last) & ~partial]
 
     def link_stress(self, which: str) -> float:
         """Return the mean of a number of link stress over the rounds in which it is measured.
@@ -242,9 +250,8 @@ def _seen(folder: Path, scenario: str, kind: str) -> Seen:
     config: dict[str, Any] = manifest["resolved"]
     length, system = manifest["round"], _KINDS[kind].system
     given, measures = pd.read_parquet(folder / "tables" / "publications"), rounds(folder)
-    # those of the last rounds have had less time than the others
-    had_time = given["round"].between(1, measures.index.max() - config["deadline"])
-    mine = given[(given["system"] == system) & had_time]
+    is_due = (given["due"] == given["expected"]) & (given["round"] >= 1)
+    mine = given[(given["system"] == system) & is_due]
     nodes = config["initial"] or config["nodes"]
     return Seen(scenario, system, nodes, length["seconds"], length["has"], measures, mine)
 
@@ -281,7 +288,9 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
     for (scenario, kind), worlds in found.items():
         last = int(worlds[0].publications["round"].max())
         told = [
-            over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
+            NOT_SIMULATED
+            if "control" in name and not worlds[0].has_control
+            else over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
             for name, column in _COLUMNS.items()
         ]
         rows.append(
@@ -341,7 +350,8 @@ def _ratios(
     """Yield label and ratio by rounds, the mean over all seeds; delivery changes no ratio."""
     for kind in _KINDS:
         worlds = found.get((scenario, kind), []) if kind != "reliable" else []
-        lines = [line for line in (one.multicast(name) for one in worlds) if len(line)]
+        each = (one.multicast(name, complete=False) for one in worlds)
+        lines = [line for line in each if len(line)]
         if lines:
             yield _KINDS[kind].label, pd.concat(lines).groupby(level=0).mean()
 
@@ -399,14 +409,15 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "*RAD*: over the members that one publication of each group reaches in its round. "
-        "Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source "
-        "(other systems; rules S25, S26, S34)."
+        "*RAD*: of one publication of each group in each round. The table leaves out the rounds in "
+        "which a system does not reach all members (`-`: all rounds are such); in the figure, "
+        "these rounds cover the reached members only. Delays are relative to IP multicast from the "
+        "root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34)."
     )
     yield ""
     yield (
-        "*Control messages*: all messages of a system except copies of publications. Flooding and "
-        "CAN multicast have no messages of repair (rules O1 to O9). *Link stress*: packets on a "
+        "*Control messages*: all messages of a system except copies of publications. *Duplicates "
+        "per delivery*: duplicates for each first copy that arrives. *Link stress*: packets on a "
         "link, of one publication of each group (payload), and of one second (control)."
     )
 

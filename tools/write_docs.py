@@ -187,8 +187,10 @@ def world_with(text: str, out: str) -> str:
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
-    sums = publications.groupby(["system", "round"])[["expected", "in_time", "duplicates"]].sum()
-    shares = (100 * sums["in_time"] / sums["expected"]).unstack("system")
+    counts = ["due", "in_time", "first_copies", "duplicates"]
+    sums = publications.groupby(["system", "round"])[counts].sum()
+    # rounds whose publications are not due have no share
+    shares = (100 * sums["in_time"] / sums["due"]).unstack("system")
     shown = range(2, 6)
     rows = []
     for system in shares:
@@ -197,7 +199,7 @@ def world_with(text: str, out: str) -> str:
         total = sums.loc[system].sum()
         cells = [f"{shares.loc[each, system]:.1f} %" for each in shown]
         cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
-        rows.append([system, *cells, number(total["duplicates"] / total["in_time"])])
+        rows.append([system, *cells, number(total["duplicates"] / total["first_copies"])])
     heads = [f"in time, round {each}" for each in shown]
     last_round = "latency in the last round"
     heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]

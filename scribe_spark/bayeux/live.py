@@ -70,7 +70,7 @@ from scribe_spark.rounds.pending import (
     PUBLISHED,
     Published,
     count_due,
-    last_due,
+    last_counted,
     note_expected,
 )
 from scribe_spark.rounds.system import (
@@ -416,13 +416,14 @@ class _Round:
         player.play(Prune(sessions))
         heard_by = player.take(HEARD)[HEARD].items()
         counts = {name: column.reshape(-1, groups).sum(axis=0) for name, column in heard_by}
-        got = counts["got"] + (accepted > 0)  # the root has a copy, too
-        duplicates = accepted * (got - counts["nodes"]) + counts["again"]
-        self.published.add(self.now.number, published, duplicates)
+        # `nodes` has the root, where copies start
+        came, first = accepted * counts["got"], accepted * (counts["nodes"] - (accepted > 0))
+        first -= counts["again"]
+        self.published.add(self.now.number, published, first, came - first)
 
     def count(self) -> SystemRound:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
-        last = last_due(self.now)
+        last = last_counted(self.now)
         self.player.play(CountRound(self.sessions, last))
         taken = self.player.take(DUE, KEPT)
         kept, alive = taken[KEPT], int(np.count_nonzero(self.now.alive))
@@ -432,7 +433,7 @@ class _Round:
             "waiting": float(kept["waiting"].sum()),
             "sessions.lost": float((self.lost >= 0).sum()),
         }
-        due = self.published.take_due(last, len(self.root), taken)
+        due = self.published.take_counted(last, len(self.root), taken)
         return SystemRound(measures, due, multicasts=self.multicasts, begun=self.begun)
 
     def _begun(self, came: Columns) -> Begun:

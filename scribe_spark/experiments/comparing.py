@@ -263,7 +263,7 @@ def _world_side(folder: str, manifest: Mapping[str, Any]) -> Side:
     rounds, units = measures_by_round(_table(folder, "rounds")), summary_units()
     numbers = summarise(rounds)
     values = {name: numbers[name] for name in map(str, rounds)}
-    return Side(folder, manifest, values, {n: units.get(n, "") for n in values}, rounds=rounds)
+    return Side(folder, manifest, values, units, rounds=rounds)
 
 
 def _table(folder: str, name: str) -> pd.DataFrame:

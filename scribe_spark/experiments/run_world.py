@@ -44,7 +44,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
-    PUBLICATION_COUNTS,
     SCRIBE,
     is_of_groups,
     publication_measures,
@@ -310,7 +309,7 @@ class _WorldRun:
         """Return `schemas.PUBLICATIONS` of all publications that were due so far."""
         found = _together(self.publications, schemas.PUBLICATIONS.names)
         found = found.sort_values(["system", "round", "group"])
-        return found.astype(dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64"))
+        return found.astype(dict.fromkeys(("round", "group", *schemas.PUBLICATION_COUNTS), "int64"))
 
 
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:

@@ -208,7 +208,7 @@ def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> Live
     """Return the systems of a config's world other than Scribe."""
     systems = living_systems(config.trees.systems)
     if not systems:
-        return LiveSystems()
+        return LiveSystems(seconds=round_seconds(config))
     return LiveSystems(
         {system.name: live_system(system, config) for system in systems},
         own_rounds(config),

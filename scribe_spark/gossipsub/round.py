@@ -266,9 +266,10 @@ class CountCopies(PublicationProgram):
         """Write the counts; no message is sent."""
         got = Arrivals.from_columns(tables.pop(ARRIVALS))
         tables.pop(FANOUT)
-        again, by_iwant = self._count_copies(tables)
+        first, again, by_iwant = self._count_copies(tables)
         told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
-        tables[BY_MESSAGE] = {"duplicates": again, "told": self._by_message(told // self._size)}
+        told = self._by_message(told // self._size)
+        tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
         held = read_table(Held, tables, HELD)
@@ -279,18 +280,23 @@ class CountCopies(PublicationProgram):
     def _by_message(self, message: np.ndarray) -> np.ndarray:
         return np.bincount(message, minlength=len(self.messages.topic))
 
-    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
-        """Count payloads; return duplicates by message, and the number of first copies by IWANT."""
-        again, by_iwant = self._by_message(whole_numbers()), 0
+    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
+        """Count payloads.
+
+        Return first copies and duplicates by message, and the number of first copies by IWANT.
+        """
+        firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
+        by_iwant = 0
         for name in (COPIES, ANSWERS):
             one = tables.pop(f"{name} {self.heartbeat}", {})
             if one:
                 self._note_copies(tables, one)
                 lost, first = one["lost"], one["first"]
                 self.topics.observe(tables, "payload", one["sender"], one["node"], ~lost)
+                firsts += self._by_message(one["message"][first])
                 again += self._by_message(one["message"][~(lost | first)])
                 by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
-        return again, by_iwant
+        return firsts, again, by_iwant
 
     def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
         """Record the first copies of the heartbeat."""
@@ -349,6 +355,7 @@ class _Published(SortedTable):
     round: np.ndarray = field(default_factory=whole_numbers)
     topic: np.ndarray = field(default_factory=whole_numbers)
     source: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
     #: The number of nodes that announce it in the next heartbeat.
     told: np.ndarray = field(default_factory=whole_numbers)
@@ -461,9 +468,8 @@ def _publish(
     topic, source = now.publish
     order = np.lexsort((source, topic))
     new = np.arange(len(topic)) + len(published)
-    published.insert(
-        new, round=now.number, topic=topic[order], source=source[order], duplicates=0, told=0
-    )
+    none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
+    published.insert(new, round=now.number, topic=topic[order], source=source[order], **none)
     program = topics, _messages(published, now, clock), now.number
     player.play(Recall(*program, new, np.flatnonzero(told)))
     if player.has(ARRIVALS):
@@ -477,6 +483,7 @@ def _publish(
     player.play(CountCopies(*program, measured, elapsed_us, notes_copies(now.measures)))
     taken = player.take(BY_MESSAGE, COUNTED)
     sums = _by_message(taken[BY_MESSAGE], published)
+    published.first_copies = published.first_copies + sums["first_copies"]
     published.duplicates = published.duplicates + sums["duplicates"]
     published.told = sums["told"]
     return {name: float(column.sum()) for name, column in taken[COUNTED].items()}
@@ -500,18 +507,18 @@ def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[
 def _end_round(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> tuple[dict[str, float], Publications]:
-    """Return measures of the meshes and the outcomes of due publications; drop old publications."""
+    """Return measures of the meshes and the counted publications; drop old publications."""
     age = now.world_round - now.own.world_round(published.round)
-    due = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
+    counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
     messages = _messages(published, now, clock)
-    player.play(CountRound(topics, messages, now.number, published.round, due, now.own))
+    player.play(CountRound(topics, messages, now.number, published.round, counted, now.own))
     taken = player.take(_OUTCOMES, _LINKS)
     sums = _by_message(taken[_OUTCOMES], published)
-    expected, in_time, late = (sums[name][due] for name in ("expected", "in_time", "late"))
+    expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
     publications = Publications(
-        *(now.own.world_round(published.round[due]), published.topic[due]),
+        *(now.own.world_round(published.round[counted]), published.topic[counted]),
         *(expected, in_time, late),
-        *(expected - in_time - late, published.duplicates[due]),
+        *(published.first_copies[counted], published.duplicates[counted]),
     )
     kept = (age < now.deadline) | (published.told > 0)
     if not kept.all():
@@ -637,7 +644,7 @@ class CountRound(PublicationProgram):
     """Count links, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
-    due: np.ndarray  # the messages whose receivers are counted
+    counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -657,9 +664,9 @@ class CountRound(PublicationProgram):
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each message, and those that got it in time or late."""
-        topic = self.messages.topic[self.due]
+        topic = self.messages.topic[self.counted]
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
-        message = self.due[of]
+        message = self.counted[of]
         expected = members.joined[row] <= self.published[message]
         message, row = message[expected], row[expected]
         got = held.find(message * self._size + members.key[row] % self._size)

@@ -16,8 +16,9 @@ _OF_ALL_RUNS = ("pastry.hops.mean", "pastry.table_entries.mean")
 
 #: Headline measures of each system in a world's rounds, without the system's name.
 _OF_WORLDS = (
-    *("publications.in_time", "publications.late", "publications.lost"),
-    *("publications.duplicates", "multicasts.reached", "control", "orphans"),
+    *("publications.in_time", "publications.late", "publications.lost", "publications.open"),
+    *("publications.duplicates", "publications.duplicates.mean"),
+    *("multicasts.reached", "control", "orphans"),
     *("latency.p50", "latency.p99", "time_to_99.median"),
     *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean"),
     "link_stress.payload.max",

@@ -255,8 +255,9 @@ class MulticastMeasures:
                 ends["max"] = values.max or 0
                 found |= {f"{name}.{end}": value for end, value in ends.items()}
             again = counted.histogram(_DUPLICATES)
-            found["duplicates.mean"], found["duplicates.max"] = again.mean(), again.max
-            found["duplicates.p95"] = again.nearest_rank(95)
+            if first := again.total:
+                found["duplicates.mean"] = (again.sum + counted.total(_AT_STARTS)) / first
+            found["duplicates.max"], found["duplicates.p95"] = again.max, again.nearest_rank(95)
         if "delay" in self.names:
             found |= {"multicasts": len(multicasts)}
             if members := counted.total("members"):
@@ -288,8 +289,9 @@ MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
     *(f"{what} in {unit}" for what in ("latencies", "counts of latencies") for unit in UNITS),
 )
 
-#: The names of counts.
-_DUPLICATES = "duplicates of receipts"
+#: The names of counts: the duplicates of nodes with a first copy, and the copies that reach the
+#: starts, which have the message already.
+_DUPLICATES, _AT_STARTS = "duplicates of receipts", "copies at starts"
 
 #: Messages: the number of members of each group in a bucket; the number of copies that a node sent
 #: to a group, and that it received; deliveries, and the number of expected ones, to the start of
@@ -422,11 +424,18 @@ class MeasureMulticasts(NodeProgram):
         return {AT: place % self._size, "place": place, "copies": came} if len(place) else {}
 
     def _count_duplicates(self, came: Columns, multicasts: Multicasts, counts: Counts) -> None:
-        """Count live nodes that received a multicast, except the start, by duplicates."""
+        """Count live nodes with a first copy by duplicates, and the copies at starts.
+
+        A start has the message already, unless it sends the message to a root first: then a copy
+        that comes back is its first one.
+        """
         place, copies = add_expected(came["place"], came["copies"])
         group, node = np.divmod(place, self._size)
-        start = multicasts.start[find_sorted(multicasts.group, group)]
-        counts.add(_DUPLICATES, copies[self.given.is_alive(node) & (node != start)] - 1)
+        of = find_sorted(multicasts.group, group)
+        at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
+        alive = self.given.is_alive(node)
+        counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
+        counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
     def _put_on_links(
         self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks

@@ -8,6 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.measures.incomplete import (
+    NONE_DUE,
+    has_none_due,
+    rounds_not_due,
+    values_in_means,
+    words_in_place,
+)
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number
@@ -92,14 +99,15 @@ def verdict(cards: Sequence[Card]) -> str:
 
 def world_cards(table: pd.DataFrame) -> list[Card]:
     """Return a card for the overlay's lookups, and one for each system of a world."""
-    cards = [_lookups(table)] if "lookups.right" in table else []
+    cards, words = [_lookups(table)] if "lookups.right" in table else [], words_in_place(table)
     for system in _systems(table.columns):
-        numbers = _fates(table, system) | {
-            "rad.median": _over(table, f"{system}.rad.median"),
+        rad = f"{system}.rad.median"
+        numbers: dict[str, float | str | None] = _fates(table, system) | {
+            "rad.median": words.get(rad, _over(table, rad)),
             "link_stress.payload.max": _over(
                 table, f"{system}.link_stress.payload.max", pd.Series.max
             ),
-            "control": _over(table, f"{system}.control"),
+            "control": words.get(f"{system}.control", _over(table, f"{system}.control")),
         }
         card = _card(system, numbers, _OF_WORLDS)
         cards += [card] if card else []
@@ -111,6 +119,7 @@ _OF_WORLDS: dict[str, tuple[str, str]] = {
     "in_time": ("deliveries in time", PERCENT),
     "late": ("late", PERCENT),
     "lost": ("lost", PERCENT),
+    "open": ("open deliveries", ""),
     "duplicates": ("duplicates per delivery", ""),
     "rad.median": ("RAD, median over the groups, mean over the rounds", ""),
     "link_stress.payload.max": ("payloads, busiest link", ""),
@@ -135,36 +144,48 @@ def _lookups(table: pd.DataFrame) -> Card:
     return Card("Pastry", value, "lookups that reach the right root", _OVERLAY_COLOUR, lines)
 
 
-def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
-    """Return the results of a system's deliveries over all rounds, in per cent of the expected
-    ones.
+def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
+    """Return the results of a system's deliveries: in per cent of the expected ones that are due;
+    the open ones; and the duplicates for each first copy, in all rounds.
     """
+    not_due = rounds_not_due(table, system)
 
-    def total(count: str) -> float:
+    def total(count: str, rows: pd.DataFrame = table) -> float:
         name = f"{system}.publications.{count}"
-        return float(table[name].sum()) if name in table else 0.0
+        return float(rows[name].sum()) if name in rows else 0.0
 
-    expected = total("expected")
-    if not expected:
+    if not total("expected"):
         return {}
-    delivered = total("in_time") + total("late")
-    shares = {fate: 100 * total(fate) / expected for fate in ("in_time", "late", "lost")}
-    return shares | {"duplicates": total("duplicates") / delivered if delivered else None}
+    first, due, found = total("first_copies"), total("due"), dict[str, float | str | None]()
+    if has_none_due(table, system):
+        found["in_time"] = NONE_DUE
+    elif due:
+        rows = table.drop(not_due)
+        found |= {fate: 100 * total(fate, rows) / due for fate in ("in_time", "late", "lost")}
+    if not_due:
+        found["open"] = total("open")
+    return found | {"duplicates": total("duplicates") / first if first else None}
 
 
 def _card(
-    system: str, numbers: Mapping[str, float | None], words: Mapping[str, tuple[str, str]]
+    system: str, numbers: Mapping[str, float | str | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with its existing numbers; None without any."""
-    known = [name for name in words if is_number(numbers.get(name))]
+    """Return a system's card with its existing numbers, or words in place; None without any."""
+    known = {
+        name: value
+        for name in words
+        if isinstance(value := numbers.get(name), str) or is_number(value)
+    }
     if not known:
         return None
-    main, *_ = known
     (what, value), *lines = [
-        (words[name][0], _shown(numbers[name]) + words[name][1]) for name in known
+        (words[name][0], known if isinstance(known, str) else _shown(known) + words[name][1])
+        for name, known in known.items()
     ]
+    main = next(iter(known.values()))
     colour = system_styles([system])[system]["color"]
-    return Card(label_of(system), value, what, colour, lines, numbers[main])
+    number = None if isinstance(main, str) else main
+    return Card(label_of(system), value, what, colour, lines, number)
 
 
 def _shown(value: float | None) -> str:
@@ -186,6 +207,6 @@ def _systems(names: Iterable[str]) -> list[str]:
 def _over(
     table: pd.DataFrame, name: str, result: Callable[[pd.Series], float] = pd.Series.mean
 ) -> float | None:
-    """Return a result of a measure's values over the rounds; None without values."""
-    line = table[name].dropna() if name in table else pd.Series(dtype=float)
+    """Return a result of a measure's values over the complete rounds; None without values."""
+    line = values_in_means(table, name).dropna() if name in table else pd.Series(dtype=float)
     return float(result(line)) if len(line) else None

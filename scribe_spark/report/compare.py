@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pandas as pd
 
 from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
+from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report.axes import log_axis
 from scribe_spark.report.chart import chart
 from scribe_spark.report.comparison import NOTABLE, Difference
@@ -24,7 +25,8 @@ from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.style import marked_style
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
-from scribe_spark.report.world import draw_rounds, line_words
+from scribe_spark.report.world import draw_rounds, line_words, with_gaps
+from scribe_spark.report.world_notes import world_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,6 +77,11 @@ class Side:
     distributions: pd.DataFrame | None = None
     rounds: pd.DataFrame | None = None
 
+    @cached_property
+    def in_place(self) -> dict[str, str]:
+        """Measure -> the words in place of its value, for a world."""
+        return {} if self.rounds is None else words_in_place(self.rounds)
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -88,12 +95,15 @@ class Compared:
         True for one of the `measures.headlines`.
     values : tuple of float
         The value of each side; None if it has none.
+    in_place : tuple of str
+        The words of each side in place of a value; empty without any.
     """
 
     measure: str
     unit: str
     headline: bool
     values: tuple[float | None, ...] = field(default=())
+    in_place: tuple[str, ...] = field(default=())
 
     def difference(self, side: int) -> float | None:
         """Return a side's value minus the base's; None if one of them is missing."""
@@ -108,6 +118,16 @@ class Compared:
         if difference == 0:
             return 0.0
         return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
+
+    def shown(self, side: int) -> str:
+        """Return a side's value as text, or the words in its place."""
+        words = self.in_place[side] if self.in_place else ""
+        return words or as_text(self.values[side])
+
+    @property
+    def is_shown(self) -> bool:
+        """True if a side has a value, or words in its place."""
+        return any(self.in_place) or any(value is not None for value in self.values)
 
     @property
     def is_compared(self) -> bool:
@@ -125,13 +145,16 @@ def compared_measures(sides: Sequence[Side]) -> list[Compared]:
     """Return every measure that a side has, in the order of the sides' own."""
     world = sides[0].rounds is not None
     units = {name: unit for side in reversed(sides) for name, unit in side.units.items()}
-    names = dict.fromkeys(name for side in sides for name in side.values)
+    names = dict.fromkeys(
+        name for side in sides for names in (side.values, side.in_place) for name in names
+    )
     return [
         Compared(
             name,
             units.get(name, ""),
             is_headline(name, world),
-            tuple(side.values.get(name) for side in sides),
+            tuple(None if name in side.in_place else side.values.get(name) for side in sides),
+            tuple(side.in_place.get(name, "") for side in sides),
         )
         for name in names
     ]
@@ -170,8 +193,8 @@ def render_compare(
         The location of each side's page, relative to this one.
     """
     names = short_names([side.folder for side in sides])
-    headlines = [row for row in rows if row.headline and any(v is not None for v in row.values)]
-    others = [row for row in rows if not row.headline and any(v is not None for v in row.values)]
+    headlines = [row for row in rows if row.headline and row.is_shown]
+    others = [row for row in rows if not row.headline and row.is_shown]
     notable = [row for row in headlines if row.most > NOTABLE]
     worst = sorted(headlines, key=lambda row: -row.most)
     drawn = _distribution_figures(sides, names) if noun == "run" else _round_figures(sides, names)
@@ -190,6 +213,12 @@ def render_compare(
         links=links,
         cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
         summary=_summary(headlines, notable),
+        notes=[
+            (name, note)
+            for name, side in zip(names, sides, strict=True)
+            if side.rounds is not None
+            for note in world_notes(side.rounds)
+        ],
         headlines=[_cells(row) for row in headlines if row.most > 0 or not row.is_compared],
         equal=[_cells(row) for row in headlines if row.most == 0 and row.is_compared],
         others=[_cells(row) for row in others],
@@ -214,10 +243,10 @@ def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     return {
         "what": measure_in_words(row.measure),
-        "value": as_text(row.values[side]),
+        "value": row.shown(side),
         "unit": row.unit,
         "side": names[side],
-        "base": f"{as_text(row.values[0])} in {names[0]}",
+        "base": f"{row.shown(0)} in {names[0]}",
         "percent": percent_text(row.percent(side)),
         "notable": row.most > NOTABLE,
     }
@@ -243,10 +272,10 @@ def _cells(row: Compared) -> dict[str, Any]:
         "what": measure_in_words(row.measure),
         "name": row.measure,
         "unit": row.unit,
-        "base": as_text(row.values[0]),
+        "base": row.shown(0),
         "sides": [
             (
-                as_text(row.values[side]),
+                row.shown(side),
                 _signed(row.difference(side)),
                 percent_text(percent := row.percent(side)),
                 percent is not None and abs(percent) > NOTABLE,
@@ -289,12 +318,10 @@ def _round_figures(
     for measure in dict.fromkeys(name for table in tables for name in table):
         if not is_headline(measure, world=True):
             continue
-        found = {
-            name: table[measure].dropna()
-            for name, table in zip(names, tables, strict=True)
-            if measure in table
-        }
-        lines = {name: line for name, line in found.items() if len(line)}
+        there = {n: table for n, table in zip(names, tables, strict=True) if measure in table}
+        found = {name: with_gaps(table, measure) for name, table in there.items()}
+        lines = {name: line for name, line in found.items() if line.notna().any()}
+        hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
         unit = next((side.units[measure] for side in sides if measure in side.units), "")
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
         drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
@@ -303,7 +330,9 @@ def _round_figures(
             yield measure, title, None
             continue
         words = " ".join(line_words(name, line) for name, line in lines.items())
-        drawn = draw_rounds(drawing_name, title, words, lines, looks=_looks(names), unit=unit)
+        drawn = draw_rounds(
+            *(drawing_name, title, words, lines), looks=_looks(names), unit=unit, hollow=hollow
+        )
         yield measure, title, PageFigure(drawing_name, title, drawn, words=words)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.core.units import NOMINAL_SECONDS
+from scribe_spark.measures.incomplete import (
+    has_gap,
+    incomplete_rounds,
+    rounds_not_due,
+    words_in_place,
+)
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.chart import chart, line_of
@@ -16,11 +22,13 @@ from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.figure_sections import FigureSection
 from scribe_spark.report.page import Latency, Report, make_page
 from scribe_spark.report.provenance import as_mapping, facts
+from scribe_spark.report.readouts import Line
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
+from scribe_spark.report.world_notes import world_notes
 from scribe_spark.report.world_panels import (
     BYTES_PANELS,
     GROUP_PANELS,
@@ -79,7 +87,7 @@ def render_world(
             for panel, those in lines
             if all(line.nunique() <= 1 for line in those.values())
         ]
-        drawn = [(panel, _draw(panel, those)) for panel, those in lines if those]
+        drawn = [(panel, _draw(panel, those, table)) for panel, those in lines if those]
         drawn.sort(key=lambda one: one[0].name in steady)
         if drawn:
             listed = [figure for _, figure in drawn]
@@ -111,6 +119,7 @@ def render_world(
             *_costs(manifest),
         ],
         cards=world_cards(table),
+        notes=world_notes(table),
         **latencies_of_last_round(table, links_in_words(as_mapping(manifest.get("resolved")))),
         parts_table="rounds_by_part",
         parts=parts_tables(of_last_round),
@@ -123,7 +132,7 @@ def render_world(
         rounds=[
             (
                 number,
-                [as_text(_value(table, number, name)) for of in shown for name in of.measures],
+                [_cell(table, number, name) for of in shown for name in of.measures],
             )
             for number in table.index
         ],
@@ -136,9 +145,11 @@ def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Se
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
-    lines = {label: table[name] for name, label in panel.measures.items() if name in table}
+    there = {label: name for name, label in panel.measures.items() if name in table}
     if not panel.every_round:
-        return {label: line.dropna() for label, line in lines.items()}
+        lines = {label: with_gaps(table, name) for label, name in there.items()}
+        return {label: line for label, line in lines.items() if line.notna().any()}
+    lines = {label: table[name] for label, name in there.items()}
     if panel.name != _MOST_FREQUENT:
         return lines
     nodes = table["nodes.live"] * seconds
@@ -153,18 +164,35 @@ def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
     return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
 
 
-def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> PageFigure:
+def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
+    """Return the values of a measure by round; NaN, a gap in its line, in a round with multicasts
+    of the system but without a value.
+    """
+    line = table[measure]
+    return line[line.notna() | has_gap(table, measure)]
+
+
+def _draw(panel: Panel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
     """Describe a panel in words, and draw it."""
     words = " ".join(
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
     )
+    in_place = words_in_place(table)
+    words += "".join(
+        f" {label}: {in_place[name]}." for name, label in panel.measures.items() if name in in_place
+    )
     across = panel.across or "round"
     name = f"round-{panel.name}"
     styles = system_styles(panel.systems.values())
     looks = {label: styles[system] for label, system in panel.systems.items()}
+    hollow = {label: incomplete_rounds(table, name) for name, label in panel.measures.items()}
     drawing = draw_rounds(
-        name, panel.title, words, lines, across=across, looks=looks, unit=panel.axis
+        *(name, panel.title, words, lines),
+        across=across,
+        looks=looks,
+        unit=panel.axis,
+        hollow=hollow,
     )
     return PageFigure(name, panel.title, drawing, words=words, unit=panel.unit, tables=("rounds",))
 
@@ -178,10 +206,14 @@ def _messages_panel(table: pd.DataFrame) -> Panel:
     return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
 
 
-def _value(table: pd.DataFrame, number: int, name: str) -> float | None:
+def _cell(table: pd.DataFrame, number: int, name: str) -> str:
+    """Return a measure in a round as text."""
+    system, _, measure = name.partition(".")
+    if measure == "publications.lost" and number in rounds_not_due(table, system):
+        return "not due"
     if name not in table or pd.isna(table.at[number, name]):
-        return None
-    return float(table.at[number, name])
+        return as_text(None)
+    return as_text(float(table.at[number, name]))
 
 
 def line_words(label: str, line: pd.Series) -> str:
@@ -215,8 +247,15 @@ def draw_rounds(
     across: str = "round",
     looks: Mapping[str, dict[str, Any]] | None = None,
     unit: str = "",
+    hollow: Mapping[str, Collection[int]] | None = None,
 ) -> Drawn:
-    """Return a drawing over the rounds."""
+    """Return a drawing over the rounds.
+
+    Parameters
+    ----------
+    hollow : mapping of str to collection of int, optional
+        Label -> the rounds that have a hollow marker.
+    """
     from matplotlib.ticker import MaxNLocator
 
     by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
@@ -224,10 +263,17 @@ def draw_rounds(
     values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
     whole = bool((values == np.round(values)).all())
 
+    def kept(line: Line) -> np.ndarray:
+        return np.isin(line.points[0], [*(hollow or {}).get(line.label, ())])
+
     def prepare(axes: Axes) -> None:
         for line, given in zip(axes.lines, drawn, strict=True):
             count = len(given.points[0])
             line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
+            rounds, values_of = (points[kept(given)] for points in given.points)
+            edges = {"edgecolors": given.look["color"], "facecolors": "white", "linewidths": 0.9}
+            marker = given.look.get("marker", "o")
+            axes.scatter(rounds, values_of, s=20, marker=marker, zorder=4, clip_on=False, **edges)
         axes.set_ylim(0, values.max() * 1.08 or 1)
         # of one round too
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))

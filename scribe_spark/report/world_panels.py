@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from scribe_spark.measures.incomplete import systems_of_world
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order
 from scribe_spark.systems import SCRIBE
@@ -61,7 +62,7 @@ _OF_SYSTEMS = {
     "publications.in_time": ("Delivered in time", "deliveries"),
     "publications.late": ("Delivered late", "deliveries"),
     "publications.lost": ("Lost", "deliveries"),
-    "publications.duplicates": ("Duplicates", "deliveries"),
+    "publications.duplicates.mean": ("Duplicates per delivery", "copies"),
     "multicasts.reached": ("Members that multicasts reach", "share"),
     "latency.p50": ("Latency, median over all deliveries", "ms"),
     "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
@@ -84,13 +85,14 @@ _OF_SYSTEMS = {
         "Link stress of payload, maximum",
         "messages on a directed link, in rounds in which it is measured",
     ),
+    "publications.duplicates": ("Duplicates", "copies"),
+    "publications.open": ("Open deliveries at the end of the world", "deliveries"),
 }
 
 
 def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     """Return the panels of several systems side by side; empty if Scribe is the only system."""
-    there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
-    systems = in_order(there)
+    systems = in_order(systems_of_world(measures))
     if len(systems) < 2:
         return ()
 
@@ -138,6 +140,7 @@ GROUP_PANELS = (
                 ("in_time", "in time"),
                 ("late", "late"),
                 ("lost", "lost"),
+                ("open", "open at the end of the world"),
                 ("duplicates", "duplicates"),
             )
         },

@@ -49,7 +49,7 @@ from scribe_spark.rounds.pending import (
     PUBLISHED,
     Published,
     count_due,
-    last_due,
+    last_counted,
     note_expected,
 )
 from scribe_spark.rounds.system import (
@@ -71,7 +71,7 @@ from scribe_spark.underlay.protocol import Kernel
 MEMBERS, SILENT = "members", "silent"
 
 #: Tables of a round: counts, one row per group; the edges of nodes, as keys (group, node).
-_AGAIN, _NEIGHBOURS = "copies again", "neighbours"
+_CAME, _NEIGHBOURS = "copies that came", "neighbours"
 
 # kinds of messages
 _QUITS, _JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
@@ -205,18 +205,20 @@ class GroupOverlays(SystemOnBuckets):
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
         if len(group):
-            again = self._publish(player, round, now)
-            published.add(now.number, np.bincount(group, minlength=len(now.group)), again)
-        last = last_due(now)
+            copies = self._publish(player, round, now)
+            published.add(now.number, np.bincount(group, minlength=len(now.group)), *copies)
+        last = last_counted(now)
         player.play(CountDue(round, last))
-        due = published.take_due(last, len(now.group), player.take(DUE))
+        due = published.take_counted(last, len(now.group), player.take(DUE))
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
         measured = round.multicasts() if now.measures else None
         return SystemRound({}, due, multicasts=measured, begun=Begun())
 
-    def _publish(self, player: SystemPlayer, round: _Round, now: LivingRound) -> np.ndarray:
-        """Let publications spread; return the duplicates of each group."""
+    def _publish(
+        self, player: SystemPlayer, round: _Round, now: LivingRound
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Let publications spread; return the first copies and the duplicates of each group."""
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, round.kernel)
         if now.links is None or self.merged:
@@ -232,8 +234,9 @@ class GroupOverlays(SystemOnBuckets):
             played = flood_along(clock, published, names, self.forwards, self.carried)
             player.keep(played, "clock with bandwidth")
         player.play(CountCopies(round, now.measures))
-        again = player.take(_AGAIN)[_AGAIN]["copies"]
-        return again.reshape(-1, len(round.number)).sum(axis=0)
+        came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
+        first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
+        return first, again
 
 
 def _in_order(pairs: Pairs) -> Pairs:
@@ -388,22 +391,21 @@ class CountCopies(_Program):
         arrivals, copies = (tables.pop(name, {}) for name in (ARRIVALS, ARRIVED_COPIES))
         if arrivals:
             arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
-        again = np.zeros(len(round.number), dtype=np.int64)
-        if copies:
-            again = self._count(tables, copies)
-        tables[_AGAIN] = {"copies": again}
+        none = np.zeros(len(round.number), dtype=np.int64)
+        tables[_CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
         self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
         return {}
 
-    def _count(self, tables: Tables, copies: Columns) -> np.ndarray:
-        """Count copies as messages; return the duplicates of each group."""
+    def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
+        """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
         round.observer.send(tables, PAYLOAD, arrives, copies["sender"], copies["node"])
-        again = round.published[copies["group"][arrives & ~copies["first"]]]
-        return np.bincount(again, minlength=len(round.number))
+        first, group = copies["first"][arrives], round.published[copies["group"][arrives]]
+        rows = {"first": group[first], "again": group[~first]}
+        return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
 
     def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
         round, size = self.round, self.round.size

@@ -1,4 +1,4 @@
-"""Publications of a world until they are due; buckets count their expected receivers.
+"""Publications of a world until they are counted; buckets count their expected receivers.
 
 Systems use it whose publications arrive in their own round or never.
 
@@ -18,7 +18,7 @@ from scribe_spark.core.arrays import SortedTable, find_sorted, read_table, whole
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.rounds.system import LivingRound, Publications
 
-#: Names of tables of a bucket: `Expected`, and the counts of publications that are due.
+#: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
 
 #: The name of the table `Published` of the orchestrator.
@@ -38,30 +38,37 @@ class Expected(SortedTable):
 
 @dataclass
 class Published(SortedTable):
-    """The publications that are not due, by index: round, index of the group, repeated copies."""
+    """The publications that are not counted yet, by index.
+
+    `round`; the index of the `group`; the numbers of first and of repeated copies that arrived.
+    """
 
     round: np.ndarray = field(default_factory=whole_numbers)
     group: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
-    def add(self, number: int, published: np.ndarray, duplicates: np.ndarray) -> None:
+    def add(self, number: int, published: np.ndarray, first: np.ndarray, again: np.ndarray) -> None:
         """Append the publications of a round; those of a group are one row.
 
-        `published` and `duplicates` (G,) are the numbers of publications and of repeated copies.
+        `published`, `first` and `again` (G,) are the numbers of publications, of first copies and
+        of repeated copies.
         """
         group = np.flatnonzero(published)
         index = len(self) + np.arange(len(group))
-        self.insert(index, round=number, group=group, duplicates=duplicates[group])
+        copies = {"first_copies": first[group], "duplicates": again[group]}
+        self.insert(index, round=number, group=group, **copies)
 
-    def take_due(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
-        """Remove the publications up to round `last`, and return their results.
+    def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
+        """Remove the publications up to round `last`, and return their receivers.
 
         `groups` is the number of groups; `taken` has the table :data:`DUE` of all buckets, if it
         exists.
         """
-        due = self.round <= last
-        key, duplicates = (self.round * groups + self.group)[due], self.duplicates[due]
-        self.keep(~due)
+        counted = self.round <= last
+        key = (self.round * groups + self.group)[counted]
+        copies = self.first_copies[counted], self.duplicates[counted]
+        self.keep(~counted)
         self.key = np.arange(len(self))
         expected, in_time = np.zeros((2, len(key)), dtype=np.int64)
         if counts := taken.get(DUE, {}):
@@ -70,11 +77,11 @@ class Published(SortedTable):
             np.add.at(in_time, row, counts["got"])
         number, group = np.divmod(key, max(1, groups))
         late = np.zeros(len(key), dtype=np.int64)
-        return Publications(number, group, expected, in_time, late, expected - in_time, duplicates)
+        return Publications(number, group, expected, in_time, late, *copies)
 
 
-def last_due(now: LivingRound) -> int:
-    """Return the last round whose publications are due at the end of a round."""
+def last_counted(now: LivingRound) -> int:
+    """Return the last round whose publications are counted at the end of a round."""
     return now.number if now.is_last else now.number - now.deadline
 
 

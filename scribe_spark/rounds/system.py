@@ -30,6 +30,7 @@ from scribe_spark.rounds.group_events import Pairs
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
@@ -106,7 +107,7 @@ class LivingRound:
     number : int
         The number of the own round, from 0.
     rounds : int
-        The number of rounds of the world; after the last one all publications are due.
+        The number of rounds of the world; after the last one all publications are counted.
     ring : Ring
         All K nodes, also dead ones and nodes that may arrive later; the same in every round.
     overlay : KnowsLives
@@ -129,7 +130,8 @@ class LivingRound:
     seed : int
         The key of every draw.
     deadline : int
-        The number of rounds of the world after which an undelivered publication counts as lost.
+        The number of rounds of the world after which a publication is due: members without it
+        have lost it.
     tally : Tally
         The object that counts the system's messages by kind.
     incarnation : ndarray of int64, shape (K,)
@@ -198,10 +200,11 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """The results of publications that are due; in time + late + lost = expected.
+    """The receivers of publications, counted at the deadline or at the end of the world.
 
-    At the end of a round of the world, the publications of `deadline` rounds before are due; at the
-    end of the last round, all remaining ones.
+    At the end of a round of the world, the publications of `deadline` rounds before are due, and a
+    system counts them.  At the end of the last round, the system also counts all remaining ones,
+    which are *open*.  The world, not the system, decides which members have lost a publication.
 
     Attributes
     ----------
@@ -212,11 +215,13 @@ class Publications(Rows):
     expected : ndarray of int64, shape (p,)
         The number of nodes that are members at the end of each round from the publication to the
         deadline, including the source.
-    in_time, late, lost : ndarray of int64, shape (p,)
+    in_time, late : ndarray of int64, shape (p,)
         The numbers of expected members that received it in its round of the world (as the source
-        does), later, or not until the deadline.
-    duplicates : ndarray of int64, shape (p,)
-        The number of repeated copies until the deadline.
+        does), or later.
+    first_copies, duplicates : ndarray of int64, shape (p,)
+        The numbers of copies that arrived until the deadline at nodes without the publication, and
+        at nodes that already had it.  All nodes count, also those that are no member at the
+        deadline.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -224,13 +229,27 @@ class Publications(Rows):
     expected: np.ndarray = field(default_factory=whole_numbers)
     in_time: np.ndarray = field(default_factory=whole_numbers)
     late: np.ndarray = field(default_factory=whole_numbers)
-    lost: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
-    def by_group(self, groups: np.ndarray) -> dict[str, np.ndarray]:
-        """Return sums by round and group, over all sources: columns by name, all int64.
+    def by_group(self, groups: np.ndarray, last_due: int) -> dict[str, np.ndarray]:
+        """Return the account of all publications by round and group, over all sources.
 
-        `groups` (G,) are the numbers of the groups, by index.
+        Every system's publications are accounted for here.  A member that has not received a
+        publication has *lost* it if the publication is due; otherwise the delivery is *open*.
+
+        Parameters
+        ----------
+        groups : ndarray of int64, shape (G,)
+            The numbers of the groups, by index.
+        last_due : int
+            The last round whose publications are due.
+
+        Returns
+        -------
+        dict of str to ndarray of int64
+            ``round``, ``group`` and `schemas.PUBLICATION_COUNTS`; in_time + late + lost + open =
+            expected, and ``due`` is ``expected`` of the publications that are due, 0 of others.
         """
         columns = self.to_columns()
         key, which = np.unique(
@@ -241,7 +260,11 @@ class Publications(Rows):
             name: np.bincount(which, count, len(key)).astype(np.int64)
             for name, count in columns.items()
         }
-        return {"round": published, "group": groups[group], **sums}
+        is_due, missing = published <= last_due, sums["expected"] - sums["in_time"] - sums["late"]
+        sums["due"] = np.where(is_due, sums["expected"], 0)
+        sums["lost"], sums["open"] = np.where(is_due, missing, 0), np.where(is_due, 0, missing)
+        counts = {name: sums[name] for name in PUBLICATION_COUNTS}
+        return {"round": published, "group": groups[group], **counts}
 
 
 def notes_copies(measures: tuple[str, ...]) -> bool:
@@ -298,7 +321,7 @@ class SystemRound:
         Measures by name, without the system's name; `LivingRound.tally` counts messages.  Of a
         round of the world, the measures of its last own round are kept.
     publications : Publications
-        The publications that are due.
+        The publications that are due; in the world's last round, also all others.
     counts : mapping of str to float
         Measures that are summed over the own rounds of a round of the world.
     multicasts : Multicasts, optional
@@ -439,7 +462,8 @@ class SystemOnBuckets:
     payload : tuple of str
         The kinds of its messages that are copies of publications.
     control : tuple of str
-        All other kinds of its messages.
+        All other kinds of its messages.  The empty tuple declares that the system does not simulate
+        control messages; then reports have the words "not simulated" in place of their numbers.
     kept_in_buckets : mapping of str to int
         The tables of a bucket that stay between rounds, each with a column ``key``: name -> the
         power of K by which a key is divided so that a node is its last part.
@@ -471,7 +495,7 @@ class SystemOnBuckets:
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages."""
+        """All other kinds of messages; empty if control messages are not simulated."""
         raise NotImplementedError
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:

@@ -69,6 +69,18 @@ def note_got(
     tables[GOT] = {"key": _merged(now, np.sort(keys[~again]))}
 
 
+def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
+    """Return the publication's key of each first copy that a member received, from `GOT`."""
+    if GOT not in tables:
+        return whole_numbers()
+    keys, node = np.divmod(tables[GOT]["key"], scribe.state.size)
+    group, _ = publications_of(scribe, keys)
+    row = scribe.entry(group, node)
+    is_member = row >= 0
+    is_member[is_member] = scribe.state.entries.member[row[is_member]]
+    return keys[is_member]
+
+
 def keep_got(scribe: Scribe, tables: Tables) -> None:
     """Keep the received publications whose deadline is after this round."""
     got = scribe.state.got

@@ -23,7 +23,14 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.scribe.bottleneck import overloaded
-from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
+from scribe_spark.scribe.duplicates import (
+    AGAIN,
+    SOURCE,
+    SOURCE_BITS,
+    first_copies,
+    keep_got,
+    pending_keys,
+)
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.handlers import keep_used_values
 from scribe_spark.scribe.heartbeat import find_orphans
@@ -40,12 +47,13 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class PublicationResults(Rows):
-    """The outcomes of publications; in_time + late + lost = expected.
+    """The receivers of publications, counted at the deadline or at the end of the world.
 
     Refused publications are left out, and those whose source died before a root accepted them.
     Expected are the nodes (the source included) that were members at the end of each round from the
-    publication to the deadline; of these, `in_time` received it in its round, and `lost` not before
-    the deadline.  `duplicates` counts duplicate deliveries to members up to the deadline.
+    publication to the deadline; of these, `in_time` received it in its round, and `late` later.
+    `first_copies` and `duplicates` count the first and the duplicate deliveries to members, also to
+    members that died, up to the deadline.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -54,7 +62,7 @@ class PublicationResults(Rows):
     expected: np.ndarray = field(default_factory=whole_numbers)
     in_time: np.ndarray = field(default_factory=whole_numbers)
     late: np.ndarray = field(default_factory=whole_numbers)
-    lost: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
@@ -66,7 +74,7 @@ class PublicationResults(Rows):
         order = np.lexsort((publication, group, publication >> SOURCE_BITS))
         group, publication = group[order], publication[order]
         first = run_starts(group, publication)
-        counts = ("expected", "in_time", "late", "lost", "duplicates")
+        counts = ("expected", "in_time", "late", "first_copies", "duplicates")
         sums = [np.add.reduceat(columns[name][order], first) for name in counts]
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)
 
@@ -95,7 +103,9 @@ class EndOfRound(RoundProgram):
         if came is not None:
             got = came["group"], came["publication"], came["node"]
         again = tables.get(AGAIN, {"group": nothing, "publication": nothing})
-        note_deliveries(scribe, sent, got, (again["group"], again["publication"]))
+        copies = pending_keys(scribe, again["group"], again["publication"])
+        first = None if scribe.best_effort else first_copies(scribe, tables)
+        note_deliveries(scribe, sent, got, copies, first)
         wrong = out_of_order(scribe, sent, got)
         if came is not None:
             tables[DELIVERIES] = {**came, "out_of_order": wrong}
@@ -119,19 +129,22 @@ def note_deliveries(
     scribe: Scribe,
     sent: Sent,
     got: tuple[np.ndarray, np.ndarray, np.ndarray],
-    again: tuple[np.ndarray, np.ndarray],
+    again: np.ndarray,
+    first: np.ndarray | None = None,
 ) -> None:
     """Record a round's publications, the members that missed them, and late deliveries.
 
-    `got` has group, publication and node of the round's deliveries; `again` has group and
-    publication of each duplicate delivery.
+    `got` has group, publication and node of the round's deliveries; `again` and `first` have the
+    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member,
+    by default of each delivery.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
     _note_fates(scribe, sent.take(~is_new))
     kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
     group, publication = sent.group[kept], sent.publication[kept]
-    new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
+    none = np.zeros(len(kept), dtype=np.int64)
+    new = Publications(group, publication, sent.fate[kept], none, none)
     state.publications = Publications.join(state.publications, new)
     # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
@@ -139,6 +152,8 @@ def note_deliveries(
     keys = keys[order]
     delivered = _places(scribe, keys, got[0], got[1])
     known = delivered >= 0
+    came = delivered[known] if first is None else find_sorted(keys, first)
+    state.publications.first_copies[order] += np.bincount(came[came >= 0], minlength=len(keys))
     # 1. publications of this round with fewer deliveries than members
     entries, missing = state.entries, state.missing
     members = np.bincount(entries.key[entries.member] // size, minlength=len(scribe.groups))
@@ -153,7 +168,7 @@ def note_deliveries(
     at = _places(scribe, keys, missing.group, missing.publication)
     is_late = (find_sorted(pairs, key_of([at, missing.node], size)) >= 0) & (missing.late < 0)
     missing.late[is_late] = number
-    twice = _places(scribe, keys, *again)
+    twice = find_sorted(keys, again)
     state.publications.duplicates[order] += np.bincount(twice[twice >= 0], minlength=len(keys))
     del at, is_late, twice
     # 3. members that missed a publication of this round
@@ -204,10 +219,10 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 def publications_due(
     state: ScribeState, number: int, deadline: int, everything: bool = False
 ) -> PublicationResults:
-    """Return and remove the outcomes of the publications whose deadline is this round.
+    """Count and remove the publications whose deadline is this round.
 
     Only members among the nodes of this state are counted.  The deadline is in rounds after the
-    publication.  With `everything` (at the end of a world), all open publications are due.
+    publication.  With `everything` (at the end of a world), all open publications are counted.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
@@ -237,15 +252,15 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
     which = order[find_sorted(own[order], theirs)]
     is_late = missing.late[some] >= 0
     late = np.bincount(which[is_late], minlength=len(rows))
-    lost = np.bincount(which[~is_late], minlength=len(rows))
+    missed = np.bincount(which, minlength=len(rows))
     return PublicationResults(
         due.group,
         due.publication,
         due.fate,
         expected,
-        expected - late - lost,
+        expected - missed,
         late,
-        lost,
+        due.first_copies,
         due.duplicates,
     )
 

@@ -155,12 +155,14 @@ class Publications(Rows):
     """Publications whose deadline has not passed.
 
     The id of a publication is ``round << 32 | number of the source``; its fate is an index of
-    `sources.FATES`, and `duplicates` counts duplicate deliveries to members.
+    `sources.FATES`; `first_copies` counts the members that received it, and `duplicates` the
+    duplicate deliveries to members.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
     fate: np.ndarray = field(default_factory=codes)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
 

@@ -17,6 +17,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -39,8 +40,15 @@ SCRIBE = "scribe"
 #: The prefix of the measures' names.
 PREFIX = "scribe."
 
-#: The counts of publications, reported for the round of publication.
-PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
+#: The measures of publications with units, reported for the round of publication; see
+#: :func:`publication_measures`.
+PUBLICATION_MEASURES: dict[str, str] = {
+    **{f"publications.{count}": "deliveries" for count in PUBLICATION_COUNTS},
+    **dict.fromkeys(
+        (f"publications.{name}" for name in ("first_copies", "duplicates", "duplicates.mean")),
+        "copies",
+    ),
+}
 
 #: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
 #: need fewer rounds, too.
@@ -75,7 +83,7 @@ GROUP_MEASURES: dict[str, str] = (
             ("deliveries.late", "deliveries"),
             *((f"deliveries.late.{rounds}", "deliveries") for rounds in range(1, _MOST_ROUNDS)),
             *((f"publications.{fate}", "publications") for fate in FATES),
-            *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
+            *PUBLICATION_MEASURES.items(),
         )
     }
     | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
@@ -209,10 +217,19 @@ def control_messages(measures: Mapping[str, float], seconds: float) -> float:
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """Return measures of the publications (`schemas.PUBLICATIONS`) of each round, by system."""
+    """Return measures of the publications (`schemas.PUBLICATIONS`) of each round, by system.
+
+    ``publications.COUNT``, but no ``publications.lost`` of a round whose publications are not due.
+    ``publications.duplicates.mean``: the duplicates divided by the first copies, if there are any.
+    """
     sums = publications.groupby(["system", "round"])[list(PUBLICATION_COUNTS)].sum()
     found: dict[int, dict[str, float]] = {}
     for (system, number), row in sums.iterrows():
-        of = {f"{system}.publications.{name}": float(row[name]) for name in sums}
-        found.setdefault(int(number), {}).update(of)
+        of = {name: float(row[name]) for name in sums}
+        if row["due"] < row["expected"]:
+            del of["lost"]
+        if row["first_copies"]:
+            of["duplicates.mean"] = float(row["duplicates"] / row["first_copies"])
+        named = {f"{system}.publications.{name}": value for name, value in of.items()}
+        found.setdefault(int(number), {}).update(named)
     return found

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from scribe_spark.config import ScribeConfig
     from scribe_spark.config.trees import LiveTreesConfig
 
-#: The names of a round's result tables: ``publications``, the outcomes by round and group of the
-#: publications whose deadline is this round (after the last round, of all open ones);
+#: The names of a round's result tables: ``publications``, the account by round and group of the
+#: publications whose deadline is this round (after the last round, also of all open ones);
 #: `schemas.WATCHED_TREES`; `schemas.EXTRA_JOINS`, the JOINs that the bottleneck remover caused; and
 #: `schemas.ROUNDS_BY_PART`, if publications have a size.
 LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins", "by_part")
@@ -150,7 +150,7 @@ class LiveScribe:
         after = trees_of(taken, self.watched_indices(groups), len(known))
         names = Names(RingInMemory(known), player.given.kernel, groups.number)
         tables = {
-            "publications": _by_group(due, groups),
+            "publications": _by_group(due, groups, number - self.rules.deadline),
             "watched_trees": tree_rows(number, before, after, groups, known, lives.alive),
             "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
             "by_part": part_table(number, self.common.by_part(taken, SCRIBE)),
@@ -158,16 +158,16 @@ class LiveScribe:
         return measures, tables, after
 
 
-def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
-    """Sum the outcomes of publications over sources, by round and group."""
+def _by_group(counted: list[PublicationResults], groups: Groups, last_due: int) -> pa.Table:
+    """Return the account of publications by round and group; see `Publications.by_group`."""
     published = [
         Publications(
             *(one.publication >> SOURCE_BITS, one.group, one.expected),
-            *(one.in_time, one.late, one.lost, one.duplicates),
+            *(one.in_time, one.late, one.first_copies, one.duplicates),
         )
-        for one in due
+        for one in counted
     ]
-    return pa.table(Publications.join(*published).by_group(groups.number))
+    return pa.table(Publications.join(*published).by_group(groups.number, last_due))
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:

@@ -39,7 +39,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.worlds.group_measures import PUBLICATION_COUNTS
+from scribe_spark.worlds.group_measures import PUBLICATION_MEASURES
 from scribe_spark.worlds.link_stress import packet_measures
 from scribe_spark.worlds.live_groups import COMMON_TABLES, LiveGroups
 from scribe_spark.worlds.round_bytes import byte_units, part_table
@@ -54,8 +54,15 @@ OF_SYSTEM = "/"
 _COMMON = {
     "control": "messages per live node and second",
     **packet_measures(("payload", "control")),
-    **{f"publications.{count}": "deliveries" for count in PUBLICATION_COUNTS},
+    **PUBLICATION_MEASURES,
 }
+
+#: The measures of control messages, and their beginnings; of systems that do not simulate these,
+#: rounds have none.
+_CONTROL = ("control", "control_bytes.", "link_stress.control.")
+
+#: The same in the table `schemas.ROUNDS_BY_PART`.
+_CONTROL_BYTES = "bytes.control_"
 
 
 def system_measures(system: System) -> dict[str, str]:
@@ -94,7 +101,7 @@ class LiveSystems:
         """Play a round of every system after that of the overlay, on the player's tables.
 
         Return measures, whose names begin with the name of the system; `schemas.PUBLICATIONS` of
-        the publications that are due; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
+        the counted publications; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
         """
         measures: dict[str, float] = {}
         split: list[dict[str, Any]] = []
@@ -141,9 +148,13 @@ class LiveSystems:
             own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             for common in live.common_measures(number, taken, kinds, there):
                 own |= common
+            by_part = live.by_part(taken, name)
+            if not system.control:
+                own = {measure: value for measure, value in own.items() if not _is_control(measure)}
+                by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
             measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
-            split += live.by_part(taken, name)
-            sums = done.publications.by_group(groups.number)
+            split += by_part
+            sums = done.publications.by_group(groups.number, number - live.deadline)
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due), part_table(number, split)
@@ -183,6 +194,10 @@ class LiveSystems:
                 found.update(live.multicasts.measures(taken, of, there.count_entered()))
 
         return system.play_on(buckets, now, measure), taken, found
+
+
+def _is_control(measure: str) -> bool:
+    return measure == _CONTROL[0] or measure.startswith(_CONTROL[1:])
 
 
 def _from_starts(of: Multicasts) -> Begun:

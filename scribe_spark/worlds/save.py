@@ -28,7 +28,7 @@ from scribe_spark.worlds.live_systems import OF_SYSTEM
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 2
+VERSION = 3
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:

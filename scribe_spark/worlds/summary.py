@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
 from scribe_spark.systems import all_systems
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, SCRIBE
 from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
@@ -26,8 +27,10 @@ _ENDINGS = (".first", ".last", ".least", ".most", STEADY)
 #: counts, except those of multicasts.
 _COUNTS = ("messages.", GROUP_PREFIX)
 
+_PUBLICATIONS = f"{GROUP_PREFIX}publications."
+
 #: Scribe's measures that some rounds do not have.
-_OF_MULTICASTS = MULTICAST_MEASURES | byte_units(SCRIBE)
+_NO_COUNTS = {*MULTICAST_MEASURES, *byte_units(SCRIBE), f"{_PUBLICATIONS}duplicates.mean"}
 
 
 def summary_units() -> dict[str, str]:
@@ -35,7 +38,8 @@ def summary_units() -> dict[str, str]:
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
-            *(ROUND_MEASURES | GROUP_MEASURES | _OF_MULTICASTS | LIVE_TREE_MEASURES).items(),
+            *(ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES).items(),
+            *(byte_units(SCRIBE) | LIVE_TREE_MEASURES).items(),
             *(one for s in all_systems() if s.world for one in system_measures(s).items()),
         )
         for ending in ("", *_ENDINGS)
@@ -58,18 +62,20 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a table with a row for each round and a column for each measure.
 
     If a round has no value of a measure, the value is 0 for counts, and for the shares of lookups
-    by hops if any lookup was delivered; otherwise it is NaN.  `rounds` is `schemas.ROUNDS` of one
-    world.
+    by hops if any lookup was delivered; otherwise it is NaN.  Publications that are not due have no
+    number of lost deliveries.  `rounds` is `schemas.ROUNDS` of one world.
     """
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # a round has no row for a count of 0
     for name in table:
-        if name in _OF_MULTICASTS:
+        if name in _NO_COUNTS:
             continue
         if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)
         elif name.startswith("hops."):  # shares of delivered lookups; NaN if there are none
             table[name] = table[name].fillna(0.0).where(table["lookups.hops"].notna())
+    if (lost := f"{_PUBLICATIONS}lost") in table:
+        table.loc[rounds_not_due(table, SCRIBE), lost] = math.nan
     return table
 
 
@@ -87,24 +93,33 @@ def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
 def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
     """Return statistics of each measure over the rounds (:func:`measures_by_round`) of a world.
 
-    ``MEASURE``: the mean over the rounds that have it.  ``MEASURE.first``, ``MEASURE.last``: the
+    ``MEASURE``: the mean over the rounds that have it, without incomplete rounds
+    (`measures.incomplete`); None if no round is left.  ``MEASURE.first``, ``MEASURE.last``: the
     values of the first and last round, or None.  ``MEASURE.least``, ``MEASURE.most``: minimum and
     maximum.  ``MEASURE.steady``: the mean from the start of the steady state
-    (`steady.steady_from`), if the measure settles.
+    (`steady.steady_from`), without incomplete rounds, if the measure settles.
     """
     found: dict[str, float | None] = {}
     for measure, line in rounds.items():
-        values = [None if math.isnan(value) else float(value) for value in line]
-        known = [value for value in values if value is not None]
+        name, known = str(measure), [float(value) for value in line.dropna()]
+        counted = line.where(line.index.isin(values_in_means(rounds, name).index))
         found |= {
-            str(measure): math.fsum(known) / len(known),
-            f"{measure}.first": values[0],
-            f"{measure}.last": values[-1],
-            f"{measure}.least": min(known),
-            f"{measure}.most": max(known),
+            name: _mean(counted),
+            f"{name}.first": _number(line.iloc[0]),
+            f"{name}.last": _number(line.iloc[-1]),
+            f"{name}.least": min(known),
+            f"{name}.most": max(known),
         }
-        begin = steady_from(line.to_numpy())
+        begin = steady_from(counted.to_numpy())
         if begin is not None:
-            later = [value for value in values[begin:] if value is not None]
-            found[f"{measure}{STEADY}"] = math.fsum(later) / len(later)
+            found[f"{name}{STEADY}"] = _mean(counted.iloc[begin:])
     return found
+
+
+def _mean(line: pd.Series) -> float | None:
+    known = [float(value) for value in line.dropna()]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

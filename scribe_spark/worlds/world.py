@@ -57,7 +57,8 @@ class World:
         Scribe's operations for the user's code (create, join, ...); they happen in the next round.
     publications : pandas.DataFrame
         The results of publications whose deadline was in the rounds of the last :meth:`step` or
-        :meth:`play`: ``round, group, expected, in_time, late, lost, duplicates``.
+        :meth:`play`, after the last round also of all others: ``round, group`` and the counts
+        `schemas.PUBLICATION_COUNTS`.
     publications_of_systems : pandas.DataFrame
         The same for other systems than Scribe, with a column ``system``.
     watched_trees : pandas.DataFrame

@@ -244,6 +244,7 @@ class WorldState:
             play_clock=live.play_clock,
         )
         measures, tables, self._before = live.see(result, taken, groups, player, before)
+        measures["scribe.control"] = control_messages(measures, self._protocols.systems.seconds)
         return PlayedRound(result, measures, tables, taken.get(OUTCOMES, {}))
 
     def _trees(self, live: LiveScribe, round: RoundOfGroups) -> Mapping[int, Tree]:
@@ -269,13 +270,10 @@ class WorldState:
         assert self._groups is not None
         systems, of = self._protocols.systems, (number, events, group_events, self._groups)
         of_systems, due, by_part = systems.play(live, self.player, *of, self._incarnation)
-        control: dict[str, float] = {}
-        if self._protocols.scribe is not None:
-            control["scribe.control"] = control_messages(done.measures, systems.seconds)
         # drop a baseline's numbers beside Scribe if the baseline is also played as a system
         alone = systems.systems.keys()
         kept = {n: v for n, v in done.measures.items() if n.partition(".")[0] not in alone}
-        measures = kept | of_systems | control
+        measures = kept | of_systems
         if "by_part" in done.tables:
             by_part = pa.concat_tables([done.tables["by_part"], by_part])
         tables = done.tables | {"publications_of_systems": due, "by_part": by_part}

@@ -119,11 +119,14 @@ def check(
                 len(one.trees.keys() - one.ways.keys()) for one in run.spreads.values()
             )
         assert result.measures == pytest.approx(run.measures()), number
-        due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
-        outcomes.update({(r, numbers[g]): np.array(rest) for r, g, *rest in due})
+        account = result.publications.by_group(np.array(numbers), number - case.settings.deadline)
+        rows = zip(*(column.tolist() for column in account.values()), strict=True)
+        outcomes.update({(r, g): np.array(counts) for r, g, *counts in rows})
     told: dict = {}
     for one in publications(run):
-        counts = np.array([one.expected, one.in_time, 0, one.lost, one.duplicates])
+        is_due = one.publication[0] + case.settings.deadline < case.rounds
+        found = [one.expected, one.expected * is_due, one.in_time, 0, one.lost, one.open]
+        counts = np.array([*found, one.first_copies, one.duplicates])
         told[one.publication[:2]] = told.get(one.publication[:2], 0) + counts
     assert outcomes.keys() == told.keys()
     for name, counts in told.items():
@@ -161,7 +164,8 @@ def multicasts(run: Bayeux, wanted: Snapshot, source: str) -> tuple[dict[str, fl
     sent = ((group, sender) for group, sender, _ in carried.elements())
     found |= node_stress(sent, run.overlay.live)
     came = ((group, to) for group, _, to in carried.elements())
-    return found | duplicates(came, starts, run.overlay.live), carried
+    roots = {group: one.root for group, one in run.spreads.items()}  # where copies start
+    return found | duplicates(came, roots, run.overlay.live), carried
 
 
 def compare(

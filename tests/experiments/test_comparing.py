@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +82,14 @@ def run_folder(
     return out
 
 
-def world_folder(out: Path, hops: list[float]) -> Path:
-    """A folder as a world leaves it, a number of hops in each round."""
+def world_folder(out: Path, hops: list[float], more: Mapping[str, float] | None = None) -> Path:
+    """A folder as a world leaves it: a number of hops and `more` measures in each round."""
     out.mkdir()
+    same = {"nodes.live": 9.0, "cells.filled": 2.0, **(more or {})}
     rows = [
         (number, "pastry", name, value)
         for number, one in enumerate(hops)
-        for name, value in (("nodes.live", 9.0), ("lookups.hops", one), ("cells.filled", 2.0))
+        for name, value in (*same.items(), ("lookups.hops", one))
     ]
     frame = pd.DataFrame(rows, columns=["round", "system", "measure", "value"])
     world = {"tables": {"rounds": table(out, "rounds", frame)}, "saved": None}
@@ -196,6 +199,33 @@ def test_an_empty_name_is_no_folder(call, base, tmp_path, monkeypatch, folders):
     monkeypatch.chdir(run_folder(tmp_path / "here"))
     (code, _, err) = call("compare", *(one and base for one in folders), "--out", tmp_path / "o")
     assert (code, err) == (2, "scribe-spark: error: folder = '': must be a non-empty text\n")
+
+
+def test_words_stand_where_worlds_have_no_value(call, tmp_path):
+    """Publications of the second world are not due; flooding has no control messages in either."""
+    counts = {"expected": 4.0, "in_time": 3.0}
+    due, left = counts | {"due": 4.0, "lost": 1.0, "open": 0.0}, counts | {"due": 0.0, "open": 1.0}
+    one, two = (
+        world_folder(
+            tmp_path / name,
+            [2.0, 4.0],
+            {f"flooding.publications.{count}": value for count, value in found.items()},
+        )
+        for name, found in (("a", due), ("b", left))
+    )
+    code, _, _ = call("compare", one, two, "--out", tmp_path / "out")
+    assert code == 0
+    page = re.sub(r"<[^>]*>", "|", (tmp_path / "out" / "compare.html").read_text())
+
+    def row(measure: str) -> list[str]:
+        cells = [cell.strip() for cell in page.partition(f"|{measure}|")[2].split("|")]
+        return [cell for cell in cells if cell][:4]
+
+    assert row("flooding.control")[0] == row("flooding.control")[2] == "not simulated"
+    assert row("flooding.publications.lost")[0] == "1"
+    assert row("flooding.publications.lost")[2] == "none is due"
+    assert row("flooding.publications.open")[:4:2] == ["0", "1"]
+    assert "b: The publications of rounds 0, 1 are not due" in page.replace("|", "")
 
 
 def damaged(folder: Path) -> Path:

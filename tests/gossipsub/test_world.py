@@ -24,6 +24,7 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.system import LivingRound, OwnRounds, SystemPlayer
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.schemas import PUBLICATION_COUNTS
 
 from .played import config_of
 
@@ -104,24 +105,25 @@ def check(
         by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
         assert result.counts == {"by_iwant": by_iwant}
         node = ring.node
-        due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
-        outcomes.update((r, int(numbers[g]), *rest) for r, g, *rest in due)
+        account = result.publications.by_group(numbers, number - case.settings.deadline)
+        for r, g, *counts in zip(*(c.tolist() for c in account.values()), strict=True):
+            assert (r, g) not in outcomes
+            outcomes[r, g] = counts
         assert node is ring.node
-    told = Counter(
-        (
-            one.round,
-            one.publication[1],
-            one.expected,
-            one.in_time,
-            one.late,
-            one.lost,
-            one.duplicates,
-        )
-        for topic, snapshots in oracle.seen.items()
-        for one in publications(oracle.topics[topic], snapshots)
-    )
-    assert outcomes == told
+    assert outcomes == accounts(oracle, case)
     return seen
+
+
+def accounts(oracle: World, case: LiveCase) -> dict[tuple[int, int], list[int]]:
+    """Return (round, topic) -> the sums over its publications, as in the table publications."""
+    told: dict[tuple[int, int], Counter] = {}
+    for topic, snapshots in oracle.seen.items():
+        for one in publications(oracle.topics[topic], snapshots):
+            counts = {name: getattr(one, name, 0) for name in PUBLICATION_COUNTS}
+            if one.round + case.settings.deadline <= snapshots[-1].round:
+                counts["due"] = one.expected
+            told.setdefault((one.round, topic), Counter()).update(counts)
+    return {at: [sums[name] for name in PUBLICATION_COUNTS] for at, sums in told.items()}
 
 
 def multicasts(

@@ -175,25 +175,28 @@ class World:
     # --- O4 and O5
 
     def _wait(self, number: int, group: int, spreads: list[Spread]) -> None:
-        again = sum(
-            copy.receiver in self.alive and not copy.first for one in spreads for copy in one.copies
+        came = Counter(
+            copy.first for one in spreads for copy in one.copies if copy.receiver in self.alive
         )
         got = Counter(n for one in spreads for n in one.first if n in self.alive)
         expected = {node: got[node] for node in self.members[group]}
-        one = {"round": number, "group": group, "count": len(spreads), "again": again}
-        self.waiting.append({**one, "expected": expected})
+        one = {"round": number, "group": group, "count": len(spreads)}
+        copies = {"firsts": came[True], "again": came[False]}
+        self.waiting.append({**one, **copies, "expected": expected})
 
     def due(self, number: int) -> list[tuple[int, ...]]:
-        """Return round, group, expected, in time, late, lost, duplicates of what is due."""
+        """Return what is counted: round, group, and the counts of the table publications."""
         last = len(self.given.events) - 1
         found = []
         for one in list(self.waiting):
             there = self.members[one["group"]]
             one["expected"] = {n: got for n, got in one["expected"].items() if n in there}
-            if number == last or number - one["round"] >= self.given.deadline:
+            is_due = number - one["round"] >= self.given.deadline
+            if number == last or is_due:
                 self.waiting.remove(one)
                 expected = one["count"] * len(one["expected"])
                 in_time = sum(one["expected"].values())
-                row = expected, in_time, 0, expected - in_time, one["again"]
-                found.append((one["round"], one["group"], *row))
+                lost, left = (expected - in_time, 0) if is_due else (0, expected - in_time)
+                row = expected, expected * is_due, in_time, 0, lost, left
+                found.append((one["round"], one["group"], *row, one["firsts"], one["again"]))
         return sorted(found)

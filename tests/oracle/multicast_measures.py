@@ -94,7 +94,10 @@ def latencies(
 def duplicates(
     copies: Iterable[tuple[int, int]], starts: Mapping[int, int], live: Collection[int]
 ) -> dict[str, float]:
-    """Return the numbers of the duplicates of live nodes, but the starts, that get a copy.
+    """Return the numbers of the duplicates of live nodes that get a copy.
+
+    All copies at the node where a group's copies start are duplicates.  The mean is over the first
+    copies, of which starts have none; the others are over the nodes that have a first copy.
 
     Parameters
     ----------
@@ -102,11 +105,12 @@ def duplicates(
         Those that are not lost by a draw.
     """
     came = Counter(copies)
-    again = [n - 1 for (group, node), n in came.items() if node in live and node != starts[group]]
+    came = Counter({place: n for place, n in came.items() if place[1] in live})
+    again = [n - 1 for (group, node), n in came.items() if node != starts[group]]
     if not again:
         return {}
     return {
-        "duplicates.mean": mean(again),
+        "duplicates.mean": (came.total() - len(again)) / len(again),
         "duplicates.p95": latency.percentile(again, 95),
         "duplicates.max": max(again),
     }

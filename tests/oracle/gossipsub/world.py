@@ -42,6 +42,7 @@ class Snapshot:
     #: First copies; by hops the delay is the round of the dissemination.
     deliveries: dict[tuple[Name, int], tuple[int, int, int]]
     copies: list[tuple[Name, Copy]]
+    first_copies: Counter[Name]  # Payloads taken by a live node that has not had the publication
     duplicates: Counter[Name]  # Payloads taken by a live node that has had the publication
     by_iwant: int  # First copies that are answers to IWANT
     #: `lost` are those of `messages` that met a dead node, or were lost by a draw.
@@ -256,7 +257,7 @@ class LiveTopic(Topic):
 
     def look(self, now: int, number: int, spreads: list[RoundPublication]) -> Snapshot:
         """Take down the heartbeat, and who has got what in it."""
-        deliveries, copies, duplicates = {}, [], Counter()
+        deliveries, copies, duplicates, first_copies = {}, [], Counter(), Counter()
         for one in spreads:
             held = self.held.setdefault(one.name, {})
             for node, had in one.had.items():
@@ -269,6 +270,7 @@ class LiveTopic(Topic):
                 self.lost[copy.sender, copy.receiver, PAYLOAD] += copy.lost
             taken = sum(not copy.lost for copy in one.copies)
             firsts = sum(had.sender is not None for had in one.had.values())
+            first_copies[one.name] += firsts
             duplicates[one.name] += taken - firsts
             for x, y, kind, _ in one.control:
                 assert kind == IDONTWANT
@@ -284,6 +286,7 @@ class LiveTopic(Topic):
             self.backoffs(now + 1),
             deliveries,
             copies,
+            +first_copies,
             +duplicates,
             sum(
                 one.had[copy.receiver].sender == copy.sender
@@ -335,7 +338,7 @@ class World:
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """What became of a publication of a round; in time + late + lost = expected (S20)."""
+    """What became of a publication of a round; in time + late + lost + open = expected (S20)."""
 
     round: int
     publication: Name
@@ -343,6 +346,8 @@ class PublicationResult:
     in_time: int
     late: int
     lost: int
+    open: int
+    first_copies: int
     duplicates: int
 
 
@@ -370,7 +375,9 @@ def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResu
                 len(expected),
                 got.count(first),
                 len(got) - got.count(first),
-                len(expected) - len(got),
+                len(expected) - len(got) if until == first + topic.settings.deadline else 0,
+                len(expected) - len(got) if until < first + topic.settings.deadline else 0,
+                sum(snapshot.first_copies[name] for snapshot in rounds),
                 sum(snapshot.duplicates[name] for snapshot in rounds),
             )
         )

@@ -11,7 +11,7 @@ from .world import Snapshot
 PARTS = tuple(
     one.name
     for one in fields(Snapshot)
-    if one.name not in ("round", "ordered", "members", "overlay")
+    if one.compare and one.name not in ("round", "ordered", "members", "overlay")
 )
 
 

@@ -65,8 +65,8 @@ def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -
     entry, application = scribe.entries[group][node], scribe.application
     for publication in message.publications:
         young = publication[0] + scribe.settings.deadline >= scribe.round
-        if young and (publication, node) in scribe.got:
-            scribe.duplicates[publication] += entry.member
+        counts = scribe.duplicates if (publication, node) in scribe.got else scribe.first_copies
+        counts[publication] += entry.member and young
         scribe.got.add((publication, node))
     # (5, 6) for all children: send(msg, node), as forwardHandler wants it
     sent, change = application.forward_handler(scribe.local(group, node), message)

@@ -11,7 +11,7 @@ from .world import Run, Snapshot, is_orphan
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """What became of a publication; in time + late + lost = expected."""
+    """What became of a publication; in time + late + lost + open = expected."""
 
     publication: Publication
     fate: str
@@ -19,6 +19,8 @@ class PublicationResult:
     in_time: int
     late: int
     lost: int
+    open: int
+    first_copies: int
     duplicates: int
 
 
@@ -26,8 +28,8 @@ def publications(run: Run) -> list[PublicationResult]:
     """Of every publication that was not refused, and whose source did not die with it.
 
     Its fate is the last one that it had.  Expected are the members at the end of each round from
-    the publication to the deadline (or the last round played), the source too; what was delivered
-    after that is lost.
+    the publication to the deadline (or the last round played), the source too. What was not
+    delivered by then is lost, but open if the deadline comes after the last round.
     """
     seen = {snapshot.round: snapshot for snapshot in run.seen}
     delivered = {
@@ -41,20 +43,23 @@ def publications(run: Run) -> list[PublicationResult]:
         if fate in ("refused", "source died"):
             continue
         first, group, _ = publication
-        until = min(first + run.scribe.settings.deadline, max(seen))
+        deadline = first + run.scribe.settings.deadline
+        until = min(deadline, max(seen))
         expected = frozenset.intersection(
             *(seen[at].members.get(group, frozenset()) for at in range(first, until + 1))
         )
         when = [delivered.get((publication, node), until + 1) for node in expected]
-        in_time, lost = when.count(first), sum(at > until for at in when)
+        in_time, missing = when.count(first), sum(at > until for at in when)
         results.append(
             PublicationResult(
                 publication,
                 fate,
                 len(expected),
                 in_time,
-                len(when) - in_time - lost,
-                lost,
+                len(when) - in_time - missing,
+                missing if deadline <= max(seen) else 0,
+                missing if deadline > max(seen) else 0,
+                sum(one.first_copies.get(publication, 0) for one in run.seen),
                 sum(one.duplicates.get(publication, 0) for one in run.seen),
             )
         )

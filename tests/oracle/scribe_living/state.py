@@ -125,6 +125,7 @@ class Scribe:
     died: list[Publication] = field(default_factory=list)  # kept ones, with their sources
     deliveries: list[tuple[Publication, int]] = field(default_factory=list)  # in order
     duplicates: Counter[Publication] = field(default_factory=Counter)
+    first_copies: Counter[Publication] = field(default_factory=Counter)
     taken: list[tuple[Publication, int]] = field(default_factory=list)  # by which root, in order
     ways: dict[Publication, list[int]] = field(default_factory=dict)  # from source to root
     carried: list[tuple[Publication, int, int]] = field(default_factory=list)

@@ -63,6 +63,8 @@ class Snapshot:
     overloaded: list[int] = field(default_factory=list)
     members: dict[int, frozenset[int]] = field(default_factory=dict)
     overlay: pastry.Snapshot | None = None
+    # the members that got a publication; known at the deadline only, so rounds do not compare it
+    first_copies: dict[Publication, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass
@@ -96,7 +98,8 @@ class Run:
         scribe.joins, scribe.deliveries = [], []
         scribe.at_root, scribe.repairing = [], set()
         scribe.taken, scribe.carried, scribe.ways = [], [], {}
-        scribe.refused, scribe.duplicates, scribe.died = Counter(), Counter(), []
+        scribe.refused, scribe.died = Counter(), []
+        scribe.duplicates, scribe.first_copies = Counter(), Counter()
         group_events = self.play_events(list(events))  # (1)
         pastry.mend(overlay)  # (2)
         if not overlay.live:
@@ -256,6 +259,7 @@ class Run:
             lost_groups=sorted(self.lost),
             refused=dict(sorted(scribe.refused.items())),
             duplicates=dict(sorted(scribe.duplicates.items())),
+            first_copies=dict(sorted(scribe.first_copies.items())),
             orphans=[(group, node) for group, node, _ in entries if is_orphan(scribe, group, node)],
             counts=dict(sorted(counts.items())),
             at_root=sorted(scribe.at_root),
