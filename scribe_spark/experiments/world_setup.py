@@ -168,14 +168,10 @@ def live_groups_of(
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
     watched = watched_groups(groups, extent.initial)
     limited = {"bottleneck", "lazy"}.intersection(config.trees.variants)
-    links = None
-    if config.bandwidth.on:
-        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         _multicast_measures(simulation, config),
         limits=ChildLimits(config.trees.limit, capacities) if limited else None,
-        links=links,
     )
 
 
@@ -184,8 +180,11 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
-    parts = simulation.node_parts if config.bandwidth.on else ()
-    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts)
+    parts, links = (), None
+    if config.bandwidth.on:
+        parts = simulation.node_parts
+        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
+    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts, links)
 
 
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:

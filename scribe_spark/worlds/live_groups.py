@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
@@ -92,8 +92,7 @@ class LiveGroups:
     The groups have `numbers` (G,) and groupIds (the halves are uint64), and access `lists` (see
     `Groups.of`); the trees of the groups `watched`, by number, are recorded.  `rounds` is the
     number of rounds of the world; ``application(nodes)`` returns a user's application on the
-    upcalls; `limits` are for the bottleneck remover and lazy growth; `links` are those of nodes, if
-    publications have a size.
+    upcalls; `limits` are for the bottleneck remover and lazy growth.
     """
 
     numbers: np.ndarray
@@ -108,7 +107,11 @@ class LiveGroups:
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     application: Callable[[int], Application] | None = None
     limits: ChildLimits | None = None
-    links: RoundLinks | None = None
+
+    @property
+    def links(self) -> RoundLinks | None:
+        """The links of nodes, if publications have a size."""
+        return self.multicasts.links
 
     def groups(self, known: Ring) -> Groups:
         """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
@@ -144,6 +147,13 @@ class LiveGroups:
         if self.links is not None and len(begun):
             of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
             replay_round(player, self.links, *of_copies)
+
+    def route(
+        self, player: PlaysPrograms, given: Environment, begun: Begun, came: str
+    ) -> None:
+        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        if self.links is not None and len(begun):
+            route_round(player, self.links, given.facts, given.bounds, begun, came)
 
     def common_programs(
         self,
