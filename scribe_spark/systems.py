@@ -187,14 +187,16 @@ class System:
     def clock_in_words(self, config: Any) -> str:
         """Return a description of the clock for reports.
 
-        With message sizes, it also describes how groups share links; IP multicast and users'
-        systems of the family ``mesh`` do not share links.
+        With message sizes, it also describes how groups share links.  With IP multicast, each
+        publication is alone (rule W11); users' systems of the family ``mesh`` return delays of
+        their own, without the times of transmission.
         """
         found, bandwidth = self.clock_of(config), getattr(config, "bandwidth", None)
-        own_times = self.family == IP or (self.family == MESH and not is_built_in(self))
-        if bandwidth is None or not bandwidth.on or own_times:
+        if bandwidth is None or not bandwidth.on:
             return found
-        return f"{found}: {bandwidth.in_words()}"
+        if self.family == MESH and not is_built_in(self):
+            return f"{found}: without transmission" if bandwidth.has_sizes else found
+        return f"{found}: {bandwidth.in_words(alone=self.family == IP)}"
 
     @property
     def may_go_by_hops(self) -> bool:

@@ -26,6 +26,7 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import collected
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
@@ -180,7 +181,7 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
-    parts, links = (), None
+    parts, links = tuple[NodeParts, ...](), None
     if config.bandwidth.on:
         parts = simulation.node_parts
         links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)

@@ -251,7 +251,9 @@ class MulticastMeasures:
         With a size, delays include the transmission of each publication alone (rule W11).
         """
         delay_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
-        return delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
+        return (
+            delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
+        )
 
     def measures(
         self, taken: Mapping[str, Columns], of: MulticastTables, nodes: int

@@ -148,9 +148,7 @@ class LiveGroups:
             of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
             replay_round(player, self.links, *of_copies)
 
-    def route(
-        self, player: PlaysPrograms, given: Environment, begun: Begun, came: str
-    ) -> None:
+    def route(self, player: PlaysPrograms, given: Environment, begun: Begun, came: str) -> None:
         """Add times of transmission to deliveries whose copies routers duplicate, if used."""
         if self.links is not None and len(begun):
             route_round(player, self.links, given.facts, given.bounds, begun, came)
