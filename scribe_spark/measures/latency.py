@@ -130,6 +130,12 @@ def _name(system: str, unit: str) -> str:
     return f"{system} {unit}"
 
 
+def systems_below_all(found: BySystem) -> list[str]:
+    """Return the systems that do not reach all expected receivers."""
+    shares = {system: of.reached for (system, unit), of in found.items() if unit == MS}
+    return [system for system, share in shares.items() if share is not None and share < 1]
+
+
 def latency_rows(
     found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:

@@ -14,6 +14,7 @@ import pandas as pd
 from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import log_axis
+from scribe_spark.report.cards import REACHED
 from scribe_spark.report.chart import chart
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.figure_sections import figure_sections, section_of
@@ -23,7 +24,7 @@ from scribe_spark.report.readouts import Line
 from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.style import marked_style
 from scribe_spark.report.svg import Drawn, PageFigure
-from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
+from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, reach_in_words
 from scribe_spark.report.world import draw_rounds, line_words
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def render_compare(
         names=names,
         links=links,
         cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
-        summary=_summary(headlines, notable),
+        summary=" ".join([_summary(headlines, notable), *_incomplete(rows, names)]),
         headlines=[_cells(row) for row in headlines if row.most > 0 or not row.is_compared],
         equal=[_cells(row) for row in headlines if row.most == 0 and row.is_compared],
         others=[_cells(row) for row in others],
@@ -207,6 +208,16 @@ def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
         f"{len(notable)} of {len(compared)} headline measures differ by more than "
         f"{NOTABLE:g}{PERCENT}; {equal} {'is' if equal == 1 else 'are'} equal."
     )
+
+
+def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each system of a run that does not reach all members."""
+    for row in rows:
+        system, _, measure = row.measure.partition(".")
+        if measure == REACHED:
+            for name, value in zip(names, row.values, strict=True):
+                if note := reach_in_words(value):
+                    yield f"{label_of(system)} {note} in {name}."
 
 
 def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
