@@ -366,14 +366,16 @@ def live_system(system: System, config: Any) -> SystemOnBuckets:
 def clock_in_words(system: System, config: Any) -> str:
     """Return a description of a system's clock for reports.
 
-    With message sizes, it also describes how groups share links; IP multicast and users' systems of
-    the family ``mesh`` do not share links.
+    With message sizes, it also describes how groups share links.  With IP multicast, each
+    publication is alone (rule W11); users' systems of the family ``mesh`` return delays of their
+    own, without the times of transmission.
     """
     found, bandwidth = system.clock_of(config), getattr(config, "bandwidth", None)
-    own_times = system.family == IP or (system.family == MESH and not is_built_in(system))
-    if bandwidth is None or not bandwidth.on or own_times:
+    if bandwidth is None or not bandwidth.on:
         return found
-    return f"{found}: {bandwidth.in_words()}"
+    if system.family == MESH and not is_built_in(system):
+        return f"{found}: without transmission" if bandwidth.has_sizes else found
+    return f"{found}: {bandwidth.in_words(alone=system.family == IP)}"
 
 
 def is_built_in(system: System) -> bool:

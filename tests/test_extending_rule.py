@@ -13,10 +13,13 @@ import pandas as pd
 import pytest
 from extending import run_examples
 
-from scribe_spark.config import RunConfig
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.dissemination import disseminate, random_peers
 from scribe_spark.experiments import Simulation
+from scribe_spark.measures.headlines import is_headline
 from scribe_spark.multicast import Multicast
+from scribe_spark.report.text import share_in_percent
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import unregister_system
 
@@ -69,6 +72,31 @@ def test_the_rule_of_the_guide_halves_the_copies_and_reaches_98_percent(stages):
     )
     assert copies / (PEERS * NODES) == pytest.approx(0.5, abs=0.1)
     assert deliveries / (NODES - 1) == pytest.approx(0.98, abs=0.015)
+
+
+def test_a_run_tells_how_many_members_a_rule_reaches(spark, tmp_path):
+    """The metric, its headline and the card; delays are of the members that are reached."""
+    run_examples("A forwarding rule in twenty lines")
+    try:
+        given = {"nodes": 400, "groups": 2, "group_size": 300, "overlay": "perfect"}
+        config = RunConfig(**given, **NETWORK, systems="downhill")
+        with experiments.run(spark, config, Execution(out=str(tmp_path / "out"))) as done:
+            metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
+            rows = done.table("deliveries").toPandas()
+    finally:
+        unregister_system("downhill")
+    by_ip = rows[rows["system"] == "ip_multicast"].set_index(["group", "node"])["delay_ms"]
+    mine = rows[rows["system"] == "downhill"].set_index(["group", "node"])["delay_ms"]
+    assert 0.9 < metrics["downhill.reached"] == len(mine) / len(by_ip) < 1
+    assert metrics["ip_multicast.reached"] == 1
+    assert is_headline("downhill.reached")
+    rad = {group: of.mean() / by_ip[of.index].mean() for group, of in mine.groupby(level="group")}
+    assert metrics["downhill.rad.median"] == pytest.approx(np.mean([*rad.values()]))
+    assert metrics["downhill.rad.largest"] == pytest.approx(rad[1])
+    note = f"reaches {share_in_percent(metrics['downhill.reached'])} of the members"
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"Downhill {note}." in page
+    assert f'Downhill <span class="off">{note}</span>' in page
 
 
 def test_random_peers_are_others_each_once_and_all_of_small_groups(spark):

@@ -12,7 +12,7 @@ from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
 from scribe_spark.experiments.checks import check
 from scribe_spark.report.provenance import settings
 from scribe_spark.report.text import ABSENT
-from scribe_spark.systems import clock_in_words, systems_of_run
+from scribe_spark.systems import System, clock_in_words, systems_of_run
 
 SIZED = {"message_size": "128KB"}
 FAST = {"message_size": "1GB"}
@@ -183,5 +183,7 @@ def test_the_discipline_stands_beside_the_clock():
     clocks = {one.name: clock_in_words(one, config) for one in systems_of_run((), named)}
     told = "time: 128KB, serial uplinks, shared links"
     assert clocks["scribe"] == clocks["gossipsub"] == told
-    assert clocks["ip_multicast"] == "time"
+    assert clocks["ip_multicast"] == "time: 128KB, each publication alone"
+    users = System("mine", "Mine", family="mesh", build=print)
+    assert clock_in_words(users, config) == "time: without transmission"
     assert {clock_in_words(one, RunConfig()) for one in systems_of_run((), ())} == {"time"}

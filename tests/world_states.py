@@ -10,7 +10,6 @@ import pyarrow as pa
 from in_tasks import Jobs
 from living_groups import World, access_of
 
-from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.can.live import live_can
@@ -58,13 +57,12 @@ def protocols_of(
     stress: LinkStress = _NEVER,
     measures: MulticastMeasures = _MEASURES,
     more: Mapping[str, SystemOnBuckets] | None = None,
-    links: RoundLinks | None = None,
 ) -> Protocols:
     """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
-        *(world.case.rounds, stress, measures, links),
+        *(world.case.rounds, stress, measures),
     )
     of_trees = world.config.scribe, world.config.trees, groups.number[:2]
     scribe = LiveScribe(live, *of_trees, limits=world.limits)
@@ -84,7 +82,7 @@ class Played:
     """A world of the oracle's cases, played by `WorldState`.
 
     With an `exchange`, a task has one of the buckets; else a player of type `engine` has all.
-    `more` are systems beside GossipSub and Bayeux; `links` are for publications that have a size.
+    `more` are systems beside GossipSub and Bayeux.
     """
 
     def __init__(
@@ -96,11 +94,10 @@ class Played:
         measures: MulticastMeasures = _MEASURES,
         more: Mapping[str, SystemOnBuckets] | None = None,
         engine: type[InTask | Jobs] = InTask,
-        links: RoundLinks | None = None,
     ) -> None:
         self.world, self.exchange, self._engine = world, exchange, engine
         self.known = world.overlay.states.known
-        self.protocols = protocols_of(world, stress, measures, more, links)
+        self.protocols = protocols_of(world, stress, measures, more)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)

@@ -1,9 +1,10 @@
 """The clock in a round of a world: publications of a round start together, on idle links.
 
 If a system's copies do not depend on times, they are replayed: :func:`replay_round` reads the
-copies that nodes sent, and replaces the times of deliveries.
+copies that nodes sent, and replaces the times of deliveries.  :func:`route_round` does the same for
+a system whose copies routers duplicate.
 
-Rules: docs/rules.md, W10.
+Rules: docs/rules.md, W10, W11.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from scribe_spark.bandwidth.runs import Clock, RoundLinks, play_clock
+from scribe_spark.bandwidth.runs import Change, Clock, RoundLinks, play_clock
 from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS
 from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
@@ -156,3 +157,37 @@ def replay_round(
     write = partial(_write_times, begun, len(facts.ring), deliveries)
     played = partial(play_clock, clock, published, _take_links, write)
     player.keep(played, "clock with bandwidth")
+
+
+def route_round(
+    player: PlaysPrograms,
+    links: RoundLinks,
+    facts: KnowsRing,
+    bounds: np.ndarray,
+    begun: Begun,
+    deliveries: str,
+) -> None:
+    """Add the times of transmission to deliveries whose copies routers duplicate: rule W11.
+
+    The parameters are those of :func:`replay_round`.
+    """
+
+    player.play(Change(bounds, partial(_add_transmission, links, facts, begun, deliveries)))
+
+
+def _add_transmission(
+    links: RoundLinks,
+    facts: KnowsRing,
+    begun: Begun,
+    deliveries: str,
+    tables: Tables,
+    inbox: Inbox,
+) -> None:
+    if not tables.has_rows(deliveries):
+        return
+    got = tables[deliveries]
+    topic = begun.find(got)
+    row = np.flatnonzero(topic >= 0)
+    delay_us, source = got["delay_us"].copy(), begun.source[topic[row]]
+    delay_us[row] = links.routed_us(facts.ring, source, got["node"][row], delay_us[row])
+    tables[deliveries] = {**got, "delay_us": delay_us}

@@ -1,6 +1,6 @@
 """The clock: its parameters from the config, where it runs on Spark, and floods along edges.
 
-Rules: docs/rules.md, W1 to W6.
+Rules: docs/rules.md, W1 to W6, W11.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scribe_spark.bandwidth.setting import (
     Rule,
     TimedPublications,
     mesh_links,
+    routed_us,
 )
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, MANY_LINKS, play_in_few_tasks
 from scribe_spark.core.arrays import whole_numbers
@@ -29,7 +30,8 @@ from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
-from scribe_spark.node_classes import NodeClasses
+from scribe_spark.engine.ring import Ring
+from scribe_spark.node_classes import NodeClasses, NodeRates
 from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
@@ -86,6 +88,27 @@ class RoundLinks:
             hosts=hosts,
         )
 
+    def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:
+        """Return the rates of nodes, from their numbers and the indices of their routers."""
+        usual = {"up": self.up, "down": self.down, "validation_us": validation_us}
+        return self.hosts.rates(self.classes, number, router, **usual)
+
+    def routed_us(
+        self,
+        ring: Ring,
+        source: np.ndarray,
+        node: np.ndarray,
+        delay_us: np.ndarray,
+        size: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the delays of copies that routers duplicate: rule W11; int64.
+
+        `source` and `node` are positions in the ring, `delay_us` the delays of the routes, and
+        `size` the sizes of the publications; by default those of a world.
+        """
+        up, down = (self.rates(ring.node[at], ring.router[at]) for at in (source, node))
+        return routed_us(delay_us, self.size if size is None else size, up.up, down.down)
+
     def clock(
         self,
         facts: KnowsRing,
@@ -121,16 +144,20 @@ class Clock:
 
     def nodes(self) -> Nodes:
         """Return the rates of all nodes."""
-        ring, links = self.facts.ring, self.links
-        usual = {"up": links.up, "down": links.down, "validation_us": self.validation_us}
-        return Nodes(ring.node, *links.hosts.rates(links.classes, ring.node, ring.router, **usual))
+        ring = self.facts.ring
+        return Nodes(ring.node, *self.links.rates(ring.node, ring.router, self.validation_us))
+
+
+def links_of(stages: Any) -> RoundLinks:
+    """Return the sizes, rates and times of a run."""
+    return RoundLinks.of(stages.config, stages.graph.hosts, stages.overlay.underlay.lan_us)
 
 
 def clock_of(stages: Any, processing_us: int = 0, **discipline: Any) -> Clock:
     """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
     ring, underlay = stages.overlay.ring, stages.overlay.underlay
     stages.note_clock(player_of(ring.layout))
-    links = RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us)
+    links = links_of(stages)
     return links.clock(ring.facts, ring.bounds, underlay.kernel, processing_us, **discipline)
 
 
@@ -153,7 +180,7 @@ def player_of(layout: Layout) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Change:
+class Change:
     """A program that changes the tables of each bucket and sends no message."""
 
     bounds: np.ndarray
@@ -184,10 +211,10 @@ def play_clock(
         if ARRIVALS in tables:  # a bucket without nodes has no such table
             write(tables)
 
-    player.play(_Change(clock.bounds, read_links))
+    player.play(Change(clock.bounds, read_links))
     given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept)
     play_in_few_tasks(player, clock.bounds, given)
-    player.play(_Change(clock.bounds, write_tables))
+    player.play(Change(clock.bounds, write_tables))
 
 
 def play_on_spark(

@@ -16,6 +16,9 @@ from scribe_spark.errors import InputError
 #: The longest transmission of one copy; the sum of many transmissions then fits into 64 bits.
 MOST_TRANSMISSION_US = 10**10
 
+#: The sizes of a schedule's publications, in words.
+_OF_SCHEDULE = "sizes of a schedule"
+
 #: The greatest number of publications of a run.
 MOST_PUBLICATIONS = 10**7
 
@@ -37,7 +40,8 @@ def _parsed(name: str, parse: Callable[[object], int]) -> Any:
 
 
 class LinksConfig(Section):
-    """The sizes, rates and times of a world; rules W1 to W8 and W10 of docs/rules.md."""
+    """The sizes, rates and times of a world; rules W1 to W8, W10 and W11 of
+    docs/rules.md."""
 
     message_size: Size | None = unset(
         "Size of each publication; a node's links then need time to carry copies [default: no "
@@ -72,7 +76,7 @@ class LinksConfig(Section):
 
     @property
     def on(self) -> bool:
-        """True if publications follow rules W1 to W10: with sizes, or several of a group."""
+        """True if publications follow rules W1 to W11: with sizes, or several of a group."""
         return self.has_sizes
 
     @property
@@ -99,10 +103,15 @@ class LinksConfig(Section):
         """The least size of publications that nodes announce by IDONTWANT; 0 without sizes."""
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
 
-    def in_words(self) -> str:
-        """Return a description of sizes and shared links for reports."""
+    def in_words(self, alone: bool = False) -> str:
+        """Return a description of sizes and shared links for reports.
+
+        If publications are `alone`, they share no links.
+        """
         if not self.has_sizes:
             return "messages without a size"
+        if alone:
+            return f"{self.message_size or _OF_SCHEDULE}, each publication alone"
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
@@ -118,7 +127,8 @@ class LinksConfig(Section):
 
 
 class BandwidthConfig(LinksConfig):
-    """The sizes, rates, times and publications of a run; rules W1 to W9 of docs/rules.md."""
+    """The sizes, rates, times and publications of a run; rules W1 to W9 and W11 of
+    docs/rules.md."""
 
     schedule: Location | None = unset(
         "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
@@ -139,7 +149,7 @@ class BandwidthConfig(LinksConfig):
 
     @property
     def on(self) -> bool:
-        """True if publications follow rules W1 to W10: with sizes, or several of a group."""
+        """True if publications follow rules W1 to W11: with sizes, or several of a group."""
         return self.has_sizes or self.publications is not None
 
     @property
@@ -175,7 +185,7 @@ class BandwidthConfig(LinksConfig):
 
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
     """Return a description of sizes and shared links from the values of settings."""
-    return f"{message_size or 'sizes of a schedule'}, {uplink_order} uplinks, {links} links"
+    return f"{message_size or _OF_SCHEDULE}, {uplink_order} uplinks, {links} links"
 
 
 def _too_slow(size: int, rate: int, given: object) -> str:

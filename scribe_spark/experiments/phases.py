@@ -28,7 +28,12 @@ from scribe_spark.measures.copies import (
     payload_copies,
 )
 from scribe_spark.measures.delay import group_delay
-from scribe_spark.measures.latency import LATENCY_MEASURE, latency_counts, latency_rows
+from scribe_spark.measures.latency import (
+    LATENCY_MEASURE,
+    latency_counts,
+    latency_rows,
+    systems_below_all,
+)
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import (
@@ -40,7 +45,7 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.node_parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
-from scribe_spark.measures.schedules import publications_of
+from scribe_spark.measures.schedules import publications_of, with_publication
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.report import preload
@@ -136,9 +141,14 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         if control is not None:
             sent = scope.materialise(count_stress(control, underlay, run.buckets))
             yield "control_stress", link_stress(sent)
-        heard = run.batches("deliveries", ["system", "group", "delay_ms"])
+        early = collected.result()
+        partial = systems_below_all(early[LATENCY_MEASURE.name])
+        columns = ["system", "group", "delay_ms"]
+        if partial:
+            columns = with_publication(run, *columns, "node")
+        heard = run.batches("deliveries", columns)
         groups = run.batches("groups", ["group", "size"])
-        yield "group_delay", group_delay(heard, groups, run.buckets)
+        yield "group_delay", group_delay(heard, groups, run.buckets, partial)
         if simulation.config.bandwidth.has_sizes:
             if scheduled:
                 sizes = count_stress(payload_bytes(run), underlay, run.buckets)
@@ -151,7 +161,6 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
-        early = collected.result()
         yield "latency", latency_rows(early[LATENCY_MEASURE.name], published=publications_of(run))
         yield "latency_counts", latency_counts(early[LATENCY_MEASURE.name])
         simulation.stages["measured"] = early, spread

@@ -92,11 +92,12 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFra
     table, record = work.folder.write_rows("sweep", frame)
     units, names = sweep.kind.units(), [point.name for point in sweep.points]
     rounds = {name: of for name in names if (of := results[name].rounds) is not None}
-    measures = dict.fromkeys(measure_of(name) for name in sweep.shown) if rounds else {}
+    shown = [*_incomplete(sweep, results), *sweep.shown]
+    measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}
     page = render_sweep(
         cells,
         sweep.grid,
-        {name: units[name] for name in sweep.shown},
+        {name: units[name] for name in shown},
         {point.name: tuple(point.values.values()) for point in sweep.points},
         manifest,
         sweep.kind.noun,
@@ -106,6 +107,21 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFra
     work.folder.write_page(page, "sweep.html")
     work.save({**manifest, "tables": {"sweep": record}})
     return table
+
+
+def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:
+    """Return the metrics of the members reached, of the shown systems that do not reach all.
+
+    Other metrics of such a system mislead without this one.
+    """
+    systems = dict.fromkeys(name.partition(".")[0] for name in sweep.shown)
+    metrics = [f"{system}.{sweep.kind.reached}" for system in systems]
+
+    def is_below(metric: str) -> bool:
+        values = (result.values.get(metric) for result in results.values())
+        return any(value is not None and value < 1 for value in values)
+
+    return [metric for metric in metrics if metric not in sweep.shown and is_below(metric)]
 
 
 def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
@@ -36,7 +35,7 @@ from scribe_spark.measures.latency import (
     latency_counts,
     latency_rows,
 )
-from scribe_spark.measures.multicasts import UNICAST
+from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
@@ -251,11 +250,11 @@ class _WorldRun:
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
-            timed = world.deliveries
-            if self.config.bandwidth.has_sizes:  # copies of the baseline have no sizes
-                timed = timed.where(F.col("system") != UNICAST)
-            rows = Batches.of(timed, LATENCY_COLUMNS)
-            found = collect_latencies(rows, buckets=self.buckets)
+            systems = [SCRIBE, *BASELINES]
+            if self.config.bandwidth.has_sizes:  # the clock has not played its copies
+                systems.remove(UNICAST)
+            rows = Batches.of(world.deliveries, LATENCY_COLUMNS)
+            found = collect_latencies(rows, systems, buckets=self.buckets)
             last = {
                 "tree_edges": edges,
                 "deliveries": delivered,

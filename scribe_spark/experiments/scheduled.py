@@ -5,12 +5,12 @@ sources, as if it were a group.
 
 References
 ----------
-docs/rules.md, W9.
+docs/rules.md, W9, W11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import baselines
 from scribe_spark.bandwidth.replay import replayed
+from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import RunConfig
 from scribe_spark.core.units import canonical, parse_rate
@@ -148,9 +149,11 @@ def timed(run: Simulation, system: System) -> Multicast:
     schedule = run.schedule
     if schedule is None:
         made = multicast_of(system, run)
-        if not run.config.bandwidth.on or made.tree_edges is None or made.merged:
+        if not run.config.bandwidth.on or made.tree_edges is None:
             return made
         channels = run.publications.by_group()
+        if made.merged:
+            return _routed(run, made, channels)
         return replayed(run, made, not system.from_root, channels)
     if system.family == MESH:
         return multicast_of(system, run)
@@ -160,7 +163,7 @@ def timed(run: Simulation, system: System) -> Multicast:
     if made.tree_edges is None:
         raise refuse(system.name, "hands over copies, of which a schedule has more; give edges")
     if made.merged:
-        played = _routed(made, schedule, channels)
+        played = _routed_schedule(run, made, channels)
     else:
         played = replayed(run, made, not system.from_root, channels)
     return played if channels.are_groups else _by_group(played, made, channels)
@@ -268,9 +271,38 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
     return table.then(rows, table.schema)
 
 
-def _routed(made: Multicast, schedule: Schedule, channels: Channels) -> Multicast:
-    """Return IP multicast's packets of each publication, which take only the delays of routes."""
-    group_of, at_us = channels.group, schedule.at_us
+def _transmission(run: Simulation) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+    """Return a function of publications, members and the delays of routes: rule W11.
+
+    The function returns the delays of deliveries, of which each publication is alone.
+    """
+    links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
+    source, size = facts.positions(schedule.source), schedule.size
+
+    def routed(publication: np.ndarray, node: np.ndarray, delay_us: np.ndarray) -> np.ndarray:
+        ends = source[publication], facts.positions(node)
+        return links.routed_us(facts.ring, *ends, delay_us, size[publication])
+
+    return routed
+
+
+def _routed(run: Simulation, made: Multicast, channels: Channels) -> Multicast:
+    """Return a system whose packets routers duplicate, with a publication of each group."""
+    routed, number = _transmission(run), channels.number
+
+    def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        group, node, delay_us = (columns[n].to_numpy() for n in ("group", "node", "delay_us"))
+        # publication n is that of channel n
+        return columns | {"delay_us": routed(np.searchsorted(number, group), node, delay_us)}
+
+    deliveries = Batches.of(made.deliveries, [column.split()[0] for column in _DELIVERY])
+    return replace(made, delivered=deliveries.each(delivered, DELIVERIES))
+
+
+def _routed_schedule(run: Simulation, made: Multicast, channels: Channels) -> Multicast:
+    """Return a system whose packets routers duplicate, with all publications of a schedule."""
+    routed, group_of, at_us = _transmission(run), channels.group, run.publications.at_us
 
     def each(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, Any]]:
         number = batch.column("group").to_numpy()
@@ -280,7 +312,9 @@ def _routed(made: Multicast, schedule: Schedule, channels: Channels) -> Multicas
 
     def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
         batch, named = each(batch)
-        return {**{n: batch.column(n) for n in ("node", "hops", "delay_us")}, **named}
+        node, delay_us = (batch.column(n).to_numpy() for n in ("node", "delay_us"))
+        delay_us = routed(named["publication"], node, delay_us)
+        return {"node": node, "hops": batch.column("hops"), "delay_us": delay_us, **named}
 
     def sent(batch: pa.RecordBatch) -> dict[str, Any]:
         batch, named = each(batch)

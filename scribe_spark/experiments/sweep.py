@@ -60,6 +60,8 @@ class SweepKind:
     fields: Mapping[str, FieldRecord]
     #: The default metrics on the page.
     show: tuple[str, ...]
+    #: The metric of the members that a system reaches, without the name of the system.
+    reached: str
     #: Returns the unit of every possible metric of a point, by name.
     units: Callable[[], dict[str, str]]
     #: Refuses bad input that can be found without Spark.
@@ -109,6 +111,7 @@ _RUNS = SweepKind(
         "scribe.link_stress.max",
         "cost.seconds",
     ),
+    reached="reached",
     units=_run_units,
     check=check,
     read=_read_run,
@@ -138,6 +141,7 @@ _WORLDS = SweepKind(
         "cells.delay.last",
         "nodes.live.last",
     ),
+    reached="multicasts.reached.least",
     units=summary_units,
     check=check_world_run,
     read=_read_world,

@@ -26,6 +26,7 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import collected
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
@@ -166,13 +167,9 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
-    links = None
-    if config.bandwidth.on:
-        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),
-        links,
     )
 
 
@@ -200,8 +197,11 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
-    parts = simulation.node_parts if config.bandwidth.on else ()
-    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts)
+    parts, links = tuple[NodeParts, ...](), None
+    if config.bandwidth.on:
+        parts = simulation.node_parts
+        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
+    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts, links)
 
 
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:

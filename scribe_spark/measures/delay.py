@@ -10,7 +10,7 @@ JSAC 2002, Section IV.B (Figure 7), Section III (depth).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -59,34 +59,53 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
     )
 
 
-def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
-    """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`; lazy."""
-    base = baseline().name
+def group_delay(
+    deliveries: Table, groups: Table, buckets: int = 1, partial: Collection[str] = ()
+) -> Batches:
+    """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`; lazy.
+
+    Systems that do not reach all members must be in `partial`; they are compared with IP
+    multicast's delays of the members that they reach.
+    """
+    base, by_node = baseline().name, {*partial, *([baseline().name] if partial else [])}
+    keys = [name for name in _KEYS if by_node and name in deliveries.schema.names]
 
     def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
-            sums = _delay_sums(*(batch.column(n).to_numpy() for n in ("group", "delay_ms")))
-            yield from send(buckets, system, sums["group"], sums)
+            columns = {n: batch.column(n).to_numpy() for n in {"group", *keys, "delay_ms"}}
+            if system in by_node:
+                yield from send(buckets, _EACH + system, columns["group"], columns)
+            if system not in partial:
+                sums = _delay_sums(columns["group"], columns["delay_ms"])
+                yield from send(buckets, _SUMS + system, sums["group"], sums)
 
     def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = {name: batch.column(name).to_numpy() for name in ("group", "size")}
             yield from send(buckets, _SIZES, columns["group"], columns)
 
+    def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns, Columns]]:
+        """Yield the sums of each system, and those of IP multicast for the same members."""
+        theirs = add_delays(come[_SUMS + base])
+        for name, columns in sorted(come.items()):
+            if name.startswith(_SUMS):
+                yield name.removeprefix(_SUMS), add_delays(columns), theirs
+            elif name != _EACH + base:
+                mine, same = _of_same_members(columns, come[_EACH + base], keys)
+                yield name.removeprefix(_EACH), _sums_of(mine), _sums_of(same)
+
     def penalties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, come in gather(batches):
             size = come.pop(_SIZES, None)
-            if size is None or base not in come:
+            if size is None or _SUMS + base not in come:
                 continue
-            by_size, compared = np.argsort(size["group"]), add_delays(come[base])
-            for system, columns in sorted(come.items()):
-                mine = add_delays(columns)
+            by_size = np.argsort(size["group"])
+            for system, mine, theirs in compared(come):
                 at, known = (
-                    find_sorted(g, mine["group"])
-                    for g in (compared["group"], size["group"][by_size])
+                    find_sorted(g, mine["group"]) for g in (theirs["group"], size["group"][by_size])
                 )
                 there = (at >= 0) & (known >= 0)
-                mine, theirs = take(mine, there), take(compared, at[there])
+                mine, theirs = take(mine, there), take(theirs, at[there])
                 found = {
                     "system": pa.repeat(pa.scalar(system), len(mine["group"])),
                     "group": mine["group"],
@@ -96,12 +115,16 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
                 arrays = [pa.array(found[name]) for name in GROUP_DELAY.names]
                 yield pa.RecordBatch.from_arrays(arrays, names=GROUP_DELAY.names)
 
-    sent = Batches.of(deliveries, ["system", "group", "delay_ms"]).then(spent, ROWS)
+    names = ["system", *dict.fromkeys(["group", *keys, "delay_ms"])]
+    sent = Batches.of(deliveries, names).then(spent, ROWS)
     sent = Batches.union([sent, Batches.of(groups, ["group", "size"]).then(sizes, ROWS)])
     return Batches.made(meet(sent, buckets), penalties, GROUP_DELAY)
 
 
 _SIZES = "sizes of groups"
+
+#: The columns that name a delivery, the most significant first.
+_KEYS = (PUBLICATION, "group", "node")
 
 
 def group_penalties(
@@ -112,10 +135,8 @@ def group_penalties(
     RDP is given as mean, median and the shares below 1, 2.25 and 4.  A system that reaches no
     member is left out.
     """
-    base, names = baseline().name, ["system", "group", "node", "delay_ms"]
-    keys = ["node"]
-    if PUBLICATION in deliveries.schema.names:
-        names, keys = [*names, PUBLICATION], [*keys, PUBLICATION]
+    base = baseline().name
+    keys = [name for name in _KEYS if name in deliveries.schema.names]
     wanted = {*systems, base}
 
     def of_group(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,28 +147,31 @@ def group_penalties(
                 yield from send(buckets, system, columns["node"], columns)
 
     def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
-        for system in sorted(come):
-            delay_ms = come[system]["delay_ms"]
-            yield _SUMS + system, _delay_sums(np.zeros(len(delay_ms), dtype=np.int64), delay_ms)
-            if system in systems and base in come:
-                yield _RATIOS + system, {"ratio": _ratios(come[system], come[base])}
+        for system in sorted({*systems} & come.keys()) if base in come else ():
+            mine, theirs = _of_same_members(come[system], come[base], keys)
+            yield _SUMS + system, _sums_of(mine)
+            yield _BASE + system, _sums_of(theirs)
+            yield _RATIOS + system, {"ratio": _ratios(mine["delay_ms"], theirs["delay_ms"])}
 
-    sent = Batches.of(deliveries, names).then(of_group, ROWS)
-    rows = count_in_buckets(sent, buckets, compared)
-    if _SUMS + base not in rows:
-        return {}
-    found, theirs = {}, add_delays(rows[_SUMS + base])
+    sent = Batches.of(deliveries, ["system", *keys, "delay_ms"]).then(of_group, ROWS)
+    rows, found = count_in_buckets(sent, buckets, compared), {}
     for system in systems:
         ratio = rows.get(_RATIOS + system, {}).get("ratio")
         if ratio is not None and len(ratio):
-            means = ratios_of_groups(add_delays(rows[_SUMS + system]), theirs)
+            mine, theirs = (add_delays(rows[of + system]) for of in (_SUMS, _BASE))
+            means = ratios_of_groups(mine, theirs)
             numbers = {name: float(values[0]) for name, values in means.items()}
             found[system] = numbers | ratio_numbers(ratio)
     return found
 
 
-#: The prefixes of the tables that buckets return; a system's name follows.
-_SUMS, _RATIOS = "sums of ", "ratios of "
+#: The prefixes of tables: deliveries, sums of delays, sums of the delays of the same members by IP
+#: multicast, and ratios; a system's name follows.
+_EACH, _SUMS, _BASE, _RATIOS = "deliveries of ", "sums of ", "base sums of ", "ratios of "
+
+
+def _sums_of(deliveries: Columns) -> dict[str, np.ndarray]:
+    return _delay_sums(deliveries["group"], deliveries["delay_ms"])
 
 
 def _delay_sums(group: np.ndarray, delay_ms: np.ndarray) -> dict[str, np.ndarray]:
@@ -156,20 +180,24 @@ def _delay_sums(group: np.ndarray, delay_ms: np.ndarray) -> dict[str, np.ndarray
     return add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
 
 
-def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
+def _of_same_members(
+    mine: Columns, theirs: Columns, keys: Sequence[str]
+) -> tuple[Columns, Columns]:
+    """Return the deliveries that two systems have in common, in the same order."""
+    sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in keys]
+    their_key, my_key = common_keys(sizes, *([of[name] for name in keys] for of in (theirs, mine)))
+    order = np.argsort(their_key)
+    at = find_sorted(their_key[order], my_key)
+    there = at >= 0
+    return take(mine, there), take(theirs, order[at[there]])
+
+
+def _ratios(mine_ms: np.ndarray, theirs_ms: np.ndarray) -> np.ndarray:
     """Return the RDP of members in units of 1e-9, as integers.
 
     With integers, the mean does not depend on the order of rows.
     """
-    names = [PUBLICATION, "node"] if PUBLICATION in mine else ["node"]
-    sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in names]
-    keys = [[of[name] for name in names] for of in (theirs, mine)]
-    their_key, my_key = common_keys(sizes, *keys)
-    order = np.argsort(their_key)
-    theirs = take(theirs, order)
-    at = find_sorted(their_key[order], my_key)
-    there = at >= 0
-    ratio = mine["delay_ms"][there] / theirs["delay_ms"][at[there]] * 10**9
+    ratio = mine_ms / theirs_ms * 10**9
     whole = np.floor(ratio)
     return whole_shares(whole + (ratio - whole >= 0.5))
 

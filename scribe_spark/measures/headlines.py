@@ -4,6 +4,7 @@ from __future__ import annotations
 
 #: Headline measures of each system of a run, without the system's name.
 _OF_RUNS = (
+    "reached",
     *("latency.p50", "latency.p99", "time_to_50.median", "time_to_99.median"),
     *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean", "depth.mean"),
     *("children_entries.mean", "children_entries.max"),

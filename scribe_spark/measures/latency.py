@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.histogram import Histogram, add_counts
@@ -54,6 +55,12 @@ class Latencies:
     counts: Histogram
 
     @property
+    def reached(self) -> float | None:
+        """The share of the expected receivers that are reached; None if nobody is expected."""
+        expected = int(self.publications["expected"].sum())
+        return int(self.publications["reached"].sum()) / expected if expected else None
+
+    @property
     def numbers(self) -> dict[str, float]:
         """Statistics over deliveries (``p50``) and over publications (``50.median``)."""
         return latency_numbers(self.counts) | coverage_numbers(self.publications)
@@ -64,16 +71,22 @@ BySystem = Mapping[tuple[str, str], Latencies]
 
 
 def collect_latencies(
-    deliveries: Batches, by_hops: Iterable[str] = (), buckets: int = 1
+    deliveries: Batches,
+    systems: Iterable[str],
+    by_hops: Iterable[str] = (),
+    buckets: int = 1,
 ) -> dict[tuple[str, str], Latencies]:
-    """Collect the latencies of all systems, in one Spark job; those of `by_hops` also in hops.
+    """Collect the latencies of systems, in one Spark job; those of `by_hops` also in hops.
 
-    The expected receivers are those that IP multicast reaches: all members except the source.  If
-    there is a column ``publication``, latencies are computed for each publication, and the column
-    ``group`` of the result contains publications.
+    The expected receivers are those that IP multicast reaches: all members except the source.  A
+    system has a row for each publication, even if the publication reaches nobody.  If there is a
+    column ``publication``, latencies are computed for each publication, and the column ``group`` of
+    the result contains publications.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
+    names = [_name(system, MS) for system in systems]
+    names += [_name(system, IN_HOPS) for system in counted_in_hops]
 
     def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
@@ -85,11 +98,14 @@ def collect_latencies(
                 columns = {"group": group, "latency": hops}
                 yield from send(buckets, _name(system, IN_HOPS), group, columns)
 
+    nothing = dict.fromkeys(("group", "latency"), whole_numbers())
+
     def sort(came: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         if base not in came:
             return
         groups, expected = np.unique(came[base]["group"], return_counts=True)
-        for name, columns in came.items():
+        for name in names:
+            columns = came.get(name, nothing)
             latency = columns["latency"]
             rows = publication_latencies(columns["group"], latency, groups, expected)
             yield f"{_PUBLICATIONS} {name}", rows
@@ -101,7 +117,8 @@ def collect_latencies(
     for name, rows in tables.items():
         kind, system, unit = name.split(" ")
         if kind == _PUBLICATIONS:
-            counts = tables[f"{_COUNTS} {system} {unit}"]
+            nobody = {"value": whole_numbers(), "count": whole_numbers()}
+            counts = tables.get(f"{_COUNTS} {system} {unit}", nobody)
             found[system, unit] = Latencies(
                 take(rows, np.argsort(rows["group"])),
                 add_counts(counts["value"], counts["count"]),
@@ -111,6 +128,12 @@ def collect_latencies(
 
 def _name(system: str, unit: str) -> str:
     return f"{system} {unit}"
+
+
+def systems_below_all(found: BySystem) -> list[str]:
+    """Return the systems that do not reach all expected receivers."""
+    shares = {system: of.reached for (system, unit), of in found.items() if unit == MS}
+    return [system for system, share in shares.items() if share is not None and share < 1]
 
 
 def latency_rows(
@@ -171,7 +194,8 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
         if system.may_go_by_hops and system.clock_of(run.config) == HOPS
     ]
     columns = with_publication(run, *LATENCY_COLUMNS)
-    return collect_latencies(run.batches("deliveries", columns), by_hops, run.buckets)
+    systems = [system.name for system in run.systems]
+    return collect_latencies(run.batches("deliveries", columns), systems, by_hops, run.buckets)
 
 
 def _may_have_hops(system: System) -> bool:
@@ -186,6 +210,21 @@ def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
 
     return value
 
+
+def _reached(found: Found, system: str) -> float | None:
+    latencies = found.collected.get("latency", {}).get((system, MS))
+    return None if latencies is None else latencies.reached
+
+
+_REACHED = Metric(
+    "reached",
+    "of members",
+    None,
+    "Share of the members that get the message, over all publications; their sources are left out. "
+    "Delays and their ratios are those of the members that get the message.",
+    _reached,
+    every_system,
+)
 
 #: The words of definitions for each statistic over all deliveries.
 _OVER_DELIVERIES = {
@@ -232,5 +271,5 @@ LATENCY_MEASURE = Measure(
     "latency",
     collect=_collect,
     early=True,
-    metrics=(*_metrics_in(MS, every_system), *_metrics_in(IN_HOPS, _may_have_hops)),
+    metrics=(_REACHED, *_metrics_in(MS, every_system), *_metrics_in(IN_HOPS, _may_have_hops)),
 )

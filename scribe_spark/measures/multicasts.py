@@ -6,7 +6,7 @@ and :meth:`MulticastMeasures.measures` computes numbers from the sums, by the fo
 
 References
 ----------
-docs/rules.md, S25 to S27; JSAC 2002, Section IV.B to IV.D.
+docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.core.arrays import Rows, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
@@ -52,6 +54,7 @@ from scribe_spark.measures.percentiles import (
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
 from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -232,11 +235,25 @@ class MulticastMeasures:
     source: str = "root"
     #: The classes and regions by which delays and hops are counted, too.
     parts: tuple[NodeParts, ...] = ()
+    #: The size of publications and the rates of nodes, if publications have a size.
+    links: RoundLinks | None = None
 
     @property
     def of_ways(self) -> bool:
         """True if payloads must carry the delay since the source."""
         return "delay" in self.names or "link_stress" in self.names
+
+    def base_us(
+        self, ring: Ring, kernel: Kernel, start: np.ndarray, member: np.ndarray
+    ) -> np.ndarray:
+        """Return the delays by IP multicast from starts to members, given by position: int64.
+
+        With a size, delays include the transmission of each publication alone (rule W11).
+        """
+        delay_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
+        return (
+            delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
+        )
 
     def measures(
         self, taken: Mapping[str, Columns], of: MulticastTables, nodes: int
@@ -347,8 +364,8 @@ class MeasureMulticasts(NodeProgram):
 
     def _base_us(self, multicasts: Multicasts, found: Reached) -> np.ndarray:
         """Return the delay of each delivery by IP multicast."""
-        start = self._router[multicasts.start[found.of]]
-        return self.given.kernel.delays(start, self._router[found.node]) + 2 * self.measured.lan_us
+        start = multicasts.start[found.of]
+        return self.measured.base_us(self.given.facts.ring, self.given.kernel, start, found.node)
 
     @property
     def _router(self) -> np.ndarray:

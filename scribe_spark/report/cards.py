@@ -17,8 +17,8 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import system_styles
-from scribe_spark.report.text import PERCENT, as_text, is_number
-from scribe_spark.systems import all_systems, baseline
+from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
+from scribe_spark.systems import IP, UNICAST, all_systems
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Card:
     lines: Sequence[tuple[str, str]] = ()  # further numbers: meaning and value
     number: float | None = None  # the main number, if cards are compared by it
     share: float | None = None  # the card's bar: per cent of the greatest number of all cards
+    note: str = ""  # a fact without which the numbers mislead; it comes first
 
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
@@ -47,6 +48,9 @@ _OF_RUNS: dict[str, tuple[str, str]] = {
     "state.max": ("entries, busiest node", ""),
 }
 
+#: The share of the members that a system of a run reaches.
+REACHED = "reached"
+
 #: The measure after which a card describes how links carry messages with a size.
 _LATENCY = "latency.p99"
 
@@ -60,15 +64,17 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
         return []
     values = {str(row.get("name")): row.get("value") for row in rows}
     clocks = {str(row.get("name")): str(row.get("clock") or "") for row in rows}
-    cards = []
+    cards: list[Card] = []
     for system in _systems(values):
         numbers = {measure: values.get(f"{system}.{measure}") for measure in _OF_RUNS}
         words = dict(_OF_RUNS)
         if links := clocks.get(f"{system}.{_LATENCY}", "").partition(": ")[2]:
             meaning, unit = words[_LATENCY]
             words[_LATENCY] = f"{meaning}: {links}", unit
-        cards.append(_card(system, numbers, words))
-    return _with_bars([card for card in cards if card is not None])
+        if card := _card(system, numbers, words):
+            note = reach_in_words(values.get(f"{system}.{REACHED}"))
+            cards.append(replace(card, note=note))
+    return _with_bars(cards)
 
 
 def _with_bars(cards: Sequence[Card]) -> list[Card]:
@@ -85,16 +91,37 @@ def _with_bars(cards: Sequence[Card]) -> list[Card]:
 
 
 def verdict(cards: Sequence[Card]) -> str:
-    """Return the main result of a run of several systems in a sentence; empty without latencies."""
-    there = [card for card in cards if card.share is not None and card.title != baseline().label]
-    if len(there) < 2 or not there[0].what.startswith(_OF_RUNS[_LATENCY][0]):
-        return ""
-    first, *_, last = sorted(there, key=lambda card: card.number or 0.0)
+    """Return the main results of a run of several systems in sentences; empty without results.
+
+    Latencies are compared among the systems that reach all members; baselines are only named.
+    """
+    baselines = {one.label for one in all_systems() if one.family in (IP, UNICAST)}
+    sentences = [f"{card.title} {card.note}." for card in cards if card.note]
+    timed = [card for card in cards if card.what.startswith(_OF_RUNS[_LATENCY][0])]
+    ranked = [card for card in timed if card.title not in baselines and not card.note]
+    if len(ranked) > 1:
+        beside = [card.title for card in timed if card.title in baselines]
+        sentences.insert(0, _ranking(sorted(ranked, key=lambda card: card.number or 0.0), beside))
+    return " ".join(sentences)
+
+
+def _ranking(cards: Sequence[Card], beside: Sequence[str]) -> str:
+    """Return the latencies of the fastest and of the slowest systems in a sentence."""
+    first, *_, last = cards
+    fastest, slowest = ([c.title for c in cards if c.value == end.value] for end in (first, last))
+    others = f" beside {_and(beside)}" if beside else ""
+    begin = f"99{PERCENT} of the deliveries arrive within {first.value} with"
+    if first.value == last.value:
+        return f"{begin} each of the {len(cards)} systems{others}."
     return (
-        f"99{PERCENT} of the deliveries arrive within {first.value} with {first.title}, the "
-        f"fastest, and within {last.value} with {last.title}, the slowest of the "
-        f"{len(there)} systems beside {baseline().label}."
+        f"{begin} {_and(fastest)}, the fastest, and within {last.value} with {_and(slowest)}, the "
+        f"slowest of the {len(cards)} systems{others}."
     )
+
+
+def _and(names: Sequence[str]) -> str:
+    *some, last = names
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def world_cards(table: pd.DataFrame) -> list[Card]:
@@ -139,8 +166,8 @@ def _lookups(table: pd.DataFrame) -> Card:
         if value is not None
     ]
     if len(right):
-        lines.insert(0, ("in the worst round", _percent(right.min())))
-    value = _percent(right.mean()) if len(right) else as_text(None)
+        lines.insert(0, ("in the worst round", share_in_percent(right.min())))
+    value = share_in_percent(right.mean()) if len(right) else as_text(None)
     return Card("Pastry", value, "lookups that reach the right root", _OVERLAY_COLOUR, lines)
 
 
@@ -179,7 +206,7 @@ def _card(
     if not known:
         return None
     (what, value), *lines = [
-        (words[name][0], known if isinstance(known, str) else _shown(known) + words[name][1])
+        (words[name][0], known if isinstance(known, str) else _shown(known, words[name][1]))
         for name, known in known.items()
     ]
     main = next(iter(known.values()))
@@ -188,14 +215,13 @@ def _card(
     return Card(label_of(system), value, what, colour, lines, number)
 
 
-def _shown(value: float | None) -> str:
-    """Return a number to three digits, whole numbers in full."""
-    whole = is_number(value) and abs(value) >= 1000
-    return as_text(value if whole or not is_number(value) else float(f"{value:.3g}"))
-
-
-def _percent(share: float) -> str:
-    return _shown(100 * share) + PERCENT
+def _shown(value: float | None, unit: str) -> str:
+    """Return a number to three digits, whole numbers in full, with its unit."""
+    if not is_number(value):
+        return as_text(value) + unit
+    if unit == PERCENT:
+        return share_in_percent(value / 100)
+    return as_text(value if abs(value) >= 1000 else float(f"{value:.3g}")) + unit
 
 
 def _systems(names: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.stripes import entries, equal_curves, striped
 from scribe_spark.report.svg import Drawn, new_figure, svg_element
 from scribe_spark.report.text import as_text
 
@@ -44,6 +45,8 @@ def chart(
 ) -> Drawn:
     """Draw lines, then prepare the axes, then put labels at the ends of the lines or in a legend.
 
+    Equal lines are striped in their colours, and share an entry of the legend.
+
     Parameters
     ----------
     heading, value, at : callable
@@ -62,9 +65,12 @@ def chart(
     with new_figure(*size) as figure:
         axes = figure.add_axes(box)
         axes.set(xlabel=labels[0], ylabel=labels[1])
-        for line in lines:
-            axes.plot(*line.points, **line.look, **options)
+        groups = equal_curves([line.points for line in lines])
+        looks = striped([line.look for line in lines], groups)
+        for line, look in zip(lines, looks, strict=True):
+            axes.plot(*line.points, **look, **options)
         prepare(axes)
-        if legend and len(lines) > 1 and not (ends and label_ends(axes, lines)):
-            legend_above(figure, [(line.label, line.look) for line in lines])
+        all_differ = len(groups) == len(lines)
+        if legend and len(lines) > 1 and not (ends and all_differ and label_ends(axes, lines)):
+            legend_above(figure, entries([line.label for line in lines], looks, groups))
         return svg_element(figure, name, title, words, [Readout(axes, lines, heading, value, at)])

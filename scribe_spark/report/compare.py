@@ -15,6 +15,7 @@ from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report.axes import log_axis
+from scribe_spark.report.cards import REACHED
 from scribe_spark.report.chart import chart
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.figure_sections import figure_sections, section_of
@@ -24,7 +25,7 @@ from scribe_spark.report.readouts import Line
 from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.style import marked_style
 from scribe_spark.report.svg import Drawn, PageFigure
-from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
+from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, reach_in_words
 from scribe_spark.report.world import draw_rounds, line_words, with_gaps
 from scribe_spark.report.world_notes import world_notes
 
@@ -212,7 +213,7 @@ def render_compare(
         names=names,
         links=links,
         cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
-        summary=_summary(headlines, notable),
+        summary=" ".join([_summary(headlines, notable), *_incomplete(rows, names)]),
         notes=[
             (name, note)
             for name, side in zip(names, sides, strict=True)
@@ -236,6 +237,16 @@ def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
         f"{len(notable)} of {len(compared)} headline measures differ by more than "
         f"{NOTABLE:g}{PERCENT}; {equal} {'is' if equal == 1 else 'are'} equal."
     )
+
+
+def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each system of a run that does not reach all members."""
+    for row in rows:
+        system, _, measure = row.measure.partition(".")
+        if measure == REACHED:
+            for name, value in zip(names, row.values, strict=True):
+                if note := reach_in_words(value):
+                    yield f"{label_of(system)} {note} in {name}."
 
 
 def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:

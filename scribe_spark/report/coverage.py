@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.chart import chart
 from scribe_spark.report.readouts import Line
 from scribe_spark.report.series import label_of
+from scribe_spark.report.stripes import equal_curves
 from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import ABSENT, PERCENT, as_percent, as_text
@@ -55,10 +56,16 @@ def draw_coverage(
     words = " ".join(sentences)
 
     def prepare(axes: Axes) -> None:
-        for line in lines:
-            x, y = line.points
-            at = [np.searchsorted(y, percent) for percent in _MARKED if y[-1] >= percent]
-            axes.plot(x[at], y[at], color=line.colour, linestyle="", marker="o", markersize=3.5)
+        for group in equal_curves([line.points for line in lines]):
+            for below, line in enumerate(lines[number] for number in reversed(group)):
+                x, y = line.points
+                at = [np.searchsorted(y, percent) for percent in _MARKED if y[-1] >= percent]
+                dot: dict[str, Any] = {
+                    "marker": "o",
+                    "markersize": 3.5 + 2 * below,
+                    "zorder": 3 - 0.1 * below,
+                }
+                axes.plot(x[at], y[at], color=line.colour, linestyle="", **dot)
         for percent in _MARKED:
             axes.axhline(percent, color="#888888", linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
         axes.set_xlim(0, 1.02 * max(of.values[-1] for of in found.values()))

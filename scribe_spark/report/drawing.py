@@ -8,7 +8,7 @@ JSAC 2002, Section IV, Figures 6-14.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from scribe_spark.report.series import (
     read_histogram,
     series_of,
 )
+from scribe_spark.report.stripes import Entry, entries, equal_curves, striped
 from scribe_spark.report.style import DASHED, spaced_markers, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
@@ -47,6 +48,7 @@ class Drawing:
     spec: FigureSpec
     svg: str
     words: str
+    equal: str = ""  # a sentence that names equal curves
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def draw(
         if spec.kind == "counts" and curves:  # the inset has further curves
             values = _readout(axes, spec, curves, "", Histogram.count_of).values()
         drawn = svg_element(figure, spec.name, heading, words, readouts, values)
-        return Drawing(spec, drawn, words)
+        return Drawing(spec, drawn, words, _equal_in_words(curves))
 
 
 # --- kinds of drawings
@@ -123,7 +125,7 @@ def _cumulative(
 ) -> list[Readout]:
     ends = [value for value, *_ in quoted] + [curve.data.values[-1] for curve in curves]
     right = max(ends) * 1.05 or 1.0
-    for curve in curves:
+    for curve in _in_stripes(curves):
         x = np.concatenate(([0.0], curve.data.values, [right]))
         y = np.concatenate(([0.0], curve.data.at_most, [curve.data.total]))
         _line(axes, curve, x, y, drawstyle="steps-post")
@@ -136,7 +138,8 @@ def _cumulative(
 
 def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> list[Readout]:
     # 1. The main figure: the number of things with exactly x.
-    drawn = [(curve, *with_gaps(curve.data)) for curve in curves if not curve.series.inset_only]
+    main = _in_stripes([curve for curve in curves if not curve.series.inset_only])
+    drawn = [(curve, *with_gaps(curve.data)) for curve in main]
     for curve, x, y in drawn:
         _line(axes, curve, x, y)
     if spec.log_x:
@@ -155,7 +158,7 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quote
     inset.set(xscale="log", yscale="log")
     inset.tick_params(labelsize=6.5, length=2, pad=1.5)
     inset.set_title(f"{spec.y} with at least x", y=1, fontsize=7, pad=3, color="#222222")
-    for curve in curves:
+    for curve in _in_stripes(curves):
         shown, data = curve.data.values > 0, curve.data
         _line(inset, curve, data.values[shown], data.at_least[shown], linewidth=1.3)
     _marks(inset, quoted, size=6.3)
@@ -249,21 +252,40 @@ def _marks(axes: Axes, quoted: Quoted, size: float = 7) -> None:
         axes.annotate(text, gid=f"mark-{number}", **place, **words)
 
 
-def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of the legend: systems, then the dashes of their measures."""
-    if len({curve.series.system for curve in curves}) == 1:
-        return [(curve.series.label, dict(curve.look)) for curve in curves]
+def _equal(curves: Sequence[Curve]) -> list[list[int]]:
+    """Return the indices of curves in groups of equal data."""
+    return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
+
+
+def _in_stripes(curves: Sequence[Curve]) -> list[Curve]:
+    """Return curves of the same axes, equal ones in stripes."""
+    looks = striped([curve.look for curve in curves], _equal(curves))
+    return [replace(curve, look=look) for curve, look in zip(curves, looks, strict=True)]
+
+
+def _equal_in_words(curves: Sequence[Curve]) -> str:
+    """Return a sentence that names equal curves; empty if all differ."""
+    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
+    names = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
+    return f"Equal curves: {names}." if names else ""
+
+
+def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
+    """Return the entries of the legend: systems, then the dashes of their measures.
+
+    Equal curves of the main figure share an entry.
+    """
+    if len({curve.series.system for curve in curves}) == 1 or len(spec.measures) == 1:
+        inset = [curve for curve in curves if curve.series.inset_only]
+        main = _in_stripes([curve for curve in curves if not curve.series.inset_only])
+        found = entries([c.series.label for c in main], [c.look for c in main], _equal(main))
+        return [*found, *((f"{c.series.label} (inset only)", [c.look]) for c in inset)]
     of_systems = {
-        label_of(curve.series.system) + (" (inset only)" if curve.series.inset_only else ""): {
-            **curve.look,
-            "linestyle": "-",
-        }
-        for curve in curves
+        label_of(curve.series.system): [{**curve.look, "linestyle": "-"}] for curve in curves
     }
     of_measures = {
-        measure_label(measure): {"linestyle": dashes, "color": _MEASURE_COLOUR}
+        measure_label(measure): [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
         for measure, dashes in _dashes(spec).items()
-        if len(spec.measures) > 1
     }
     return [*of_systems.items(), *of_measures.items()]
 

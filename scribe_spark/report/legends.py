@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.report.readouts import Line
+from scribe_spark.report.stripes import Entry
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
@@ -20,15 +22,18 @@ _MOST_COLUMNS = 4
 _MARGIN = 0.01
 #: The size of a label at the end of a line, and its greatest number of characters.
 _LABEL, _LONGEST_LABEL = 7.5, 24
+#: The assumed width of a character in font sizes, and that of a line in a legend in characters.
+_CHARACTER, _HANDLE = 0.59, 6
 
 
-def legend_above(figure: Figure, looks: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
     """Put a legend above all axes, in as many columns as fit into the width of the figure.
 
-    The axes keep their size.  A label that is too long for a line is cut.
+    The axes keep their size.  A label that is too long for a line continues in the next line, and a
+    word that is too long is cut.
     """
-    for columns in range(min(len(looks), _MOST_COLUMNS), 0, -1):
-        legend = _legend(figure, looks, columns)
+    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+        legend = _legend(figure, entries, columns)
         if legend.get_window_extent().width <= figure.bbox.width * (1 - _MARGIN):
             break
         if columns > 1:
@@ -72,17 +77,23 @@ def label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
     return True
 
 
-def _legend(figure: Figure, looks: Sequence[tuple[str, Mapping[str, Any]]], columns: int) -> Legend:
+def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> Legend:
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
+    # a handle with several lines has all of them at one place: stripes
+    lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
+    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER)) - _HANDLE
     return figure.legend(
-        handles=[Line2D([], [], label=label, **look) for label, look in looks],
+        handles=[of[0] if len(of) == 1 else of for of in lines],
+        labels=[textwrap.fill(label, characters, break_long_words=False) for label, _ in entries],
+        handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
         loc="upper left",
         bbox_to_anchor=(_MARGIN, 1),
         borderaxespad=0,
         ncols=columns,
         frameon=False,
-        fontsize=7.5,
+        fontsize=_LABEL,
         handlelength=2.6,
         columnspacing=1.1,
     )

@@ -196,7 +196,7 @@ def _figures_of_paper(
                 spec.name,
                 f"Figure {spec.number}. {spec.title}",
                 one.svg,
-                f"{spec.caption} {note}".rstrip(),
+                " ".join(filter(None, (spec.caption, note, one.equal))),
                 one.words,
                 tables=("distributions",),
             ),

@@ -12,6 +12,7 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
+from scribe_spark.report.stripes import equal_curves, striped
 from scribe_spark.report.style import curve_style, in_order
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import PERCENT, as_percent, as_text
@@ -53,12 +54,12 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
             axes.set_title(label_of(system), y=1, fontsize=8, pad=3, loc="left")
             told = []
             for part in parts:
-                of = found.get((system, part))
-                if of is None:
-                    continue
-                share, look = 100 * of.at_most / of.total, looks[part]
-                axes.plot(np.r_[0.0, of.values], np.r_[0.0, share], **look)
-                told.append(Line(part, look, of.values, of.share_at_most))
+                if of := found.get((system, part)):
+                    points = np.r_[0.0, of.values], np.r_[0.0, 100 * of.at_most / of.total]
+                    told.append(Line(part, looks[part], of.values, of.share_at_most, points))
+            groups = equal_curves([line.points for line in told])
+            for line, look in zip(told, striped([line.look for line in told], groups), strict=True):
+                axes.plot(*line.points, **look)
             axes.set_xlim(0, right)
             axes.set_ylim(0, 101)
             axes.set_yticks([0, 50, 90, 100])
@@ -69,7 +70,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
             axes.set_ylabel("deliveries (%)" if column == 0 else "")
             axes.tick_params(labelbottom=is_last, labelleft=column == 0)
             readouts.append(Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", as_percent))
-        legend_above(figure, [(part, looks[part]) for part in parts])
+        legend_above(figure, [(part, [looks[part]]) for part in parts])
         values = _values(found, systems, parts)
         svg = svg_element(figure, name, title, words, readouts, values)
     caption = (

@@ -170,7 +170,7 @@ def _cards(
             for folder, at in points.items()
             if (number := value.get((*at, metric))) is not None
         ]
-        (least, at_least), (most, at_most) = min(there), max(there)
+        (least, at_least), (most, at_most) = _named(min(there), there), _named(max(there), there)
         unit = f" {show[metric]}" if show[metric] else ""
         if least == most:
             text, words = as_text(least), f"{unit.strip()} at every point".strip()
@@ -182,6 +182,13 @@ def _cards(
         found.append((apart - 2 * is_cost, Card(measure_in_words(metric), text, words, _COLOUR)))
     found.sort(key=lambda one: -one[0])
     return [card for _, card in found[:_MOST_CARDS]]
+
+
+def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the least or greatest value, and its point with the number of other such points."""
+    value, label = end
+    others = sum(one == value for one, _ in there) - 1
+    return value, f"{label} and {others:,} more" if others else label
 
 
 def _typed(settings: Any) -> dict[str, Any]:

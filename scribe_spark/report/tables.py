@@ -13,10 +13,11 @@ from scribe_spark.config.bandwidth import sizes_in_words
 from scribe_spark.report.comparison import Difference, difference, experiment_of
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order
-from scribe_spark.report.text import ABSENT, as_text, is_number, readable
+from scribe_spark.report.text import ABSENT, as_text, is_number, readable, share_in_percent
 
 #: Head of a column of the table of latencies -> the metric.
 LATENCIES = {
+    "Members": "reached",
     "Mean": "latency.mean",
     **{name: f"latency.{name}" for name in ("p50", "p90", "p95", "p99", "max")},
     **{f"{x} %": f"time_to_{x}.median" for x in (50, 90, 95, 99, 100)},
@@ -24,7 +25,8 @@ LATENCIES = {
 
 #: The metrics of latencies, without those of duplicates, which are in the table of all numbers.
 _LATENCY = re.compile(
-    r"(?P<system>\w+)\.(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+)"
+    r"(?P<system>\w+)\."
+    r"(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+|(multicasts\.)?reached)"
 )
 
 #: The costs of a failure, and their heads in the table.
@@ -62,22 +64,31 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
     and unit; `of` is the origin of the numbers, for the heading.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
+    reached: dict[str, Any] = {}
     for metric in metrics:
         match = _LATENCY.fullmatch(str(metric.get("name")))
         if match is None:
             continue
         what, experiment = match["what"], experiment_of(metric)
-        unit = "hops" if what.startswith(("latency_hops", "hops_to")) else "ms"
-        plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
         label = label_of(match["system"])
         label = f"{experiment}. {label}" if experiment else label
+        if what.endswith("reached"):
+            reached[label] = metric.get("value")
+            continue
+        unit = "hops" if what.startswith(("latency_hops", "hops_to")) else "ms"
+        plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
         found.setdefault((label, unit), {})[plain] = metric.get("value")
+    columns = [name for name in LATENCIES.values() if name != "reached"]
     rows = [
-        (label, unit, [as_text(values.get(name)) for name in LATENCIES.values()])
+        (label, unit, [_share(reached.get(label)), *(as_text(values.get(n)) for n in columns)])
         for (label, unit), values in found.items()
-        if is_number(values.get("latency.p50"))
+        if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
     ]
     return {"latencies": rows, "latency_columns": list(LATENCIES), "latency_of": of}
+
+
+def _share(share: Any) -> str:
+    return share_in_percent(share) if is_number(share) else ABSENT
 
 
 def latencies_of_last_round(table: pd.DataFrame, links: str = "") -> dict[str, Any]:
@@ -87,7 +98,8 @@ def latencies_of_last_round(table: pd.DataFrame, links: str = "") -> dict[str, A
     :func:`links_in_words`.
     """
     names = [name for name in table if _LATENCY.fullmatch(str(name))]
-    some = table[names].dropna(how="all")
+    timed = [name for name in names if not name.endswith("reached")]
+    some = table[names][table[timed].notna().any(axis=1)]
     if some.empty:
         return latency_values([])
     last = some.iloc[-1].dropna()

@@ -33,6 +33,33 @@ def as_percent(value: float) -> str:
     return as_text(float(f"{value:.4g}")) + PERCENT
 
 
+def share_in_percent(share: float) -> str:
+    """Return a share in per cent to three digits, or more: only a whole is 100 %.
+
+    Examples
+    --------
+    >>> share_in_percent(0.94217), share_in_percent(0.99996), share_in_percent(1.0)
+    ('94.2\xa0%', '99.996\xa0%', '100\xa0%')
+    """
+    percent = 100 * share
+    near = (float(f"{percent:.{digits}g}") for digits in range(3, 18))
+    rounded = next(value for value in near if value < 100 or percent >= 100)
+    return repr(rounded).removesuffix(".0") + PERCENT
+
+
+def reach_in_words(reached: Any) -> str:
+    """Return a note on a system that does not reach all members; empty if the system does.
+
+    Examples
+    --------
+    >>> reach_in_words(0.94217), reach_in_words(1.0), reach_in_words(None)
+    ('reaches 94.2\xa0% of the members', '', '')
+    """
+    if not is_number(reached) or reached >= 1:
+        return ""
+    return f"reaches {share_in_percent(reached)} of the members"
+
+
 def as_bytes(size: float) -> str:
     """Return a number of bytes to three digits, in units of 1,000.
 

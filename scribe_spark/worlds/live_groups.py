@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
 from scribe_spark.core.arrays import NO_GROUP, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
@@ -53,8 +53,7 @@ class LiveGroups:
 
     The groups have `numbers` (G,) and groupIds (the halves are uint64), and access `lists` (see
     `Groups.of`).  `rounds` is the number of rounds of the world; a publication that is not
-    delivered after `deadline` rounds is lost; `links` are those of nodes, if publications have a
-    size.
+    delivered after `deadline` rounds is lost.
     """
 
     numbers: np.ndarray
@@ -65,7 +64,11 @@ class LiveGroups:
     rounds: int
     link_stress: LinkStress
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
-    links: RoundLinks | None = None
+
+    @property
+    def links(self) -> RoundLinks | None:
+        """The links of nodes, if publications have a size."""
+        return self.multicasts.links
 
     def groups(self, known: Ring) -> Groups:
         """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
@@ -82,6 +85,11 @@ class LiveGroups:
         if self.links is not None and len(begun):
             of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
             replay_round(player, self.links, *of_copies)
+
+    def route(self, player: PlaysPrograms, given: Environment, begun: Begun, came: str) -> None:
+        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        if self.links is not None and len(begun):
+            route_round(player, self.links, given.facts, given.bounds, begun, came)
 
     def common_programs(
         self,

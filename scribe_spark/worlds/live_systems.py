@@ -185,7 +185,10 @@ class LiveSystems:
                 measured = done.multicasts, system.member_table, system.merged, by_hops
                 of = SystemTables(name, *measured)
                 begun = _from_starts(done.multicasts) if done.begun is None else done.begun
-                live.replay(buckets, given, begun, CARRIED, DELIVERED)
+                if system.merged:
+                    live.route(buckets, given, _from_starts(done.multicasts), DELIVERED)
+                else:
+                    live.replay(buckets, given, begun, CARRIED, DELIVERED)
             programs = live.common_programs(given, now.number, of, kinds, system.control)
             if programs:
                 buckets.play(Together(tuple(programs)))

@@ -110,13 +110,14 @@ def multicast_columns(
     """Return columns of a round's multicasts for the views ``tree_edges`` and ``deliveries``.
 
     The views have the schemas of runs (`schemas.WRITTEN`); the result covers the nodes of the given
-    tables.  `outcomes` is the table `OUTCOMES`.
+    tables.  `outcomes` is the table `OUTCOMES`.  If publications have a size, there are no
+    deliveries by naive unicast, since the clock has not played its copies.
     """
     scribe = ScribeTables(measured.source == "root")
     multicasts = scribe.multicasts({OUTCOMES: outcomes})
     of, member = other_members(multicasts, scribe.members(tables), len(ring))
     start = multicasts.start[of]
-    base_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * measured.lan_us
+    base_us = measured.base_us(ring, kernel, start, member)
     star = multicasts.group[of], start, member
     direct = multicasts.group[of], member, np.ones(len(of), dtype=np.int64), base_us
     found = Reached.by(multicasts, scribe.deliveries(tables, len(ring)))
@@ -125,8 +126,9 @@ def multicast_columns(
     delivered = {
         _SCRIBE: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
         _IP: direct,
-        _UNICAST: direct,
     }
+    if measured.links is None:
+        delivered[_UNICAST] = direct
 
     def columns(*names: str, of: Mapping[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
         length = [len(parts[0]) for parts in of.values()]

@@ -129,6 +129,18 @@ def test_a_run_beside_another(call, base, tmp_path):
     assert (most["headline"], most["values"], most["differences"][0]) == (False, [4.0, 4.4], 0)
 
 
+def test_a_comparison_says_who_does_not_reach_everybody(call, tmp_path):
+    values = {"scribe.reached": 1.0, "gossipsub.reached": 1.0}
+    base = run_folder(tmp_path / "base", values)
+    other = run_folder(tmp_path / "other", {**values, "gossipsub.reached": 0.94217})
+    code, told, _ = call("compare", base, other, "--out", tmp_path / "out")
+    assert code == 0
+    assert "greatest difference: gossipsub.reached -5.78%" in told
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "are equal. GossipSub reaches 94.2\xa0% of the members in other.</p>" in page
+    assert "Scribe reaches" not in page
+
+
 #: Values of the other run, limits -> the exit code, and the words of the line.
 LIMITS = [
     ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),

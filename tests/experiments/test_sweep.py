@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from damage import assert_all_damage_is_told
 
-from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
+from scribe_spark.experiments.run_sweep import _incomplete
+from scribe_spark.experiments.sweep import PointResult
 
 from .conftest import SMALL, Notes, left, manifest
 
@@ -65,6 +67,24 @@ def test_presets(preset):
     }
     assert list(swept.grid) == fields[preset.stem]
     assert len(swept.points) >= 3
+
+
+def test_members_that_are_not_reached_are_shown_beside_delays():
+    values = {
+        **{"scribe.reached": 1.0, "gossipsub.reached": 0.9, "bayeux.reached": 0.5},
+        "scribe.multicasts.reached.least": 0.3,
+    }
+    all_reached = dict.fromkeys(values, 1.0)
+    results = {"a": PointResult(all_reached), "b": PointResult(values)}
+    show = ("scribe.rad.median", "gossipsub.latency.p99", "gossipsub.rad.median")
+    runs = Sweep(RunConfig(nodes=500), {"b": (2, 4)}, show)
+    assert _incomplete(runs, results) == ["gossipsub.reached"]
+    assert _incomplete(runs, {"a": results["a"]}) == []
+    asked = Sweep(RunConfig(nodes=500), {"b": (2, 4)}, (*show, "gossipsub.reached"))
+    assert _incomplete(asked, results) == []
+    given = {"nodes": 500, "groups": 5, "rounds": 2, "generator": "publications"}
+    worlds = Sweep(WorldConfig(**given), {"b": (2, 4)}, ("scribe.latency.p99.last",))
+    assert _incomplete(worlds, results) == ["scribe.multicasts.reached.least"]
 
 
 def test_values_keep_their_kinds():

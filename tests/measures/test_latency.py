@@ -114,9 +114,16 @@ def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
     ]
     rng.shuffle(rows)
     table = spark.createDataFrame(rows, schemas.DELIVERIES).repartition(4, "node")
-    made = collect_latencies(Batches.of(table, LATENCY_COLUMNS), ["scribe"], buckets)
+    systems = ["ip_multicast", "scribe", "bayeux"]
+    made = collect_latencies(Batches.of(table, LATENCY_COLUMNS), systems, ["scribe"], buckets)
     in_hops = {group: [1000 * hop for hop in some] for group, some in hops.items()}
-    given = {("ip_multicast", MS): base, ("scribe", IN_HOPS): in_hops, ("scribe", MS): found}
+    nobody = {group: [] for group in expected}  # no copy of Bayeux arrives
+    given = {
+        ("bayeux", MS): nobody,
+        ("ip_multicast", MS): base,
+        ("scribe", IN_HOPS): in_hops,
+        ("scribe", MS): found,
+    }
     assert list(made) == list(given)
     table_rows, counts = latency_rows(made), latency_counts(made)
     assert table_rows.column_names == schemas.LATENCY.names
@@ -140,6 +147,11 @@ def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
     values = Found(Size(9, 9, 9), 4, {}, {"latency": made})
     metrics = {m.name: m.value(values, "scribe") for m in LATENCY_MEASURE.metrics}
     every = [value for some in found.values() for value in some]
+    assert metrics["reached"] == len(every) / sum(expected.values())
+    assert 0 < metrics["reached"] < 1
+    (reached, *others) = LATENCY_MEASURE.metrics
+    assert [reached.value(values, system) for system in ("ip_multicast", "bayeux")] == [1, 0]
+    assert {metric.value(values, "bayeux") for metric in others} == {None}
     assert metrics["latency.p95"] == oracle.percentile(every, 95) / 1000
     assert metrics["latency_hops.max"] == max(max(some) for some in hops.values() if some)
     times = [oracle.coverage(found[group], expected[group])["t50"] for group in expected]

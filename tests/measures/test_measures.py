@@ -232,6 +232,34 @@ def test_rdp_by_hand(spark):
     assert found == {"scribe": {"rad": 3.55, "rmd": 10, "mean": 3.55, "median": 2.25, **shares}}
 
 
+@pytest.mark.parametrize("buckets", [1, 2])
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, buckets, scheduled):
+    """Bayeux reaches two of four members: (20 + 60) / (10 + 30), not 40 / mean(10, 20, 30, 40)."""
+    by_ip = {1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0}
+    delays = {
+        "ip_multicast": by_ip,
+        "scribe": {node: 3 * delay for node, delay in by_ip.items()},
+        "bayeux": {1: 20.0, 3: 60.0},
+    }
+    rows = [(system, 1, node, 1, delay) for system, of in delays.items()
+            for node, delay in of.items()]  # fmt: skip
+    rows += [("ip_multicast", 2, 9, 1, 5.0), ("scribe", 2, 9, 1, 10.0)]  # Bayeux reaches nobody
+    table = spark.createDataFrame(rows, schemas.DELIVERIES)
+    if scheduled:
+        table = table.withColumn("publication", F.lit(0).cast("bigint"))
+    sizes = spark.createDataFrame([(1, 5), (2, 2)], "group bigint, size bigint")
+    made = group_delay(table, sizes, buckets, ["bayeux"]).frame.collect()
+    assert {(row["system"], row["group"]): tuple(row)[2:] for row in made} == {
+        ("ip_multicast", 1): (5, 1, 1), ("scribe", 1): (5, 3, 3), ("bayeux", 1): (5, 2, 2),
+        ("ip_multicast", 2): (2, 1, 1), ("scribe", 2): (2, 2, 2),
+    }  # fmt: skip
+    found = group_penalties(table, 1, ["scribe", "bayeux"], buckets)
+    assert {system: (of["rad"], of["rmd"], of["mean"]) for system, of in found.items()} == {
+        "scribe": (3, 3, 3), "bayeux": (2, 2, 2)
+    }  # fmt: skip
+
+
 # --- distributions and numbers --------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pandas as pd
+import pytest
 
 from scribe_spark.report import render, world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
@@ -62,6 +63,64 @@ def test_bars_and_a_sentence_compare_the_latencies_of_several_systems():
         "800 ms with Scribe, the slowest of the 2 systems beside IP multicast."
     )
     assert verdict(run_cards(rows[1:])) == ""
+    equal = [metric("bayeux.latency.p99", 200.0), metric("flooding.latency.p99", 200.4)]
+    assert "200 ms with Bayeux, GossipSub and Flooding over Pastry, the fastest, and" in verdict(
+        run_cards([*rows, *equal])
+    )
+    assert verdict(run_cards(equal)) == (
+        "99\xa0% of the deliveries arrive within 200 ms with each of the 2 systems."
+    )
+
+
+@pytest.mark.parametrize("unicast", [1.0, 900.0])
+def test_no_baseline_is_the_fastest_or_the_slowest(unicast):
+    rows = [
+        *(metric("scribe.latency.p99", 800.0), metric("gossipsub.latency.p99", 200.0)),
+        *(metric(f"{name}.latency.p99", unicast) for name in ("ip_multicast", "naive_unicast")),
+    ]
+    assert verdict(run_cards(rows)).endswith(
+        "within 200 ms with GossipSub, the fastest, and within 800 ms with Scribe, the slowest of "
+        "the 2 systems beside IP multicast and Naive unicast."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reached", "note"),
+    [
+        *((1.0, ""), (None, "")),
+        (0.94217, "reaches 94.2\xa0% of the members"),
+        (0.99996, "reaches 99.996\xa0% of the members"),  # not 100 %
+        (0.0, "reaches 0\xa0% of the members"),
+    ],
+)
+def test_a_card_begins_with_the_members_that_are_not_reached(reached, note):
+    rows = [
+        *(metric("scribe.reached", 1.0), metric("scribe.latency.p99", 800.0)),
+        *(metric("gossipsub.reached", reached), metric("gossipsub.latency.p99", 200.0)),
+        *(metric("bayeux.reached", 1.0), metric("bayeux.latency.p99", 900.0)),
+    ]
+    cards = run_cards(rows)
+    assert {card.title: card.note for card in cards} == {
+        **{"Scribe": "", "GossipSub": note, "Bayeux": ""}
+    }
+    told = verdict(cards)
+    fastest = "Scribe" if note else "GossipSub"
+    assert f"{fastest}, the fastest" in told
+    assert told.endswith(f" GossipSub {note}." if note else "of the 3 systems.")
+    page = render(rows, {}, NOTHING).html
+    assert (f'GossipSub <span class="off">{note}</span> <strong>200' in page) == bool(note)
+
+
+def test_the_only_system_does_not_reach_everybody():
+    rows = [metric("gossipsub.reached", 0.5), metric("gossipsub.latency.p99", 200.0)]
+    assert verdict(run_cards(rows)) == "GossipSub reaches 50\xa0% of the members."
+
+
+def test_a_world_is_not_whole_by_rounding():
+    rounds = ROUNDS.pivot(index="round", columns="measure", values="value")
+    rounds = rounds.assign(**{"lookups.right": 0.99996, "scribe.publications.in_time": 49.999})
+    pastry, scribe = world_cards(rounds)
+    assert (pastry.value, scribe.value) == ("99.996\xa0%", "99.998\xa0%")
     assert {card.share for card in run_cards(RUN)} == {None}  # other measures
 
 

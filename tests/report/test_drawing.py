@@ -211,8 +211,9 @@ def test_curves_are_of_the_systems_that_a_figure_is_about():
 
 def test_a_system_that_the_paper_does_not_have_is_drawn_too():
     """By its label where its code is loaded, else by its name; after the paper's systems."""
-    rows = [("9", name, "children_entries", 3, 5) for name in ("scribe", "chain", "star_of_mine")]
-    rows += [("7", "chain", measure, 1.5, 5) for measure in ("rad", "rmd")]
+    names = ("scribe", "chain", "star_of_mine")
+    rows = [("9", name, "children_entries", 3, 5 + n) for n, name in enumerate(names)]
+    rows += [("7", "chain", "rad", 1.5, 5), ("7", "chain", "rmd", 2.5, 5)]
     rows += [("9", "scribe_bottleneck", "children_entries", 3, 5)]  # has a figure of its own
     table = pd.DataFrame(rows, columns=COLUMNS)
     register_system(System("chain", "A chain of $members & <friends>$", TREE, lambda stages: None))

@@ -108,7 +108,7 @@ def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
         for one in (axes, *axes.child_axes):
             drawn = [look(line) for line in one.lines if len(line.get_xdata()) > 2]
             assert len({*drawn}) == len(drawn), "two lines look alike"
-    labels = [text.get_text() for text in legend.get_texts()]
+    labels = [" ".join(text.get_text().split()) for text in legend.get_texts()]
     assert len({*labels}) == len(labels)
     return dict(zip(labels, (colour for colour, *_ in looks), strict=True))
 

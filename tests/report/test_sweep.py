@@ -137,13 +137,19 @@ def test_many_worlds_are_drawn_on_their_own_pages_only():
 def test_cards_name_the_points_with_the_least_and_the_greatest_value():
     html = page(
         {"b": (1, 2, 4)},
-        {"x.rad.mean": float, "y.rad.mean": lambda b: 10.0 + b, "z.rad.mean": lambda b: 7.0},
-        show=("x.rad.mean", "y.rad.mean", "z.rad.mean"),
+        {
+            "x.rad.mean": float,
+            "y.rad.mean": lambda b: 10.0 + b,
+            "z.rad.mean": lambda b: 7.0,
+            "u.rad.mean": lambda b: 8.0 + (b > 1),
+        },
+        show=("x.rad.mean", "y.rad.mean", "z.rad.mean", "u.rad.mean"),
     )
     cards = re.findall(r"<li style[^>]*>(.*?) <strong>(.*?)</strong><span>(.*?)</span>", html)
     assert cards == [
         ("X, RAD, mean", "1 to 4", "s; least at b 1, greatest at b 4"),
         ("Y, RAD, mean", "11 to 14", "s; least at b 1, greatest at b 4"),
+        ("U, RAD, mean", "8 to 9", "s; least at b 1, greatest at b 4 and 1 more"),
         ("Z, RAD, mean", "7", "s at every point"),
     ]
 

@@ -36,9 +36,14 @@ def latencies(system: str, p50: float, **others: float | None) -> list[dict]:
 
 
 METRICS = [
-    *latencies("scribe", 150.25, latency_p90=201, latency_p99=300.5, latency_max=411),
+    *latencies(
+        "scribe", 150.25, reached=0.99996, latency_p90=201, latency_p99=300.5, latency_max=411
+    ),
     *latencies("ip_multicast", 90, time_to_100_median=None, time_to_90_median=120),
-    *latencies("gossipsub", 140, latency_hops_p50=3, latency_hops_max=7, hops_to_50_median=4),
+    *latencies("bayeux", None, reached=0.0),
+    *latencies(
+        "gossipsub", 140, reached=0.942, latency_hops_p50=3, latency_hops_max=7, hops_to_50_median=4
+    ),
     *({"name": f"can.{metric.name}", "value": None} for metric in LATENCY_MEASURE.metrics),
 ]
 
@@ -46,12 +51,18 @@ METRICS = [
 def test_a_row_for_each_system_and_unit():
     rows = latency_values(METRICS)["latencies"]
     assert [row[:2] for row in rows] == [
-        ("Scribe", "ms"), ("IP multicast", "ms"), ("GossipSub", "ms"), ("GossipSub", "hops")
+        ("Scribe", "ms"), ("IP multicast", "ms"), ("Bayeux", "ms"), ("GossipSub", "ms"),
+        ("GossipSub", "hops"),
     ]  # fmt: skip
-    scribe, ip, _, hops = (dict(zip(LATENCIES, row[2], strict=True)) for row in rows)
+    scribe, ip, bayeux, gossipsub, hops = (
+        dict(zip(LATENCIES, row[2], strict=True)) for row in rows
+    )
     assert (scribe["p50"], scribe["max"], scribe["50 %"]) == ("150.2", "411", ABSENT)
     assert (ip["90 %"], ip["100 %"]) == ("120", ABSENT)
     assert (hops["p50"], hops["max"], hops["50 %"]) == ("3", "7", "4")
+    members = [of["Members"] for of in (scribe, ip, bayeux, gossipsub, hops)]
+    assert members == ["99.996\xa0%", ABSENT, "0\xa0%", "94.2\xa0%", "94.2\xa0%"]
+    assert {*bayeux.values()} == {"0\xa0%", ABSENT}
 
 
 def test_of_a_world_the_last_round_that_has_some():
@@ -61,6 +72,7 @@ def test_of_a_world_the_last_round_that_has_some():
             "scribe.latency.p50": [None, 80, 81.5, None],
             "scribe.latency.max": [None, 200, 220, None],
             "scribe.time_to_100.median": [None, 110, None, None],
+            "scribe.multicasts.reached": [1.0, 0.5, 0.25, 0.0],
         }
     )
     found = latencies_of_last_round(rounds)
@@ -68,6 +80,7 @@ def test_of_a_world_the_last_round_that_has_some():
     ((*_, cells),) = found["latencies"]
     cells = dict(zip(LATENCIES, cells, strict=True))
     assert (cells["p50"], cells["max"], cells["100 %"]) == ("81.5", "220", ABSENT)
+    assert cells["Members"] == "25\xa0%"
     assert latencies_of_last_round(rounds[["nodes.live"]])["latencies"] == []
     several = pd.DataFrame({f"{name}.latency.p50": [1.0] for name in ("can", "scribe")})
     rows = latencies_of_last_round(several)["latencies"]

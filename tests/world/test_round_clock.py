@@ -1,4 +1,4 @@
-"""The clock with bandwidth in the rounds of worlds: sizes, rates and times; rule W10."""
+"""The clock with bandwidth in the rounds of worlds: sizes, rates and times; rules W10 and W11."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ def begin(
     buckets: int = 1, **given,
 ) -> Played:  # fmt: skip
     """A world whose multicasts are measured."""
-    measures = MulticastMeasures(("bytes", "delay", "node_stress"), lan_us=LAN_US, source=source)
+    names = ("bytes", "delay", "node_stress")
+    measures = MulticastMeasures(names, lan_us=LAN_US, source=source, links=links)
     world = case_of(seed, source, delivery)
     given = {"more": systems_of(world), **given}
-    return Played(world, buckets, links=links, measures=measures, **given)
+    return Played(world, buckets, measures=measures, **given)
 
 
 SPARSE = {"d": 3, "d_low": 2, "d_high": 4, "d_out": 1, "dials": 3}
@@ -204,6 +205,65 @@ def _by_event_queue(
         for (row, is_way, one), number in queue.places.items()
         if not is_way and (row, number) in first
     }
+
+
+# --- IP multicast
+
+
+#: Nodes that send and receive at rates of their own; a rate of 0 is no limit.
+MIXED = NodeClasses(
+    1, ("fast", "slow", "usual"), (0.3, 0.3, 0.4),
+    {"up": (1_000_000_000, 5_000_000, -1), "down": (0, 7_000_000, -1),
+     "validation": (-1, 9_000, -1), "degree": (-1,) * 3, "custody": (-1,) * 3},
+)  # fmt: skip
+
+
+def test_ip_multicast_is_an_event_queue_with_one_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routers duplicate packets: to each member a publication is the only one, with one copy."""
+    tables: list[tuple] = []
+    route = LiveGroups.route
+
+    def routing(self, player, given, begun, came) -> None:
+        route(self, player, given, begun, came)
+        tables.append((begun, player.gather(came).get(came, {})))
+
+    monkeypatch.setattr(LiveGroups, "route", routing)
+    links = replace(links_of(**SLOW), classes=MIXED)
+    compared, held_by = 0, Counter()
+    for seed in range(4):
+        played = begin(seed, links)
+        rates = links.rates(played.known.node, played.known.router)
+        nodes = [
+            oracle.Node(number, int(up), int(down), 5)
+            for number, (up, down) in enumerate(zip(rates.up, rates.down, strict=True))
+        ]
+        for number in range(ROUNDS):
+            tables.clear()
+            measures = played.step(number).measures
+            for begun, got in tables:
+                names = ("group", "node", "delay_us")
+                start = dict(zip(begun.group.tolist(), begun.source.tolist(), strict=True))
+                for group, node, delay_us in zip(*(got.get(n, []) for n in names), strict=True):
+                    ends = start[int(group)], int(node)
+                    found = _alone(played, nodes, *ends)
+                    assert delay_us == found.complete_us
+                    held_by[found.last_us < found.complete_us] += 1
+                    compared += 1
+            for name in ("rad.median", "rad.max", "rmd.max", "rdp.mean"):
+                assert measures.get(f"ip_multicast.{name}", 1) == 1, name
+    assert compared > 100
+    assert min(held_by[False], held_by[True]) > 10  # the uplink decides, and the downlink
+
+
+def _alone(played: Played, nodes: list[oracle.Node], source: int, node: int) -> oracle.Copy:
+    """The copy of the only publication, along the only link."""
+    queue = Queue(played)
+    queue.link((0, source), (0, node))
+    places = {number: name[-1] for name, number in queue.places.items()}
+    network = oracle.Network(dict(enumerate(nodes)), places, [*queue.links.values()])
+    published = [oracle.Publication(queue.place(0, source), 0, SLOW["size"])]
+    (copy,) = oracle.play(network, published, oracle.Rules(INTERLEAVED)).copies
+    return copy
 
 
 # --- systems that play the clock themselves, and those that are played again
