@@ -126,11 +126,15 @@ class Events:
 
         `members` (k, m) are nodes; :data:`NONE` is no node.  Rule K5.
         """
+        if not len(members):
+            return members[:, 0]
         drawn = self.draw(seed, purpose, members).argmin(axis=1)
         return members[np.arange(len(members)), drawn]
 
     def picks(self, seed: int, purpose: str, members: np.ndarray, count: int) -> np.ndarray:
         """Return at most `count` drawn members of each event, in the order of the draws."""
+        if not len(members):
+            return members[:, :count]
         order = self.draw(seed, purpose, members).argsort(axis=1)[:, :count]
         return np.take_along_axis(members, order, axis=1)
 

@@ -11,8 +11,8 @@ know.
 |---|---|---|
 | JOIN | a newcomer, to its contact | `on_join` |
 | FORWARDJOIN(newcomer, ttl) | the contact, then each node of the walk | `on_forward_join` |
-| NEIGHBOR(high) | a node that lost a neighbour, to a passive node | `on_neighbor` |
-| ACCEPT(high) | a node that took the receiver into its active view | `on_accept` |
+| NEIGHBOR(priority) | a node that lost a neighbour, to a passive node | `on_neighbor` |
+| ACCEPT(priority) | a node that took the receiver into its active view | `on_accept` |
 | REFUSE(nodes) | a node with a full view, to the sender of NEIGHBOR | `on_refuse` |
 | DISCONNECT(alive) | a node that dropped the receiver | `on_disconnect` |
 | SHUFFLE(origin, ttl, nodes) | the origin, then each node of the walk | `on_shuffle` |
@@ -49,6 +49,9 @@ PAPER, IROH = "paper", "iroh"
 #: iroh).  A reply and a refusal carry as many from the views of the answering node.
 SHUFFLED = tuple(f"node {number}" for number in range(8))
 _ACTIVE_SHUFFLED, _PASSIVE_SHUFFLED = 3, 4
+
+#: The priorities of NEIGHBOR and ACCEPT: with a free place only; always; a newcomer's, always.
+_LOW, _HIGH, _NEWCOMER = range(3)
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,8 @@ class HyParView:
     messages: ClassVar[Mapping[str, Control | Payload]] = {
         "join": Control(),
         "forward_join": Control(("newcomer", "ttl")),
-        "neighbor": Control(("high",)),
-        "accept": Control(("high",)),
+        "neighbor": Control(("priority",)),
+        "accept": Control(("priority",)),
         "refuse": Control(SHUFFLED[1:]),
         "disconnect": Control(("alive",)),
         "shuffle": Control(("origin", "ttl", *SHUFFLED)),
@@ -108,6 +111,7 @@ class HyParView:
         self._refused = np.zeros((places, rules.passive), dtype=bool)
         self._asked = np.full(places, NONE, dtype=np.int32)  # the receiver of a NEIGHBOR
         self._asked_us = np.zeros(places, dtype=np.int64)
+        self._asks = np.zeros(places, dtype=np.int64)  # the requests of a round
         self._shuffled = np.full((places, len(SHUFFLED) - 1), NONE, dtype=np.int32)
 
     def begin(self, clock: BucketClock, passive: Columns | None) -> None:
@@ -137,7 +141,7 @@ class HyParView:
 
     def on_refresh(self, starts: Events) -> None:
         """Send samples of the views on a walk, to be exchanged for others (rule Y9)."""
-        self._refused[starts.place] = False
+        self._begin_round(starts)
         active = self.neighbours.node[starts.place]
         to = starts.pick(self._seed, "shuffle to", active)
         some = to >= 0
@@ -157,7 +161,7 @@ class HyParView:
         """Take in the newcomer, and send it on walks from all other neighbours (rule Y2)."""
         newcomer = joins.sender
         self._take_in(joins, newcomer)
-        self._clock.send("accept", joins, newcomer, high=1)
+        self._clock.send("accept", joins, newcomer, priority=_NEWCOMER)
         others = self.neighbours.without(joins.place, newcomer)
         self._to_all("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
 
@@ -166,13 +170,11 @@ class HyParView:
         came_back = walks["newcomer"] == walks.node
         ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
         last = walks.take(ends & ~came_back)
-        newcomer = last["newcomer"]
+        last = last.take(~self.neighbours.has(last.place, last["newcomer"]))
         if self.rules.whose == PAPER:
-            self._take_in(last, newcomer)
-            self._clock.send("accept", last, newcomer, high=1)
-        else:
-            new = ~self.neighbours.has(last.place, newcomer)
-            self._clock.send("neighbor", last.take(new), newcomer[new], high=1)
+            self._take_in(last, last["newcomer"])
+        kind = "accept" if self.rules.whose == PAPER else "neighbor"
+        self._clock.send(kind, last, last["newcomer"], priority=_NEWCOMER)
         notes = walks.take(~ends & ~came_back & (walks["ttl"] == self.rules.passive_walk))
         self._into_passive(notes, notes["newcomer"][:, None])
         passes = walks.take((~ends | came_back) & (walks["ttl"] > 0))
@@ -182,21 +184,21 @@ class HyParView:
     def on_neighbor(self, asks: Events) -> None:
         """Accept a request that is urgent or finds a free slot; else refuse it (rule Y5)."""
         free = self.neighbours.count(asks.place) < self.rules.active
-        accepts = (asks["high"] > 0) | free | self.neighbours.has(asks.place, asks.sender)
+        accepts = (asks["priority"] > _LOW) | free | self.neighbours.has(asks.place, asks.sender)
         taken, refused = asks.take(accepts), asks.take(~accepts)
         self._take_in(taken, taken.sender)
-        self._clock.send("accept", taken, taken.sender, high=taken["high"])
+        self._clock.send("accept", taken, taken.sender, priority=taken["priority"])
         active = self.neighbours.node[refused.place]
         active = refused.picks(self._seed, "refuse active", active, _ACTIVE_SHUFFLED)
         nodes = self._sample(refused, "refuse passive", active)
         self._clock.send("refuse", refused, refused.sender, **_columns(nodes, SHUFFLED[1:]))
 
     def on_accept(self, accepts: Events) -> None:
-        """Take in a node that has taken this one in; tell it if there is no room (rule Y6)."""
-        self._answered(accepts)
+        """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
+        expected = self._answered(accepts, accepts.sender) | (accepts["priority"] == _NEWCOMER)
         new = ~self.neighbours.has(accepts.place, accepts.sender)
         full = self.neighbours.count(accepts.place) == self.rules.active
-        drops = new & full & (accepts["high"] == 0)
+        drops = new & (~expected | (full & (accepts["priority"] == _LOW)))
         late, takes = accepts.take(drops), accepts.take(new & ~drops)
         self._clock.send("disconnect", late, late.sender, alive=1)
         self._take_in(takes, takes.sender)
@@ -204,7 +206,7 @@ class HyParView:
 
     def on_refuse(self, refusals: Events) -> None:
         """Learn the nodes that a full node names, and ask another passive node (rule Y7)."""
-        self._answered(refusals)
+        self._answered(refusals, refusals.sender)
         self._into_passive(refusals, refusals.some(SHUFFLED[1:]))
         self._refuse(refusals)
         self._refill(refusals)
@@ -213,14 +215,15 @@ class HyParView:
         """Lose a neighbour; a living one becomes passive (rule Y7)."""
         alive = drops["alive"] > 0
         self._lose(drops)
-        self._answered(drops.take(~alive))
-        self._drop_passive(drops.take(~alive))
+        gone = drops.take(~alive)
+        self._answered(gone, gone.sender)
+        self._drop_passive(gone, gone.sender)
         self._refill(drops)
 
     def on_down(self, downs: Events) -> None:
         """Forget a dead node (rule Y11)."""
-        self._drop_passive(downs)
-        self._answered(downs)
+        self._drop_passive(downs, downs.sender)
+        self._answered(downs, downs.sender)
         self._lose(downs, alive=False)
         self._refill(downs)
 
@@ -264,39 +267,47 @@ class HyParView:
 
     def _take_in(self, events: Events, node: np.ndarray) -> None:
         """Make nodes active; a full view drops a drawn node first."""
+        self._answered(events, node)
         new = ~self.neighbours.has(events.place, node)
         events, node = events.take(new), node[new]
+        if not len(events):
+            return
         self._drop_passive(events, node)
         full = events.take(self.neighbours.count(events.place) == self.rules.active)
-        dropped = full.pick(self._seed, "drop", self.neighbours.node[full.place])
-        self.neighbours.drop(full.place, dropped)
-        self._clock.send("disconnect", full, dropped, alive=1)
-        self._into_passive(full, dropped[:, None])
+        if len(full):
+            dropped = full.pick(self._seed, "drop", self.neighbours.node[full.place])
+            self.neighbours.drop(full.place, dropped)
+            self._clock.send("disconnect", full, dropped, alive=1)
+            self._into_passive(full, dropped[:, None])
         self.neighbours.add(events.place, node)
 
     def _lose(self, events: Events, alive: bool = True) -> None:
         """Drop senders that are active; a node that lost a neighbour may ask all nodes again."""
         events = events.take(self.neighbours.has(events.place, events.sender))
-        self._refused[events.place] = False
+        self._begin_round(events)
         self.neighbours.drop(events.place, events.sender)
         if alive:
             events = events.take(events["alive"] > 0)
             self._into_passive(events, events.sender[:, None])
             self._refuse(events)
 
-    def _answered(self, events: Events) -> None:
-        """End the requests to senders."""
-        answered = self._asked[events.place] == events.sender
+    def _begin_round(self, events: Events) -> None:
+        """Let nodes ask all passive nodes again."""
+        self._refused[events.place], self._asks[events.place] = False, 0
+
+    def _answered(self, events: Events, node: np.ndarray) -> np.ndarray:
+        """End the requests to nodes; return True where there was one."""
+        answered = self._asked[events.place] == node
         self._asked[events.place[answered]] = NONE
+        return answered
 
     def _refuse(self, events: Events) -> None:
         """Note that senders, where they are passive, are not asked again in this round."""
         row, slot = np.nonzero(self.passive[events.place] == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
-    def _drop_passive(self, events: Events, node: np.ndarray | None = None) -> None:
-        """Remove nodes (by default the senders) from passive views."""
-        node = events.sender if node is None else node
+    def _drop_passive(self, events: Events, node: np.ndarray) -> None:
+        """Remove nodes from passive views."""
         row, slot = np.nonzero(self.passive[events.place] == node[:, None])
         self.passive[events.place[row], slot] = NONE
         self._refused[events.place[row], slot] = False
@@ -305,6 +316,8 @@ class HyParView:
         self, events: Events, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
         """Add nodes (k, m) to passive views; full views lose nodes first (rule Y6)."""
+        if not len(events):
+            return
         passive, active = self.passive[events.place], self.neighbours.node[events.place]
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
         for column in range(nodes.shape[1]):
@@ -339,17 +352,19 @@ class HyParView:
 
     def _refill(self, events: Events) -> None:
         """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
-        if not self.rules.repairs:
+        if not self.rules.repairs or not len(events):
             return
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
+        can &= self._asks[events.place] < self.rules.passive
         asks = events.take(can)
         passive = np.where(self._refused[asks.place], NONE, self.passive[asks.place])
         to = asks.pick(self._seed, "ask", passive)
         some = to >= 0
-        asks, to, high = asks.take(some), to[some], (active[can] == 0)[some]
+        asks, to, lonely = asks.take(some), to[some], (active[can] == 0)[some]
         self._asked[asks.place], self._asked_us[asks.place] = to, asks.time_us
-        self._clock.send("neighbor", asks, to, high=high)
+        self._asks[asks.place] += 1
+        self._clock.send("neighbor", asks, to, priority=np.where(lonely, _HIGH, _LOW))
         if self.rules.whose == IROH:
             self._clock.wake("request", asks, asks.time_us + self.rules.wait_us, asked=to)
 
