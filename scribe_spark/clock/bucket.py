@@ -105,8 +105,10 @@ class BucketClock:
         self._calendar, self._coming, self._leaving = (
             Calendar(self._width, np.int32) for _ in range(3)
         )
-        links = int(node.max(initial=-1) - node.min(initial=0)) + 1
+        self._first_node = int(node.min()) if len(node) else 0
+        links = int(node.max()) - self._first_node + 1 if len(node) else 0
         self._uplinks, self._downlinks = Downlinks(links), Downlinks(links)
+        self._batches = 0
         self._sent: list[np.ndarray] = []
         self._woken: list[np.ndarray] = []
         self.copies: list[np.ndarray] = []
@@ -146,8 +148,9 @@ class BucketClock:
     ) -> None:
         self.counts[self._number[kind]] += len(node)
         rows = self._rows(kind, at_us, node, room, sender, columns)
-        if self._setting.wires is not None:
-            rows[:, -1] = len(self._sent)  # copies of a place that are sent together are a batch
+        if self._setting.wires is not None:  # copies of a place that are sent together are a batch
+            rows[:, -1] = self._batches
+            self._batches += 1
         self._sent.append(rows)
 
     def _rows(
@@ -224,7 +227,7 @@ class BucketClock:
     def _play(self, rows: np.ndarray) -> None:
         """Play events in turns: in each, a place plays at most one event."""
         place, at_us = self._places(rows[:, ROOM], rows[:, NODE]), times(rows)
-        order = order_of(place, at_us - at_us.min(), rows[:, SENDER] - COMMAND)
+        order = order_of(place, at_us - at_us.min(), *self._ranks(rows))
         rows, place = rows.take(order, axis=0), place[order]
         part = index_in_run(place) * len(self._kinds.names) + rows[:, KIND]
         in_turn = order_of(part)
@@ -233,6 +236,13 @@ class BucketClock:
         ends = np.append(starts[1:], len(rows)).tolist()
         for first, end in zip(starts.tolist(), ends, strict=True):
             self._play_some(int(rows[first, KIND]), rows[first:end], place[first:end])
+
+    def _ranks(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return what orders events of a place at the same moment, before the order of sending."""
+        sender = rows[:, SENDER] - COMMAND
+        if self._setting.wires is None:
+            return [sender]
+        return [sender, self._kinds.payload[rows[:, KIND]]]
 
     def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the indices of places of this bucket."""
@@ -265,8 +275,38 @@ class BucketClock:
 
     def _pass_uplinks(self, window: int, rows: np.ndarray, wires: Wires) -> np.ndarray:
         """Return the messages that start; copies wait for their uplinks first (rule K6)."""
-        raise NotImplementedError
+        copy = self._kinds.payload[rows[:, KIND]]
+        copies = rows[copy]
+        self._leaving.add(self.window_of(copies), copies)
+        copies = self._leaving.take(window)
+        if not len(copies):
+            return rows[~copy]
+        # 1. the copies of a batch were sent together; within a batch, they leave by receiver
+        link, at_us = copies[:, SENDER] - self._first_node, times(copies)
+        ranks = copies[:, -1], copies[:, ROOM], copies[:, NODE]
+        order = order_of(link, at_us - at_us.min(), *ranks)
+        copies, link, at_us = copies.take(order, axis=0), link[order], at_us[order]
+        takes_us = transmission_us(wires.size[copies[:, FIELDS]], wires.up[copies[:, SENDER]])
+        if wires.uplink == SERIAL:
+            starts_us = self._uplinks.take(link, at_us, takes_us) - takes_us
+        else:
+            first = run_starts(link, at_us, copies[:, -1], copies[:, ROOM])
+            count = np.diff(first, append=len(link))
+            takes_us = takes_us[first] * count
+            starts_us = self._uplinks.take(link[first], at_us[first], takes_us) - takes_us
+            starts_us, takes_us = np.repeat(starts_us, count), np.repeat(takes_us, count)
+        # 2. a copy carries the start of its transmission, and the duration
+        times(copies)[:], copies[:, -1] = starts_us, takes_us
+        return np.concatenate([rows[~copy], copies])
 
     def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
         """Enter copies as events at the times at which downlinks have finished them (rule K7)."""
-        raise NotImplementedError
+        if not len(rows):
+            return
+        link, at_us = rows[:, NODE] - self._first_node, times(rows)
+        order = order_of(link, at_us - at_us.min(), rows[:, FIELDS], rows[:, SENDER])
+        rows, at_us = rows.take(order, axis=0), at_us[order]
+        takes_us = transmission_us(wires.size[rows[:, FIELDS]], wires.down[rows[:, NODE]])
+        done_us = self._downlinks.take(link[order], at_us, takes_us)
+        times(rows)[:] = np.maximum(at_us + rows[:, -1], done_us)
+        self._calendar.add(self.window_of(rows), rows)
