@@ -4,12 +4,12 @@ In a window of time, no event can cause another event: a message needs at least 
 a timer waits at least as long as a window.  So all events of a window are known at its beginning.
 They are sorted by place, time and sender; in turn r, the r-th event of each place is played.
 
-Rules: docs/rules.md, K1 to K8.
+Rules: docs/rules.md, K1 to K7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,14 +120,25 @@ class BucketClock:
         kind: str,
         events: Events,
         peer: np.ndarray,
+        *,
         leaves_us: np.ndarray | None = None,
         **columns: np.ndarray | int,
     ) -> None:
-        """Let the nodes of events send a message each; it leaves at once, or at `leaves_us`."""
-        if not len(events):
+        """Let the nodes of events send messages; they leave at once, or at `leaves_us`.
+
+        `peer` has a receiver for each event, or several: (k,) or (k, m), with NONE for no receiver.
+        """
+        row, slot = np.nonzero((peer if peer.ndim == 2 else peer[:, None]) >= 0)
+        if not len(row):
             return
+        peer = peer[row, slot] if peer.ndim == 2 else peer[row]
         leaves_us = events.time_us if leaves_us is None else leaves_us
-        self._send(kind, leaves_us, peer, events.room, events.node, columns)
+        of_rows = {
+            name: column[row] if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+        ends = peer, events.room[row], events.node[row]
+        self._send(kind, leaves_us[row], *ends, of_rows)
 
     def wake(
         self, timer: str, events: Events, at_us: np.ndarray, **columns: np.ndarray | int
@@ -144,7 +155,7 @@ class BucketClock:
         node: np.ndarray,
         room: np.ndarray,
         sender: np.ndarray,
-        columns: Columns | dict[str, np.ndarray | int],
+        columns: Mapping[str, np.ndarray | int],
     ) -> None:
         self.counts[self._number[kind]] += len(node)
         rows = self._rows(kind, at_us, node, room, sender, columns)
@@ -160,7 +171,7 @@ class BucketClock:
         node: np.ndarray,
         room: np.ndarray,
         sender: np.ndarray | int,
-        columns: Columns | dict[str, np.ndarray | int],
+        columns: Mapping[str, np.ndarray | int],
     ) -> np.ndarray:
         """Return events as rows."""
         number = self._number[kind]

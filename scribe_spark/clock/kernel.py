@@ -24,6 +24,9 @@ TIMER, COMMAND = NONE, -2
 #: The kind of message that the clock returns to the sender of a message to a dead node.
 DOWN = "down"
 
+#: A column of an event: its name, or its name and its width; a wide one has two dimensions.
+Column = str | tuple[str, int]
+
 
 @dataclass(frozen=True)
 class Control:
@@ -32,7 +35,7 @@ class Control:
     `columns` are the whole numbers of 32 bits that it carries, `bytes` is its size.
     """
 
-    columns: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
     bytes: int = 64
 
 
@@ -43,7 +46,7 @@ class Payload:
     The columns are as in `Control`; the first one is ``publication``.
     """
 
-    columns: tuple[str, ...] = ("publication",)
+    columns: tuple[Column, ...] = ("publication",)
 
 
 class Kernel(Protocol):
@@ -56,7 +59,7 @@ class Kernel(Protocol):
     """
 
     messages: Mapping[str, Control | Payload]
-    timers: Mapping[str, tuple[str, ...]]
+    timers: Mapping[str, tuple[Column, ...]]
     #: The names of commands, which have one column, ``value``.
     commands: Sequence[str]
     #: The commands that are also played at dead places.
@@ -95,7 +98,9 @@ class Events:
         The index of the place in its bucket.
     """
 
-    def __init__(self, rows: np.ndarray, place: np.ndarray, columns: Mapping[str, int]) -> None:
+    def __init__(
+        self, rows: np.ndarray, place: np.ndarray, columns: Mapping[str, int | slice]
+    ) -> None:
         self._rows, self._columns, self.place = rows, columns, place
         self.node, self.sender, self.room = rows[:, NODE], rows[:, SENDER], rows[:, ROOM]
 
@@ -109,11 +114,6 @@ class Events:
     def __getitem__(self, name: str) -> np.ndarray:
         """Return a column of the message, timer or command."""
         return self._rows[:, self._columns[name]]
-
-    def some(self, names: Sequence[str]) -> np.ndarray:
-        """Return neighbouring columns as one array of two dimensions."""
-        first = self._columns[names[0]]
-        return self._rows[:, first : first + len(names)]
 
     def take(self, index: np.ndarray) -> Events:
         """Return events by indices or by a mask."""
@@ -132,7 +132,10 @@ class Events:
         return members[np.arange(len(members)), drawn]
 
     def picks(self, seed: int, purpose: str, members: np.ndarray, count: int) -> np.ndarray:
-        """Return at most `count` drawn members of each event, in the order of the draws."""
+        """Return drawn members of each event, in the order of the draws: (k, `count`)."""
+        missing = count - members.shape[1]
+        if missing > 0:
+            members = np.pad(members, ((0, 0), (0, missing)), constant_values=NONE)
         if not len(members):
             return members[:, :count]
         order = self.draw(seed, purpose, members).argsort(axis=1)[:, :count]
@@ -152,18 +155,25 @@ class Kinds:
     """The numbers and columns of all kinds of events of a kernel."""
 
     names: tuple[str, ...]
-    columns: tuple[dict[str, int], ...]
+    columns: tuple[dict[str, int | slice], ...]
     payload: np.ndarray  # bool, by number
     width: int
 
     @classmethod
     def of(cls, kernel: Any) -> Kinds:
         """Return the kinds of a kernel: `DOWN`, messages, timers, commands."""
-        declared = {DOWN: (), **{name: one.columns for name, one in kernel.messages.items()}}
+        declared: dict[str, Sequence[Column]] = {DOWN: ()}
+        declared |= {name: one.columns for name, one in kernel.messages.items()}
         declared |= {**kernel.timers, **dict.fromkeys(kernel.commands, ("value",))}
-        columns = [
-            {name: FIELDS + at for at, name in enumerate(names)} for names in declared.values()
-        ]
         payload = [isinstance(kernel.messages.get(name), Payload) for name in declared]
-        width = FIELDS + max(len(names) for names in declared.values())
+        columns, width = [], FIELDS
+        for names in declared.values():
+            found: dict[str, int | slice] = {}
+            end = FIELDS
+            for one in names:
+                name, wide = (one, 0) if isinstance(one, str) else one
+                found[name] = slice(end, end + wide) if wide else end
+                end += max(1, wide)
+            columns.append(found)
+            width = max(width, end)
         return cls(tuple(declared), tuple(columns), np.array(payload), width)

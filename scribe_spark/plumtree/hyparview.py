@@ -19,7 +19,7 @@ know.
 | SHUFFLEREPLY(nodes) | the node at the end of the walk, to the origin | `on_shuffle_reply` |
 | down | the clock, for a message that met a dead node; a broken connection | `on_down` |
 
-The rules are Y1 to Y12 in docs/rules.md.
+The rules are Y1 to Y11 in docs/rules.md.
 
 References
 ----------
@@ -30,25 +30,21 @@ broadcast, DSN 2007.  Its text could not be had; the parameters are quoted by ir
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import Control, Events, Payload
-from scribe_spark.clock.bucket import BucketClock
+from scribe_spark.clock import BucketClock, Column, Control, Events
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine.packing import Columns
 from scribe_spark.plumtree.neighbours import Neighbours
 
 #: Whose rules: those of the paper, as quoted in iroh, or those of iroh itself.
 PAPER, IROH = "paper", "iroh"
 
-#: The nodes of a SHUFFLE: the origin, three active and four passive ones (the paper, as quoted in
-#: iroh).  A reply and a refusal carry as many from the views of the answering node.
-SHUFFLED = tuple(f"node {number}" for number in range(8))
-_ACTIVE_SHUFFLED, _PASSIVE_SHUFFLED = 3, 4
+#: The active and passive nodes of a sample (the paper, as quoted in iroh).  A SHUFFLE has its
+#: origin, too.
+_ACTIVE_SAMPLE, _PASSIVE_SAMPLE, _SHUFFLED = 3, 4, 8
 
 #: The priorities of NEIGHBOR and ACCEPT: with a free place only; always; a newcomer's, always.
 _LOW, _HIGH, _NEWCOMER = range(3)
@@ -61,7 +57,7 @@ class HyParViewRules:
     Attributes
     ----------
     whose : str
-        :data:`PAPER` or :data:`IROH`, where these differ (Y3, Y6, Y8, Y10).
+        :data:`PAPER` or :data:`IROH`, where these differ (Y4, Y7, Y8, Y10).
     active, passive : int
         The sizes of the views: 5 and 30 in the paper (Babel: 4 and 7; Partisan: 6 and 30).
     walk, passive_walk : int
@@ -92,67 +88,58 @@ class HyParViewRules:
 class HyParView:
     """The views of the places of a bucket, and the handlers of HyParView's messages."""
 
-    messages: ClassVar[Mapping[str, Control | Payload]] = {
+    messages: ClassVar[dict[str, Control]] = {
         "join": Control(),
         "forward_join": Control(("newcomer", "ttl")),
         "neighbor": Control(("priority",)),
         "accept": Control(("priority",)),
-        "refuse": Control(SHUFFLED[1:]),
+        "refuse": Control((("nodes", _ACTIVE_SAMPLE + _PASSIVE_SAMPLE),)),
         "disconnect": Control(("alive",)),
-        "shuffle": Control(("origin", "ttl", *SHUFFLED)),
-        "shuffle_reply": Control(SHUFFLED),
+        "shuffle": Control(("origin", "ttl", ("nodes", _SHUFFLED))),
+        "shuffle_reply": Control((("nodes", _SHUFFLED),)),
     }
-    timers: ClassVar[Mapping[str, tuple[str, ...]]] = {"request": ("asked",)}
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = {"request": ("asked",)}
 
-    def __init__(self, rules: HyParViewRules, seed: int, neighbours: Neighbours) -> None:
-        self.rules, self._seed, self.neighbours = rules, seed, neighbours
+    def __init__(
+        self, rules: HyParViewRules, seed: int, clock: BucketClock, neighbours: Neighbours
+    ) -> None:
+        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
         places = len(neighbours.node)
         self.passive = np.full((places, rules.passive), NONE, dtype=np.int32)
-        self._refused = np.zeros((places, rules.passive), dtype=bool)
+        self._refused = np.zeros(self.passive.shape, dtype=bool)
         self._asked = np.full(places, NONE, dtype=np.int32)  # the receiver of a NEIGHBOR
-        self._asked_us = np.zeros(places, dtype=np.int64)
-        self._asks = np.zeros(places, dtype=np.int64)  # the requests of a round
-        self._shuffled = np.full((places, len(SHUFFLED) - 1), NONE, dtype=np.int32)
-
-    def begin(self, clock: BucketClock, passive: Columns | None) -> None:
-        """Read the passive views that an earlier play left."""
-        self._clock = clock
-        if passive is not None:
-            self.passive = passive["node"].astype(np.int32)
+        self._asked_us, self._asks = (np.zeros(places, dtype=np.int64) for _ in range(2))
+        sample = _ACTIVE_SAMPLE + _PASSIVE_SAMPLE
+        self._shuffled = np.full((places, sample), NONE, dtype=np.int32)
 
     # --- commands
 
     def on_arrive(self, arrivals: Events) -> None:
         """Let newcomers, who know nobody, ask their contacts (rule Y1)."""
         self._clock.alive[arrivals.place] = True
-        asks = arrivals.take(arrivals["value"] >= 0)
-        self._clock.send("join", asks, asks["value"])
+        self._clock.send("join", arrivals, arrivals["value"])
 
     def on_fail(self, fails: Events) -> None:
         """Let nodes die; with `breaks`, the connections to their neighbours break (rule Y11)."""
         self._clock.alive[fails.place] = False
         if self.rules.breaks:
-            self._to_all("down", fails, self.neighbours.node[fails.place])
+            self._clock.send("down", fails, self.neighbours.node[fails.place])
 
     def on_leave(self, leaves: Events) -> None:
         """Let nodes say good-bye to their neighbours (rule Y11)."""
         self._clock.alive[leaves.place] = False
-        self._to_all("disconnect", leaves, self.neighbours.node[leaves.place], alive=0)
+        self._clock.send("disconnect", leaves, self.neighbours.node[leaves.place], alive=0)
 
     def on_refresh(self, starts: Events) -> None:
         """Send samples of the views on a walk, to be exchanged for others (rule Y9)."""
-        self._begin_round(starts)
-        active = self.neighbours.node[starts.place]
-        to = starts.pick(self._seed, "shuffle to", active)
-        some = to >= 0
-        sends, to = starts.take(some), to[some]
-        others = self.neighbours.without(sends.place, to)
-        active = sends.picks(self._seed, "shuffle active", others, _ACTIVE_SHUFFLED)
-        nodes = self._sample(sends, "shuffle passive", active)
+        self._refused[starts.place], self._asks[starts.place] = False, 0
+        sends = starts.take(self.neighbours.count(starts.place) > 0)
+        to = sends.pick(self._seed, "shuffle to", self.neighbours.node[sends.place])
+        nodes = self._sample(sends, "shuffle", self.neighbours.without(sends.place, to))
         self._shuffled[sends.place] = nodes
         nodes = np.column_stack([sends.node, nodes])
-        ends = {"origin": sends.node, "ttl": self.rules.shuffle_walk}
-        self._clock.send("shuffle", sends, to, **ends, **_columns(nodes))
+        ttl = self.rules.shuffle_walk
+        self._clock.send("shuffle", sends, to, origin=sends.node, ttl=ttl, nodes=nodes)
         self._refill(starts)
 
     # --- messages
@@ -163,7 +150,7 @@ class HyParView:
         self._take_in(joins, newcomer)
         self._clock.send("accept", joins, newcomer, priority=_NEWCOMER)
         others = self.neighbours.without(joins.place, newcomer)
-        self._to_all("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
+        self._clock.send("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
 
     def on_forward_join(self, walks: Events) -> None:
         """Pass the newcomer on, or take it in at the end of the walk (rules Y3 and Y4)."""
@@ -171,15 +158,18 @@ class HyParView:
         ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
         last = walks.take(ends & ~came_back)
         last = last.take(~self.neighbours.has(last.place, last["newcomer"]))
+        kind = "neighbor"
         if self.rules.whose == PAPER:
+            kind = "accept"
             self._take_in(last, last["newcomer"])
-        kind = "accept" if self.rules.whose == PAPER else "neighbor"
         self._clock.send(kind, last, last["newcomer"], priority=_NEWCOMER)
         notes = walks.take(~ends & ~came_back & (walks["ttl"] == self.rules.passive_walk))
         self._into_passive(notes, notes["newcomer"][:, None])
         passes = walks.take((~ends | came_back) & (walks["ttl"] > 0))
         others = self.neighbours.without(passes.place, passes.sender)
-        self._walk("forward_join", passes, others, passes["ttl"] - 1, ("newcomer",))
+        to = passes.pick(self._seed, "walk", others)
+        columns = {"newcomer": passes["newcomer"], "ttl": passes["ttl"] - 1}
+        self._clock.send("forward_join", passes, to, **columns)
 
     def on_neighbor(self, asks: Events) -> None:
         """Accept a request that is urgent or finds a free slot; else refuse it (rule Y5)."""
@@ -188,10 +178,8 @@ class HyParView:
         taken, refused = asks.take(accepts), asks.take(~accepts)
         self._take_in(taken, taken.sender)
         self._clock.send("accept", taken, taken.sender, priority=taken["priority"])
-        active = self.neighbours.node[refused.place]
-        active = refused.picks(self._seed, "refuse active", active, _ACTIVE_SHUFFLED)
-        nodes = self._sample(refused, "refuse passive", active)
-        self._clock.send("refuse", refused, refused.sender, **_columns(nodes, SHUFFLED[1:]))
+        nodes = self._sample(refused, "refuse", self.neighbours.node[refused.place])
+        self._clock.send("refuse", refused, refused.sender, nodes=nodes)
 
     def on_accept(self, accepts: Events) -> None:
         """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
@@ -207,71 +195,63 @@ class HyParView:
     def on_refuse(self, refusals: Events) -> None:
         """Learn the nodes that a full node names, and ask another passive node (rule Y7)."""
         self._answered(refusals, refusals.sender)
-        self._into_passive(refusals, refusals.some(SHUFFLED[1:]))
+        self._into_passive(refusals, refusals["nodes"])
         self._refuse(refusals)
         self._refill(refusals)
 
     def on_disconnect(self, drops: Events) -> None:
         """Lose a neighbour; a living one becomes passive (rule Y7)."""
         alive = drops["alive"] > 0
-        self._lose(drops)
-        gone = drops.take(~alive)
-        self._answered(gone, gone.sender)
-        self._drop_passive(gone, gone.sender)
+        self._lose(drops, alive)
+        self._forget(drops.take(~alive))
         self._refill(drops)
 
     def on_down(self, downs: Events) -> None:
         """Forget a dead node (rule Y11)."""
-        self._drop_passive(downs, downs.sender)
-        self._answered(downs, downs.sender)
-        self._lose(downs, alive=False)
+        self._forget(downs)
+        self._lose(downs, np.zeros(len(downs), dtype=bool))
         self._refill(downs)
 
     def on_shuffle(self, walks: Events) -> None:
         """Pass a SHUFFLE on, or exchange nodes with its origin at its end (rules Y9 and Y10)."""
         knows = self.neighbours.has(walks.place, walks.sender)
-        strangers = walks.take(~knows)
+        strangers, walks = walks.take(~knows), walks.take(knows)
         self._clock.send("disconnect", strangers, strangers.sender, alive=1)
-        walks = walks.take(knows)
         others = self.neighbours.without(walks.place, walks.sender, walks["origin"])
-        ttl, least = walks["ttl"] - 1, 1 if self.rules.whose == PAPER else 0
-        on = (ttl >= least) & (others >= 0).any(axis=1)
-        self._walk("shuffle", walks.take(on), others[on], ttl[on], ("origin", *SHUFFLED))
-        ends = walks.take(~on)
-        nodes = ends.some(SHUFFLED)
-        reply = ends.picks(self._seed, "reply", self.passive[ends.place], len(SHUFFLED))
-        reply = _wide(reply, len(SHUFFLED))
-        reply[np.arange(len(SHUFFLED)) >= np.count_nonzero(nodes >= 0, axis=1)[:, None]] = NONE
-        self._clock.send("shuffle_reply", ends, ends["origin"], **_columns(reply))
-        self._into_passive(ends, nodes, reply)
+        on = (others >= 0).any(axis=1) & (walks["ttl"] > (1 if self.rules.whose == PAPER else 0))
+        passes, ends = walks.take(on), walks.take(~on)
+        to = passes.pick(self._seed, "walk", others[on])
+        columns = {"origin": passes["origin"], "nodes": passes["nodes"]}
+        self._clock.send("shuffle", passes, to, ttl=passes["ttl"] - 1, **columns)
+        reply = ends.picks(self._seed, "reply", self.passive[ends.place], _SHUFFLED)
+        told = np.count_nonzero(ends["nodes"] >= 0, axis=1)
+        reply[np.arange(_SHUFFLED) >= told[:, None]] = NONE
+        self._clock.send("shuffle_reply", ends, ends["origin"], nodes=reply)
+        self._into_passive(ends, ends["nodes"], reply)
         self._refill(ends)
 
     def on_shuffle_reply(self, replies: Events) -> None:
         """Learn the nodes of a reply (rule Y9)."""
-        sent = self._shuffled[replies.place]
-        self._into_passive(replies, replies.some(SHUFFLED), sent)
+        self._into_passive(replies, replies["nodes"], self._shuffled[replies.place])
         self._refill(replies)
 
     # --- timers
 
     def on_request(self, ends: Events) -> None:
         """Give up a node that does not answer (rule Y8)."""
-        since = ends.time_us - self.rules.wait_us
-        waits = self._asked_us[ends.place] == since
-        ends = ends.take(waits & (self._asked[ends.place] == ends["asked"]))
-        self._drop_passive(ends, ends["asked"])
-        self._asked[ends.place] = NONE
+        asked, since = ends["asked"], ends.time_us - self.rules.wait_us
+        waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
+        ends = ends.take(waits)
+        self._forget(ends, ends["asked"])
         self._refill(ends)
 
-    # --- the views
+    # --- the parts of handlers
 
     def _take_in(self, events: Events, node: np.ndarray) -> None:
         """Make nodes active; a full view drops a drawn node first."""
         self._answered(events, node)
         new = ~self.neighbours.has(events.place, node)
         events, node = events.take(new), node[new]
-        if not len(events):
-            return
         self._drop_passive(events, node)
         full = events.take(self.neighbours.count(events.place) == self.rules.active)
         if len(full):
@@ -281,19 +261,16 @@ class HyParView:
             self._into_passive(full, dropped[:, None])
         self.neighbours.add(events.place, node)
 
-    def _lose(self, events: Events, alive: bool = True) -> None:
-        """Drop senders that are active; a node that lost a neighbour may ask all nodes again."""
-        events = events.take(self.neighbours.has(events.place, events.sender))
-        self._begin_round(events)
+    def _lose(self, events: Events, alive: np.ndarray) -> None:
+        """Drop senders that are active; a node that lost a dead neighbour begins a new round."""
+        has = self.neighbours.has(events.place, events.sender)
+        events, alive = events.take(has), alive[has]
+        self._refused[events.place] = False
+        self._asks[events.place] *= alive
         self.neighbours.drop(events.place, events.sender)
-        if alive:
-            events = events.take(events["alive"] > 0)
-            self._into_passive(events, events.sender[:, None])
-            self._refuse(events)
-
-    def _begin_round(self, events: Events) -> None:
-        """Let nodes ask all passive nodes again."""
-        self._refused[events.place], self._asks[events.place] = False, 0
+        events = events.take(alive)
+        self._into_passive(events, events.sender[:, None])
+        self._refuse(events)
 
     def _answered(self, events: Events, node: np.ndarray) -> np.ndarray:
         """End the requests to nodes; return True where there was one."""
@@ -306,8 +283,13 @@ class HyParView:
         row, slot = np.nonzero(self.passive[events.place] == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
+    def _forget(self, events: Events, node: np.ndarray | None = None) -> None:
+        """Remove nodes (by default the senders) that are gone; end requests to them."""
+        node = events.sender if node is None else node
+        self._answered(events, node)
+        self._drop_passive(events, node)
+
     def _drop_passive(self, events: Events, node: np.ndarray) -> None:
-        """Remove nodes from passive views."""
         row, slot = np.nonzero(self.passive[events.place] == node[:, None])
         self.passive[events.place[row], slot] = NONE
         self._refused[events.place[row], slot] = False
@@ -315,9 +297,7 @@ class HyParView:
     def _into_passive(
         self, events: Events, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
-        """Add nodes (k, m) to passive views; full views lose nodes first (rule Y6)."""
-        if not len(events):
-            return
+        """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
         passive, active = self.passive[events.place], self.neighbours.node[events.place]
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
         for column in range(nodes.shape[1]):
@@ -343,63 +323,33 @@ class HyParView:
         passive[full], refused[full] = np.where(out, NONE, old), refused[full] & ~out
         # 2. the fresh nodes fill the free slots
         free = np.argsort(passive >= 0, axis=1, kind="stable")
-        row, column = np.nonzero(fresh)
-        slot = free[row, rank[row, column]]
-        passive[row, slot], refused[row, slot] = nodes[row, column], False
+        at = np.nonzero(fresh)
+        slot = at[0], free[at[0], rank[at]]
+        passive[slot], refused[slot] = nodes[at], False
         self.passive[events.place], self._refused[events.place] = passive, refused
-
-    # --- messages that several handlers send
 
     def _refill(self, events: Events) -> None:
         """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
-        if not self.rules.repairs or not len(events):
-            return
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
-        can &= self._asks[events.place] < self.rules.passive
-        asks = events.take(can)
+        can &= self.rules.repairs & (self._asks[events.place] < self.rules.passive)
+        asks, lonely = events.take(can), active[can] == 0
         passive = np.where(self._refused[asks.place], NONE, self.passive[asks.place])
         to = asks.pick(self._seed, "ask", passive)
-        some = to >= 0
-        asks, to, lonely = asks.take(some), to[some], (active[can] == 0)[some]
         self._asked[asks.place], self._asked_us[asks.place] = to, asks.time_us
-        self._asks[asks.place] += 1
+        self._asks[asks.place] += to >= 0
         self._clock.send("neighbor", asks, to, priority=np.where(lonely, _HIGH, _LOW))
         if self.rules.whose == IROH:
-            self._clock.wake("request", asks, asks.time_us + self.rules.wait_us, asked=to)
-
-    def _walk(
-        self, kind: str, walks: Events, others: np.ndarray, ttl: np.ndarray, names: tuple[str, ...]
-    ) -> None:
-        """Pass a message on to a drawn one of other neighbours, if there is any."""
-        to = walks.pick(self._seed, "walk", others)
-        some = to >= 0
-        walks, to, ttl = walks.take(some), to[some], ttl[some]
-        self._clock.send(kind, walks, to, ttl=ttl, **{name: walks[name] for name in names})
-
-    def _to_all(
-        self, kind: str, events: Events, peers: np.ndarray, **columns: np.ndarray | int
-    ) -> None:
-        """Send a message to several nodes (k, slots) of each event."""
-        row, slot = np.nonzero(peers >= 0)
-        of_row = {
-            name: column if isinstance(column, int) else column[row]
-            for name, column in columns.items()
-        }
-        self._clock.send(kind, events.take(row), peers[row, slot], **of_row)
+            waits, asked = asks.take(to >= 0), to[to >= 0]
+            self._clock.wake("request", waits, waits.time_us + self.rules.wait_us, asked=asked)
 
     def _sample(self, events: Events, purpose: str, active: np.ndarray) -> np.ndarray:
-        """Return active nodes and drawn passive ones: (k, 7)."""
+        """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""
         passive = self.passive[events.place]
-        passive = events.picks(self._seed, purpose, passive, _PASSIVE_SHUFFLED)
-        parts = _wide(active, _ACTIVE_SHUFFLED), _wide(passive, _PASSIVE_SHUFFLED)
-        return np.concatenate(parts, axis=1)
-
-
-def _columns(nodes: np.ndarray, names: tuple[str, ...] = SHUFFLED) -> dict[str, np.ndarray]:
-    return {name: nodes[:, at] for at, name in enumerate(names)}
-
-
-def _wide(nodes: np.ndarray, count: int) -> np.ndarray:
-    """Return nodes (k, m) with `count` columns."""
-    return np.pad(nodes, ((0, 0), (0, count - nodes.shape[1])), constant_values=NONE)
+        return np.concatenate(
+            [
+                events.picks(self._seed, f"{purpose} active", active, _ACTIVE_SAMPLE),
+                events.picks(self._seed, f"{purpose} passive", passive, _PASSIVE_SAMPLE),
+            ],
+            axis=1,
+        )

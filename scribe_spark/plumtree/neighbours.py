@@ -6,12 +6,10 @@ HyParView adds and drops neighbours; Plumtree makes them eager or lazy.  A new n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine.packing import Columns
 
 
 @dataclass
@@ -20,34 +18,17 @@ class Neighbours:
 
     node: np.ndarray  # int32; NONE in a free slot
     lazy: np.ndarray  # bool
-    #: The number of nodes that have left the slot: what an earlier neighbour said is forgotten.
-    tenancy: np.ndarray  # int16
+    #: int16: the number of nodes that have left the slot; what they announced is forgotten.
+    tenancy: np.ndarray = field(init=False)
     duplicates: np.ndarray = field(init=False)  # int16: the copies that came in vain
 
     def __post_init__(self) -> None:
-        self.duplicates = np.zeros(self.node.shape, dtype=np.int16)
-
-    @classmethod
-    def none(cls, places: int, slots: int) -> Self:
-        """Return places without neighbours."""
-        node = np.full((places, slots), NONE, dtype=np.int32)
-        return cls(node, np.zeros(node.shape, dtype=bool), np.zeros(node.shape, dtype=np.int16))
-
-    @classmethod
-    def from_columns(cls, columns: Columns) -> Self:
-        """Return neighbours from the table of :meth:`to_columns`; all are eager by default."""
-        node = columns["node"].astype(np.int32)
-        lazy = columns["lazy"].copy() if "lazy" in columns else np.zeros(node.shape, dtype=bool)
-        return cls(node, lazy, np.zeros(node.shape, dtype=np.int16))
-
-    def to_columns(self) -> dict[str, np.ndarray]:
-        return {"node": self.node, "lazy": self.lazy}
+        self.tenancy, self.duplicates = (np.zeros(self.node.shape, np.int16) for _ in range(2))
 
     def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the slots of nodes at places; NONE for a node that is no neighbour."""
         here = self.node[place] == node[:, None]
-        slot = here.argmax(axis=1)
-        return np.where(here[np.arange(len(slot)), slot], slot, NONE)
+        return np.where(here.any(axis=1), here.argmax(axis=1), NONE)
 
     def has(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for nodes that are neighbours of places."""
@@ -67,8 +48,7 @@ class Neighbours:
     def add(self, place: np.ndarray, node: np.ndarray) -> None:
         """Add an eager neighbour to each place, which has a free slot."""
         slot = (self.node[place] < 0).argmax(axis=1)
-        self.node[place, slot] = node
-        self.lazy[place, slot] = False
+        self.node[place, slot], self.lazy[place, slot] = node, False
         self.duplicates[place, slot] = 0
 
     def drop(self, place: np.ndarray, node: np.ndarray) -> None:

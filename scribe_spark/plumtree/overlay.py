@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import DOWN, Events
-from scribe_spark.clock.bucket import BucketClock
+from scribe_spark.clock import DOWN, BucketClock, Column, Control, Events, Payload
 from scribe_spark.core.arrays import NONE
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 from scribe_spark.plumtree.hyparview import HyParView, HyParViewRules
 from scribe_spark.plumtree.neighbours import Neighbours
 from scribe_spark.plumtree.plumtree import Plumtree, PlumtreeRules
 
-#: Tables of a bucket, by place: the active view with the lazy flags; the passive view; which nodes
-#: are alive; first copies (``publication, node, at_us, hops, sender``).
-ACTIVE, PASSIVE, ALIVE, RECEIPTS = (
-    *("plumtree active", "plumtree passive", "plumtree alive", "plumtree receipts"),
-)
+#: Tables of a bucket.  By place: its views and whether it is alive (``active, lazy, passive,
+#: alive``).  First copies (``publication, node, at_us, hops, sender``).
+VIEWS, RECEIPTS = "plumtree views", "plumtree receipts"
 
 #: The commands, by number.
 ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = range(5)
@@ -28,7 +26,7 @@ ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = range(5)
 
 @dataclass(frozen=True)
 class PlumtreeSetting:
-    """What all buckets know.
+    """The input of all buckets.
 
     Attributes
     ----------
@@ -51,49 +49,54 @@ class PlumtreeSetting:
 class PlumtreeKernel:
     """The kernel of Plumtree and HyParView."""
 
-    commands = ("arrive", "fail", "leave", "refresh", "publish")
+    messages: ClassVar[dict[str, Control | Payload]] = {
+        **HyParView.messages,
+        **Plumtree.messages,
+    }
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers
+    commands = "arrive", "fail", "leave", "refresh", "publish"
     wakes = ("arrive",)
 
     def __init__(self, setting: PlumtreeSetting) -> None:
         self._setting = setting
-        self.messages = {**HyParView.messages, **Plumtree.messages}
-        self.timers = {**HyParView.timers, **Plumtree.timers}
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
         """See `Kernel`."""
-        setting, places = self._setting, len(clock.room)
-        self._clock, self._neighbours = clock, Neighbours.none(places, setting.views.active)
-        if ACTIVE in tables:
-            self._neighbours = Neighbours.from_columns(tables[ACTIVE])
-        if ALIVE in tables:
-            clock.alive[:] = tables[ALIVE]["alive"]
-        self._views = HyParView(setting.views, setting.seed, self._neighbours)
-        self._views.begin(clock, tables.get(PASSIVE))
-        self._tree = Plumtree(setting.tree, setting.seed, self._neighbours)
-        self._tree.begin(clock, setting.room)
+        setting, shape = self._setting, (len(clock.room), self._setting.views.active)
+        active, lazy = np.full(shape, NONE, dtype=np.int32), np.zeros(shape, dtype=bool)
+        before: Columns = tables.get(VIEWS, {})
+        if before:
+            active, lazy = before["active"].astype(np.int32), before["lazy"].copy()
+            clock.alive[:] = before["alive"]
+        self._clock, self._neighbours = clock, Neighbours(active, lazy)
+        both = setting.seed, clock, self._neighbours
+        self._views = HyParView(setting.views, *both)
+        if before and setting.grows:
+            self._views.passive[:] = before["passive"]
+        self._tree = Plumtree(setting.tree, *both, setting.room)
 
     def end(self, tables: Tables) -> None:
         """See `Kernel`."""
         clock, tree = self._clock, self._tree
-        tables[ALIVE] = {"alive": clock.alive}
-        tables[ACTIVE] = self._neighbours.to_columns()
-        tables[PASSIVE] = {"node": self._views.passive}
+        tables[VIEWS] = {
+            **{"active": self._neighbours.node, "lazy": self._neighbours.lazy},
+            **{"passive": self._views.passive, "alive": clock.alive},
+        }
         rows = np.flatnonzero(tree.got_us >= 0)
         publication, place = tree.split(rows)
-        columns = {"at_us": tree.got_us, "hops": tree.hops, "sender": tree.sender}
         tables[RECEIPTS] = {
-            **{"publication": publication, "node": clock.node[place]},
-            **{name: column[rows].astype(np.int64) for name, column in columns.items()},
+            **{"publication": publication, "node": clock.node[place], "at_us": tree.got_us[rows]},
+            **{"hops": tree.hops[rows], "sender": tree.sender[rows]},
         }
 
     def __getattr__(self, name: str) -> Callable[[Events], None]:
-        """Return the handler of the protocol that has it; HyParView hears first of the dead."""
+        """Return the handler of the protocol that has it; with views that grow, HyParView's."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
         def handle(events: Events) -> None:
-            first = self._views if self._setting.grows else self._tree
-            owner: Any = first if name == f"on_{DOWN}" else self._tree
-            getattr(owner if hasattr(owner, name) else self._views, name)(events)
+            prefers_views = self._setting.grows or name != f"on_{DOWN}"
+            first: Any = self._views if prefers_views else self._tree
+            getattr(first if hasattr(first, name) else self._tree, name)(events)
 
         return handle

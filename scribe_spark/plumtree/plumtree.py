@@ -2,20 +2,20 @@
 
 A node has *eager* and *lazy* neighbours.  It sends a publication to its eager neighbours, and only
 the announcement of it to its lazy ones.  In the beginning all neighbours are eager, so the first
-publication floods the overlay.  A copy that comes in vain makes its link lazy: what remains eager is
-a tree, along the fastest ways.  A node that hears of a publication and does not get it grafts the
-announcing neighbour into the tree.
+publication floods the overlay.  A copy that comes in vain makes its link lazy; the eager links that
+remain are a tree, along the fastest ways.  A node that hears of a publication and does not get it
+grafts the announcing neighbour into the tree.
 
 | message | sent by | handler |
 |---|---|---|
 | GOSSIP(publication, round) | a node with a new publication, to eager neighbours | `on_gossip` |
 | IHAVE(publication, round) | the same node, to lazy neighbours | `on_ihave` |
 | PRUNE | a node that got a copy in vain, to the sender | `on_prune` |
-| GRAFT(publication, round) | a node that lacks an announced publication | `on_graft` |
+| GRAFT(publication) | a node that lacks an announced publication | `on_graft` |
 | down | the clock, for a message that met a dead node; a broken connection | `on_down` |
 | timer graft(publication) | a node that heard of a publication | `on_wait` |
 
-The rules are Z1 to Z8 in docs/rules.md.
+The rules are Z1 to Z7 in docs/rules.md.
 
 References
 ----------
@@ -26,14 +26,12 @@ those of iroh-gossip (``src/proto/plumtree.rs``) and of Corrosion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.clock import Control, Events, Payload
-from scribe_spark.clock.bucket import BucketClock
+from scribe_spark.clock import BucketClock, Column, Control, Events, Payload
 from scribe_spark.core.arrays import NONE
 from scribe_spark.plumtree.neighbours import Neighbours
 
@@ -48,7 +46,7 @@ class PlumtreeRules:
     Attributes
     ----------
     whose : str
-        :data:`PAPER`, :data:`IROH` or :data:`CORROSION`, where these differ (Z3 to Z6).
+        :data:`PAPER`, :data:`IROH` or :data:`CORROSION`, where these differ (Z3 to Z5, Z7).
     first_wait_us, next_wait_us : int
         The time from an announcement to the first GRAFT, and from a GRAFT to the next one.  The
         paper names no values; 80 and 40 ms in iroh; 1 s and half of it in Corrosion.
@@ -85,20 +83,23 @@ class Plumtree:
     The state of a place has a row for each publication in its room: number `_base[p] + place`.
     """
 
-    messages: ClassVar[Mapping[str, Control | Payload]] = {
+    messages: ClassVar[dict[str, Control | Payload]] = {
         "gossip": Payload(("publication", "round")),
         "ihave": Control(("publication", "round"), bytes=24),
-        "graft": Control(("publication", "round"), bytes=24),
+        "graft": Control(("publication",), bytes=24),
         "prune": Control(bytes=8),
     }
-    timers: ClassVar[Mapping[str, tuple[str, ...]]] = {"wait": ("publication", "again")}
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = {"wait": ("publication", "again")}
 
-    def __init__(self, rules: PlumtreeRules, seed: int, neighbours: Neighbours) -> None:
-        self.rules, self._seed, self.neighbours = rules, seed, neighbours
-
-    def begin(self, clock: BucketClock, room: np.ndarray) -> None:
-        """Make the state of publications in rooms."""
-        self._clock = clock
+    def __init__(
+        self,
+        rules: PlumtreeRules,
+        seed: int,
+        clock: BucketClock,
+        neighbours: Neighbours,
+        room: np.ndarray,
+    ) -> None:
+        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
         first, end = (np.searchsorted(clock.room, room, side) for side in ("left", "right"))
         self._ends = ends = np.cumsum(end - first)
         self._base = ends - end  # a room's places are counted from its first one
@@ -147,7 +148,7 @@ class Plumtree:
             at = copies.place[near], slot[near]
             self.neighbours.duplicates[at] += 1
             many = self.neighbours.duplicates[at] > self.rules.duplicates
-            self.neighbours.duplicates[at] *= ~many
+            self.neighbours.duplicates[at] *= ~many  # the count begins again
             prunes[near] = many
         copies = copies.take(prunes)
         self.neighbours.set_lazy(copies.place, copies.sender, True)
@@ -169,9 +170,8 @@ class Plumtree:
         self.neighbours.set_lazy(asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
-        has = (got_us >= 0) & (asks.time_us - got_us <= self.rules.keeps_us)
-        asks = asks.take(has)
-        columns = {name: asks[name] for name in ("publication", "round")}
+        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.keeps_us))
+        columns = {"publication": asks["publication"], "round": self.hops[self._row(asks)]}
         self._clock.send("gossip", asks, asks.sender, **columns)
 
     def on_prune(self, prunes: Events) -> None:
@@ -192,21 +192,19 @@ class Plumtree:
         ends, row = ends.take(waits), row[waits]
         self._timer_us[row] = NONE
         order = self._orders(ends.place, row)
-        some = (order < _NOT).any(axis=1)
+        some = np.flatnonzero((order < _NOT).any(axis=1))
         ends, row, order = ends.take(some), row[some], order[some]
         slot = order.argmin(axis=1)
-        peer, hops = self.neighbours.node[ends.place, slot], self._round[row, slot]
-        takes = np.ones(len(ends), dtype=bool)
+        peer, takes = self.neighbours.node[ends.place, slot], np.ones(len(ends), dtype=bool)
         if self.rules.whose == CORROSION:
-            neighbours = self.neighbours
-            eager = np.where(neighbours.lazy[ends.place], NONE, neighbours.node[ends.place])
+            lazy = self.neighbours.lazy[ends.place]
+            eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
             drawn = ends.pick(self._seed, "graft", eager)
             takes = (ends["again"] == 0) | (drawn < 0)
-            peer, hops = np.where(takes, peer, drawn), np.where(takes, hops, 0)
+            peer = np.where(takes, peer, drawn)
         self._order[row[takes], slot[takes]] = 0
         self.neighbours.set_lazy(ends.place, peer, False)
-        columns = {"publication": ends["publication"], "round": hops}
-        self._clock.send("graft", ends, peer, **columns)
+        self._clock.send("graft", ends, peer, publication=ends["publication"])
         self._wait(ends, self.rules.next_wait_us, again=1)
 
     # --- the parts of handlers
@@ -230,20 +228,14 @@ class Plumtree:
         """Send a publication to eager neighbours and its announcement to lazy ones (rule Z2)."""
         peers = self.neighbours.without(events.place, events.sender)
         lazy = self.neighbours.lazy[events.place]
-        row, slot = np.nonzero((peers >= 0) & ~lazy)
-        columns = {"publication": publication[row], "round": hops[row]}
-        self._clock.send("gossip", events.take(row), peers[row, slot], **columns)
-        row, slot = np.nonzero((peers >= 0) & lazy)
-        if not len(row):
-            return
+        columns = {"publication": publication, "round": hops}
+        self._clock.send("gossip", events, np.where(lazy, NONE, peers), **columns)
+        peers = np.where(lazy, peers, NONE)
         batch_us, now = self._batch_us[events.place], events.time_us
-        announces = np.zeros(len(events), dtype=bool)
-        announces[row] = True
-        batch_us = np.where(announces & (now >= batch_us), now + self.rules.batch_us, batch_us)
+        begins = (peers >= 0).any(axis=1) & (now >= batch_us)
+        batch_us = np.where(begins, now + self.rules.batch_us, batch_us)
         self._batch_us[events.place] = batch_us
-        columns = {"publication": publication[row], "round": hops[row]}
-        notes, leaves_us = events.take(row), batch_us[row]
-        self._clock.send("ihave", notes, peers[row, slot], leaves_us, **columns)
+        self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
     def _wait(self, events: Events, wait_us: int, again: int) -> None:
         """Set the timer of publications."""
@@ -269,10 +261,11 @@ class Plumtree:
         slot = np.where(hops == least[:, None], order, _NOT).argmin(axis=1)
         peer = self.neighbours.node[place, slot]
         swaps = (least < _NOT) & (peer != copies.sender)
-        swaps &= copies["round"] - least >= self.rules.threshold
+        hops = copies["round"] + (self.rules.whose == IROH)  # iroh compares what it passes on
+        swaps &= hops - least >= self.rules.threshold
         copies, peer = copies.take(swaps), peer[swaps]
         self.neighbours.set_lazy(copies.place, peer, False)
-        self._clock.send("graft", copies, peer, publication=NONE, round=0)
+        self._clock.send("graft", copies, peer, publication=NONE)
         if self.rules.whose != CORROSION:
             self.neighbours.set_lazy(copies.place, copies.sender, True)
             self._clock.send("prune", copies, copies.sender)

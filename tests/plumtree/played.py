@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.clock import COPIES, COUNTS, ClockSetting, PlayKernel, Wires, play_kernel
-from scribe_spark.clock.kernel import Kinds
+from scribe_spark.clock import COPIES, COUNTS, ClockSetting, Kinds, PlayKernel, Wires, play_kernel
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 from scribe_spark.plumtree.hyparview import HyParViewRules
-from scribe_spark.plumtree.overlay import (
-    ACTIVE,
-    ALIVE,
-    PASSIVE,
-    RECEIPTS,
-    PlumtreeKernel,
-    PlumtreeSetting,
-)
+from scribe_spark.plumtree.overlay import RECEIPTS, VIEWS, PlumtreeKernel, PlumtreeSetting
 from scribe_spark.plumtree.plumtree import PlumtreeRules
 
 #: A command: time in microseconds, kind, node, value; kinds as in `PlumtreeKernel.commands`.
@@ -48,8 +40,8 @@ class Overlay:
     nodes: int
     delay: Callable[[np.ndarray, np.ndarray], np.ndarray]
     window_us: int
-    views: HyParViewRules = HyParViewRules()
-    tree: PlumtreeRules = PlumtreeRules()
+    views: HyParViewRules = field(default_factory=HyParViewRules)
+    tree: PlumtreeRules = field(default_factory=PlumtreeRules)
     seed: int = 0
     buckets: int = 1
     grows: bool = True
@@ -59,14 +51,14 @@ class Overlay:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
         self.player = InTask([Tables.of({}) for _ in range(self.buckets)])
 
-    def fix(self, views: np.ndarray) -> None:
-        """Start with living nodes whose views (n, slots) are `views`."""
+    def fix(self, views: np.ndarray, lazy: np.ndarray | None = None) -> None:
+        """Start with living nodes whose views (n, slots) are `views`; all neighbours are eager."""
         self.grows = False
-        for tables, first, last in zip(
-            self.player.tables, self.bounds[:-1], self.bounds[1:], strict=True
-        ):
-            tables[ACTIVE] = {"node": views[first:last]}
-            tables[ALIVE] = {"alive": np.ones(last - first, dtype=bool)}
+        lazy = np.zeros(views.shape, dtype=bool) if lazy is None else lazy
+        for bucket, tables in enumerate(self.player.tables):
+            some = slice(*self.bounds[bucket : bucket + 2])
+            alive = np.ones(len(views[some]), dtype=bool)
+            tables[VIEWS] = {"active": views[some], "lazy": lazy[some], "alive": alive}
 
     def play(self, commands: list[Command]) -> None:
         """Play commands until nothing is due."""
@@ -95,21 +87,17 @@ class Overlay:
         return self.player.gather(name).get(name, {})
 
     def views_of(self, name: str) -> dict[int, set[int]]:
-        """Return the views (:data:`ACTIVE`, :data:`PASSIVE`) of living nodes."""
-        alive = self.table(ALIVE)["alive"]
-        rows = self.table(name)["node"]
-        return {
-            node: {peer for peer in rows[node].tolist() if peer >= 0}
-            for node in np.flatnonzero(alive).tolist()
-        }
+        """Return the views (``active`` or ``passive``) of living nodes."""
+        return self._living(self.table(VIEWS)[name])
 
     def eager(self) -> dict[int, set[int]]:
         """Return the eager neighbours of living nodes."""
-        active = self.table(ACTIVE)
-        return {
-            node: set(active["node"][node][~active["lazy"][node]].tolist()) - {-1}
-            for node in self.views_of(ACTIVE)
-        }
+        views = self.table(VIEWS)
+        return self._living(np.where(views["lazy"], -1, views["active"]))
+
+    def _living(self, rows: np.ndarray) -> dict[int, set[int]]:
+        alive = np.flatnonzero(self.table(VIEWS)["alive"]).tolist()
+        return {node: set(rows[node].tolist()) - {-1} for node in alive}
 
     def receipts(self) -> list[tuple[int, ...]]:
         """Return (publication, node, time, hops, sender), sorted."""

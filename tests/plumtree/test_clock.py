@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from plumtree.played import Overlay
 
+from plumtree.played import Overlay
 from scribe_spark.bandwidth import (
     ARRIVALS,
     COPIES,
@@ -65,7 +65,9 @@ def _by_the_other_clock(views, delays, wires, source, at_us):
 
 @pytest.mark.parametrize("uplink", [INTERLEAVED, SERIAL])
 @pytest.mark.parametrize("buckets", [1, 2, 7])
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])  # without ties, which the two clocks break in two ways
+@pytest.mark.parametrize(
+    "seed", [0, 1, 3, 4]
+)  # without ties, which the two clocks break in two ways
 def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets, seed):
     rng = np.random.default_rng(seed)
     nodes = 40
@@ -105,7 +107,7 @@ def test_a_message_to_a_dead_node_returns(fails_us, downs):
     overlay.fix(np.array([[1], [0]]))
     overlay.play([(0, "publish", 0, 0), (fails_us, "fail", 1, 0)])
     assert overlay.counts() == {"gossip": 1, **({"down": downs} if downs else {})}
-    assert overlay.views_of("plumtree active") == {0: set() if downs else {1}}
+    assert overlay.views_of("active") == {0: set() if downs else {1}}
 
 
 def test_delays_of_all_lengths_and_windows_of_all_lengths_leave_the_same():

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from plumtree.played import Overlay, drawn_delay, waves
-from plumtree.test_clock import _regular
 from scipy.sparse import csgraph
 
+from plumtree.played import Overlay, drawn_delay, waves
+from plumtree.test_clock import _regular
 from scribe_spark.plumtree.hyparview import HyParViewRules
-from scribe_spark.plumtree.overlay import ACTIVE, PASSIVE
 from scribe_spark.plumtree.plumtree import PlumtreeRules
 
 
@@ -79,26 +78,22 @@ def test_a_node_without_its_parent_grafts_an_announcing_neighbour():
 
 
 def test_a_much_shorter_way_replaces_a_link():
-    # A ring of 12 nodes, of which 11 - 0 is lazy: the copy for 11 makes ten hops, the announcement
-    # one.  Links of the ring take 10, and 0 - 11 takes 15: IHAVE arrives at 15, the copy at 110.
-    # 11 to 7 pass the copy on; all learn that they are better served over 0 - 11: only for nodes
-    # next to 0 the difference is seven or more.
+    # A ring of 12 nodes, of which the link 11 - 0 is lazy.  Links take 10, and 0 - 11 takes 15.
+    # Node 11 hears of the publication at 15, in round 0.  The copy arrives at 110, in round 10,
+    # along 1, 2, ... 10.  So 11 grafts 0 and prunes 10; its own announcement is ignored by 0.
     nodes = 12
     views = np.array([[(one - 1) % nodes, (one + 1) % nodes] for one in range(nodes)])
     delay = np.full((nodes, nodes), 10)
     delay[0, 11] = delay[11, 0] = 15
     tree = PlumtreeRules(first_wait_us=1_000, next_wait_us=1_000, batch_us=0)
     overlay = Overlay(nodes, _by_table(delay), 10, tree=tree)
-    overlay.fix(views)
-    overlay.player.tables[0][ACTIVE]["lazy"] = np.zeros(views.shape, dtype=bool)
-    overlay.player.tables[0][ACTIVE]["lazy"][0, 0] = True
-    overlay.player.tables[0][ACTIVE]["lazy"][11, 1] = True
+    lazy = np.zeros(views.shape, dtype=bool)
+    lazy[0, 0] = lazy[11, 1] = True
+    overlay.fix(views, lazy)
     overlay.play([(0, "publish", 0, 0)])
-    counts = overlay.counts()
-    # 11 hears at 15 of round 0, gets the copy with round 10 at 110, grafts 0 and prunes 10
-    assert counts == {"gossip": 11, "ihave": 2, "graft": 1, "prune": 1}
+    assert overlay.counts() == {"gossip": 11, "ihave": 2, "graft": 1, "prune": 1}
     eager = overlay.eager()
-    assert 0 in eager[11] and 11 in eager[0] and 10 not in eager[11] and 11 not in eager[10]
+    assert (eager[0], eager[10], eager[11]) == ({1, 11}, {9}, {0})
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -128,8 +123,8 @@ def test_newcomers_enter_at_their_contact_and_at_the_ends_of_walks():
     # neighbour and takes 2 in
     overlay = Overlay(3, _same_delay(10), 10)
     overlay.play([(0, "arrive", 0, -1), (100, "arrive", 1, 0), (200, "arrive", 2, 0)])
-    assert overlay.views_of(ACTIVE) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
-    assert overlay.views_of(PASSIVE) == {0: set(), 1: set(), 2: set()}
+    assert overlay.views_of("active") == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+    assert overlay.views_of("passive") == {0: set(), 1: set(), 2: set()}
     assert overlay.counts() == {"join": 2, "accept": 3, "forward_join": 1}
 
 
@@ -141,7 +136,7 @@ def test_a_full_contact_drops_a_neighbour_that_asks_others(whose):
     overlay = Overlay(4, _same_delay(10), 10, views=rules)
     times = enumerate((-1, 0, 0, 0))
     overlay.play([(1_000_000 * node, "arrive", node, contact) for node, contact in times])
-    views = overlay.views_of(ACTIVE)
+    views = overlay.views_of("active")
     assert all(node in views[peer] for node in views for peer in views[node])
     assert sorted(map(len, views.values())) == [2, 2, 2, 2]
 
@@ -159,7 +154,7 @@ def test_neighbours_notice_that_a_node_is_gone(breaks, kind, counts, views):
     overlay = Overlay(3, _same_delay(10), 10, views=HyParViewRules(breaks=breaks))
     overlay.play([(0, "arrive", 0, -1), (100, "arrive", 1, 0), (200, "arrive", 2, 0)])
     overlay.play([(1_000, kind, 0, 0)])
-    assert (overlay.counts(), overlay.views_of(ACTIVE)) == (counts, views)
+    assert (overlay.counts(), overlay.views_of("active")) == (counts, views)
 
 
 # --- the overlay of many nodes
@@ -191,14 +186,14 @@ def _story(nodes):
     ],
 )
 def test_buckets_leave_the_same(least_us, views, tree):
-    nodes, found = 45, []
+    nodes, found = 30, []
     rules = replace(PlumtreeRules.of(tree), threshold=2)
     for buckets in (1, 2, 7):
         overlay = Overlay(
             nodes, drawn_delay(least_us, 9 * least_us), least_us, views, rules, 3, buckets
         )
         overlay.play(_story(nodes))
-        views_of = overlay.views_of(ACTIVE), overlay.views_of(PASSIVE), overlay.eager()
+        views_of = overlay.views_of("active"), overlay.views_of("passive"), overlay.eager()
         found.append((views_of, overlay.receipts(), overlay.copies(), overlay.counts()))
     assert found[0] == found[1] == found[2]
 
@@ -209,13 +204,13 @@ def test_an_overlay_grown_in_waves_is_like_a_random_regular_graph():
     commands = waves(nodes, 2_000_000, 0)
     end = commands[-1][0] + 20_000_000
     overlay.play(commands + [(end, "refresh", node, 0) for node in range(nodes)])
-    views = overlay.views_of(ACTIVE)
+    views = overlay.views_of("active")
     links = np.array([(node, peer) for node, peers in views.items() for peer in peers])
     assert all(node in views[peer] for node, peer in links.tolist())
     assert len(links) / nodes >= 4.9
     graph = sparse.csr_matrix((np.ones(len(links)), (links[:, 0], links[:, 1])))
     hops = csgraph.shortest_path(graph, unweighted=True, indices=range(0, nodes, 10))
-    assert hops.max() <= 8
+    assert hops.max() <= 9
     # a random 5-regular graph of 1,000 nodes: 4.7
     assert 4.6 < hops[hops > 0].mean() < 4.8
 
