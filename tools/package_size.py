@@ -26,9 +26,9 @@ PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe", "baselines"),
     "worlds in rounds": ("worlds", "living", "living_checks", "pending"),
-    "Bayeux, CAN, flooding, GossipSub": (
-        *("bayeux", "can", "flooding", "gossipsub"),
-        *("dissemination", "bandwidth", "group_overlays"),
+    "Bayeux, CAN, flooding, GossipSub, Plumtree": (
+        *("bayeux", "can", "flooding", "gossipsub", "plumtree"),
+        *("dissemination", "bandwidth", "clock", "group_overlays"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),
