@@ -8,6 +8,7 @@ draws on any cluster.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
@@ -35,10 +36,17 @@ def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
         The numbers that key each draw.
     """
     with np.errstate(over="ignore"):
-        found = hash_bytes(purpose.encode(), np.array(SEED, dtype=np.uint64))
-        for row in (seed, *rows):
+        found = _of_purpose(seed, purpose)
+        for row in rows:
             found = hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
     return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_purpose(seed: int, purpose: str) -> np.ndarray:
+    """Return the bits of all draws of a purpose, before the rows are hashed."""
+    found = hash_bytes(purpose.encode(), np.array(SEED, dtype=np.uint64))
+    return hash_longs(np.asarray(seed, dtype=np.int64).view(np.uint64), found)
 
 
 def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:

@@ -26,9 +26,9 @@ PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe", "baselines"),
     "worlds in rounds": ("worlds", "rounds"),
-    "Bayeux, CAN, flooding, GossipSub": (
-        *("bayeux", "can", "flooding", "gossipsub"),
-        *("dissemination", "bandwidth"),
+    "Bayeux, CAN, flooding, GossipSub, Plumtree": (
+        *("bayeux", "can", "flooding", "gossipsub", "plumtree"),
+        *("dissemination", "bandwidth", "clock"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),

@@ -91,8 +91,10 @@ def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
     """Return the hashes of 64-bit numbers, modulo 2**64: uint64."""
+    if max(value.size, seed.size) <= _ROWS_AT_ONCE:
+        return _hash_longs(value, seed)
     value, seed = np.broadcast_arrays(value, seed)
-    if value.ndim != 1 or len(value) <= _ROWS_AT_ONCE:
+    if value.ndim != 1:
         return _hash_longs(value, seed)
     hashed = np.empty(len(value), dtype=np.uint64)
     for first in range(0, len(value), _ROWS_AT_ONCE):
@@ -136,7 +138,7 @@ def _round(lane: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
 
 
 def _with_long(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
-    return _turned(hashed ^ _round(np.zeros_like(hashed), value), 27) * _P1 + _P4
+    return _turned(hashed ^ (_turned(value * _P2, 31) * _P1), 27) * _P1 + _P4
 
 
 def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:

@@ -1,0 +1,29 @@
+"""The clock that reacts: messages, timers and commands, each played at its time by a kernel.
+
+A *kernel* holds the state of a bucket's nodes and has a handler for each kind of message, timer and
+command.  The clock owns everything else: the calendar, the order of events, dead nodes, delays,
+bandwidth and counts.  `kernel` has the interface, `bucket` the clock of a bucket, `windows` the
+program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
+"""
+
+from scribe_spark.clock.bucket import BucketClock, ClockSetting, Wires
+from scribe_spark.clock.kernel import DOWN, Column, Control, Events, Kernel, Kinds, Payload
+from scribe_spark.clock.windows import COPIES, COUNTS, PLACES, PlayKernel, play_kernel
+
+__all__ = [
+    "COPIES",
+    "COUNTS",
+    "DOWN",
+    "PLACES",
+    "BucketClock",
+    "ClockSetting",
+    "Column",
+    "Control",
+    "Events",
+    "Kernel",
+    "Kinds",
+    "Payload",
+    "PlayKernel",
+    "Wires",
+    "play_kernel",
+]

@@ -1,0 +1,323 @@
+"""The clock of a bucket: the calendar, turns, dead places, uplinks and downlinks.
+
+In a window of time, no event can cause another event: a message needs at least the least delay, and
+a timer waits at least as long as a window.  So all events of a window are known at its beginning.
+They are sorted by place, time and sender; in turn r, the r-th event of each place is played.
+
+Rules: docs/rules.md, K1 to K7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bandwidth.queues import Calendar, Downlinks
+from scribe_spark.bandwidth.setting import SERIAL, transmission_us
+from scribe_spark.clock.kernel import (
+    COMMAND,
+    DOWN,
+    FIELDS,
+    KIND,
+    NODE,
+    ROOM,
+    SENDER,
+    TIMER,
+    Events,
+    Kernel,
+    Kinds,
+    times,
+)
+from scribe_spark.core.arrays import find_sorted, index_in_run, run_starts
+from scribe_spark.core.keys import order_of
+from scribe_spark.engine.packing import Columns
+
+#: ``delay(a, b)`` returns the delays between nodes in microseconds, at least 1: int64.
+Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The rates of nodes, for publications that have sizes.
+
+    Attributes
+    ----------
+    up, down : ndarray of int64, shape (n,)
+        Bits per second, by position; 0 means no limit.
+    size : ndarray of int64, shape (P,)
+        The bytes of each publication.
+    uplink : str
+        How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
+    """
+
+    up: np.ndarray
+    down: np.ndarray
+    size: np.ndarray
+    uplink: str
+
+
+@dataclass(frozen=True)
+class ClockSetting:
+    """The input of the clocks of all buckets.
+
+    Attributes
+    ----------
+    nodes : int
+        The number of nodes of all buckets.
+    delay : Delay
+        The delays of ordered pairs of nodes.
+    window_us : int
+        The length of a window: a lower bound of all delays and of all waits of timers.
+    wires : Wires, optional
+        The rates; without them, a message takes its delay only.
+    """
+
+    nodes: int
+    delay: Delay
+    window_us: int
+    wires: Wires | None = None
+
+
+class BucketClock:
+    """The clock of a bucket, with the kernel of its places.
+
+    `room` and `node` are its places, ascending.
+    """
+
+    def __init__(
+        self, setting: ClockSetting, kernel: Kernel, room: np.ndarray, node: np.ndarray
+    ) -> None:
+        self._setting, self.room, self.node = setting, room, node
+        self._key = room * setting.nodes + node
+        self._is_dense = not len(room) or self._key[-1] - self._key[0] == len(room) - 1
+        self.alive = np.zeros(len(room), dtype=bool)
+        self._kinds = kinds = Kinds.of(kernel)
+        self.counts = np.zeros(len(kinds.names), dtype=np.int64)  # of the messages that were sent
+        self._number = {name: number for number, name in enumerate(kinds.names)}
+        self._handlers = [getattr(kernel, f"on_{name}") for name in kinds.names]
+        self._first_command = len(kinds.names) - len(kernel.commands)
+        self._wakes = [self._number[name] for name in kernel.wakes]
+        # with bandwidth, a copy carries its batch, or its duration on the uplink
+        self._width = kinds.width + (setting.wires is not None)
+        self._width += self._width % 2  # a row has whole int64
+        self._calendar, self._coming, self._leaving = (
+            Calendar(self._width, np.int32) for _ in range(3)
+        )
+        self._first_node = int(node.min()) if len(node) else 0
+        links = int(node.max()) - self._first_node + 1 if len(node) else 0
+        self._uplinks, self._downlinks = Downlinks(links), Downlinks(links)
+        self._batches = 0
+        self._sent: list[np.ndarray] = []
+        self._woken: list[np.ndarray] = []
+        self.copies: list[np.ndarray] = []
+
+    # --- what kernels call
+
+    def send(
+        self,
+        kind: str,
+        events: Events,
+        peer: np.ndarray,
+        *,
+        leaves_us: np.ndarray | None = None,
+        **columns: np.ndarray | int,
+    ) -> None:
+        """Let the nodes of events send messages; they leave at once, or at `leaves_us`.
+
+        `peer` has a receiver for each event, or several: (k,) or (k, m), with NONE for no receiver.
+        """
+        row, slot = np.nonzero((peer if peer.ndim == 2 else peer[:, None]) >= 0)
+        if not len(row):
+            return
+        peer = peer[row, slot] if peer.ndim == 2 else peer[row]
+        leaves_us = events.time_us if leaves_us is None else leaves_us
+        of_rows = {
+            name: column[row] if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+        ends = peer, events.room[row], events.node[row]
+        self._send(kind, leaves_us[row], *ends, of_rows)
+
+    def wake(
+        self, timer: str, events: Events, at_us: np.ndarray, **columns: np.ndarray | int
+    ) -> None:
+        """Set a timer at the place of each event."""
+        if len(events):
+            node = events.node
+            self._woken.append(self._rows(timer, at_us, node, events.room, TIMER, columns))
+
+    def _send(
+        self,
+        kind: str,
+        at_us: np.ndarray,
+        node: np.ndarray,
+        room: np.ndarray,
+        sender: np.ndarray,
+        columns: Mapping[str, np.ndarray | int],
+    ) -> None:
+        self.counts[self._number[kind]] += len(node)
+        rows = self._rows(kind, at_us, node, room, sender, columns)
+        if self._setting.wires is not None:  # copies of a place that are sent together are a batch
+            rows[:, -1] = self._batches
+            self._batches += 1
+        self._sent.append(rows)
+
+    def _rows(
+        self,
+        kind: str,
+        at_us: np.ndarray,
+        node: np.ndarray,
+        room: np.ndarray,
+        sender: np.ndarray | int,
+        columns: Mapping[str, np.ndarray | int],
+    ) -> np.ndarray:
+        """Return events as rows."""
+        number = self._number[kind]
+        rows = np.zeros((len(node), self._width), dtype=np.int32)
+        times(rows)[:] = at_us
+        rows[:, NODE], rows[:, SENDER], rows[:, KIND], rows[:, ROOM] = node, sender, number, room
+        for name, at in self._kinds.columns[number].items():
+            rows[:, at] = columns[name]
+        return rows
+
+    # --- what the program calls
+
+    def command(self, node: np.ndarray, commands: Columns) -> None:
+        """Enter commands: ``kind`` (the index in `Kernel.commands`), ``room, time_us, value``."""
+        if not len(node):
+            return
+        rows = np.zeros((len(node), self._width), dtype=np.int32)
+        times(rows)[:] = commands["time_us"]
+        rows[:, NODE], rows[:, ROOM], rows[:, SENDER] = node, commands["room"], COMMAND
+        rows[:, KIND], rows[:, FIELDS] = self._first_command + commands["kind"], commands["value"]
+        self._calendar.add(self.window_of(rows), rows)
+
+    def window_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the windows in which events are due."""
+        return times(rows) // self._setting.window_us
+
+    def first_window(self) -> int | None:
+        """Return the first window in which something is due."""
+        waits = self._calendar, self._coming, self._leaving
+        return min((due for one in waits if (due := one.first()) is not None), default=None)
+
+    def receive(self, rows: np.ndarray) -> None:
+        """Enter messages of all buckets to this one."""
+        window = self.window_of(rows)
+        if self._setting.wires is None:
+            self._calendar.add(window, rows)
+            return
+        copy = self._kinds.payload[rows[:, KIND]]
+        self._calendar.add(window[~copy], rows[~copy])
+        self._coming.add(window[copy], rows[copy])
+
+    def no_rows(self) -> np.ndarray:
+        return np.empty((0, self._width), dtype=np.int32)
+
+    def play(self, window: int) -> np.ndarray:
+        """Play the events of a window; return the messages that leave, at their arrivals."""
+        wires = self._setting.wires
+        if wires is not None:
+            self._pass_downlinks(window, self._coming.take(window), wires)
+        due = self._calendar.take(window)
+        if len(due):
+            self._play(due)
+        rows = np.concatenate([self.no_rows(), *self._sent])
+        if self._woken:
+            woken = np.concatenate(self._woken)
+            self._calendar.add(self.window_of(woken), woken)
+        self._sent.clear()
+        self._woken.clear()
+        if wires is not None:
+            rows = self._pass_uplinks(window, rows, wires)
+        times(rows)[:] += self._setting.delay(rows[:, SENDER], rows[:, NODE])
+        return rows
+
+    def _play(self, rows: np.ndarray) -> None:
+        """Play events in turns: in each, a place plays at most one event."""
+        place, at_us = self._places(rows[:, ROOM], rows[:, NODE]), times(rows)
+        order = order_of(place, at_us - at_us.min(), *self._ranks(rows))
+        rows, place = rows.take(order, axis=0), place[order]
+        part = index_in_run(place) * len(self._kinds.names) + rows[:, KIND]
+        in_turn = order_of(part)
+        rows, place, part = rows.take(in_turn, axis=0), place[in_turn], part[in_turn]
+        starts = run_starts(part)
+        ends = np.append(starts[1:], len(rows)).tolist()
+        for first, end in zip(starts.tolist(), ends, strict=True):
+            self._play_some(int(rows[first, KIND]), rows[first:end], place[first:end])
+
+    def _ranks(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return what orders events of a place at the same moment, before the order of sending."""
+        sender = rows[:, SENDER] - COMMAND
+        if self._setting.wires is None:
+            return [sender]
+        return [sender, self._kinds.payload[rows[:, KIND]]]
+
+    def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the indices of places of this bucket."""
+        if self._is_dense:
+            return room * np.int64(self._setting.nodes) + node - self._key[0]
+        return find_sorted(self._key, room * np.int64(self._setting.nodes) + node)
+
+    def _play_some(self, number: int, rows: np.ndarray, place: np.ndarray) -> None:
+        """Play events of one kind at different places."""
+        alive = self.alive[place]
+        if not alive.all() and number not in self._wakes:
+            self._return(number, rows[~alive])
+            rows, place = rows[alive], place[alive]
+        if not len(rows):
+            return
+        if self._kinds.payload[number]:
+            self.copies.append(rows)
+        self._handlers[number](Events(rows, place, self._kinds.columns[number]))
+
+    def _return(self, number: int, rows: np.ndarray) -> None:
+        """Tell the senders of messages that their receivers are dead (rule K4)."""
+        rows = rows[rows[:, SENDER] >= 0]
+        if self._kinds.payload[number]:
+            self.copies.append(rows)
+        if self._kinds.names[number] != DOWN and len(rows):
+            ends = rows[:, SENDER], rows[:, ROOM], rows[:, NODE]
+            self._send(DOWN, times(rows), *ends, {})
+
+    # --- bandwidth
+
+    def _pass_uplinks(self, window: int, rows: np.ndarray, wires: Wires) -> np.ndarray:
+        """Return the messages that start; copies wait for their uplinks first (rule K6)."""
+        copy = self._kinds.payload[rows[:, KIND]]
+        copies = rows[copy]
+        self._leaving.add(self.window_of(copies), copies)
+        copies = self._leaving.take(window)
+        if not len(copies):
+            return rows[~copy]
+        # 1. the copies of a batch were sent together; within a batch, they leave by receiver
+        link, at_us = copies[:, SENDER] - self._first_node, times(copies)
+        ranks = copies[:, -1], copies[:, ROOM], copies[:, NODE]
+        order = order_of(link, at_us - at_us.min(), *ranks)
+        copies, link, at_us = copies.take(order, axis=0), link[order], at_us[order]
+        takes_us = transmission_us(wires.size[copies[:, FIELDS]], wires.up[copies[:, SENDER]])
+        if wires.uplink == SERIAL:
+            starts_us = self._uplinks.take(link, at_us, takes_us) - takes_us
+        else:
+            first = run_starts(link, at_us, copies[:, -1], copies[:, ROOM])
+            count = np.diff(first, append=len(link))
+            takes_us = takes_us[first] * count
+            starts_us = self._uplinks.take(link[first], at_us[first], takes_us) - takes_us
+            starts_us, takes_us = np.repeat(starts_us, count), np.repeat(takes_us, count)
+        # 2. a copy carries the start of its transmission, and the duration
+        times(copies)[:], copies[:, -1] = starts_us, takes_us
+        return np.concatenate([rows[~copy], copies])
+
+    def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
+        """Enter copies as events at the times at which downlinks have finished them (rule K7)."""
+        if not len(rows):
+            return
+        link, at_us = rows[:, NODE] - self._first_node, times(rows)
+        order = order_of(link, at_us - at_us.min(), rows[:, FIELDS], rows[:, SENDER])
+        rows, at_us = rows.take(order, axis=0), at_us[order]
+        takes_us = transmission_us(wires.size[rows[:, FIELDS]], wires.down[rows[:, NODE]])
+        done_us = self._downlinks.take(link[order], at_us, takes_us)
+        times(rows)[:] = np.maximum(at_us + rows[:, -1], done_us)
+        self._calendar.add(self.window_of(rows), rows)

@@ -1,0 +1,179 @@
+"""The interface between the clock and a kernel: messages, timers, commands and their events.
+
+Rules: docs/rules.md, K1 to K5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.core.arrays import NONE
+
+if TYPE_CHECKING:
+    from scribe_spark.clock.bucket import BucketClock
+    from scribe_spark.engine.program import Tables
+
+#: The `sender` of timers and of commands; commands come first.
+TIMER, COMMAND = NONE, -2
+
+#: The kind of message that the clock returns to the sender of a message to a dead node.
+DOWN = "down"
+
+#: A column of an event: its name, or its name and its width; a wide one has two dimensions.
+Column = str | tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Control:
+    """A message without payload: it takes no time on links but the delay.
+
+    `columns` are the whole numbers of 32 bits that it carries, `bytes` is its size.
+    """
+
+    columns: tuple[Column, ...] = ()
+    bytes: int = 64
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A copy of a publication; it waits for uplinks and downlinks.
+
+    The columns are as in `Control`; the first one is ``publication``.
+    """
+
+    columns: tuple[Column, ...] = ("publication",)
+
+
+class Kernel(Protocol):
+    """The state of a bucket's places and their reactions to events.
+
+    For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
+    ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
+    state of all of them at once.  A handler sends messages and sets timers by the methods
+    `BucketClock.send` and `BucketClock.wake`.
+    """
+
+    messages: Mapping[str, Control | Payload]
+    timers: Mapping[str, tuple[Column, ...]]
+    #: The names of commands, which have one column, ``value``.
+    commands: Sequence[str]
+    #: The commands that are also played at dead places.
+    wakes: Sequence[str]
+
+    def begin(self, clock: BucketClock, tables: Tables) -> None:
+        """Read the state of a bucket."""
+        ...
+
+    def end(self, tables: Tables) -> None:
+        """Write the state of the bucket."""
+        ...
+
+
+# --- the rows of events: int32, of which the first two are one time
+
+NODE, SENDER, KIND, ROOM, FIELDS = 2, 3, 4, 5, 6
+
+
+def times(rows: np.ndarray) -> np.ndarray:
+    """Return the times of rows: a view, int64."""
+    return rows.view(np.int64)[:, 0]
+
+
+class Events:
+    """Events of one kind at different places.
+
+    A *place* is a node in a room, where a room is a group with a network of its own.
+
+    Attributes
+    ----------
+    time_us, node, room, sender : ndarray
+        The time, node and room at which each is played; who sent it (:data:`TIMER`,
+        :data:`COMMAND`).
+    place : ndarray
+        The index of the place in its bucket.
+    """
+
+    def __init__(
+        self, rows: np.ndarray, place: np.ndarray, columns: Mapping[str, int | slice]
+    ) -> None:
+        self._rows, self._columns, self.place = rows, columns, place
+        self.node, self.sender, self.room = rows[:, NODE], rows[:, SENDER], rows[:, ROOM]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def time_us(self) -> np.ndarray:
+        return times(self._rows)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Return a column of the message, timer or command."""
+        return self._rows[:, self._columns[name]]
+
+    def take(self, index: np.ndarray) -> Events:
+        """Return events by indices or by a mask."""
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        return Events(self._rows.take(index, axis=0), self.place.take(index), self._columns)
+
+    def pick(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:
+        """Return the drawn one of the members of each event, :data:`NONE` without members.
+
+        `members` (k, m) are nodes; :data:`NONE` is no node.  Rule K5.
+        """
+        if not len(members):
+            return members[:, 0]
+        drawn = self.draw(seed, purpose, members).argmin(axis=1)
+        return members[np.arange(len(members)), drawn]
+
+    def picks(self, seed: int, purpose: str, members: np.ndarray, count: int) -> np.ndarray:
+        """Return drawn members of each event, in the order of the draws: (k, `count`)."""
+        missing = count - members.shape[1]
+        if missing > 0:
+            members = np.pad(members, ((0, 0), (0, missing)), constant_values=NONE)
+        if not len(members):
+            return members[:, :count]
+        order = self.draw(seed, purpose, members).argsort(axis=1)[:, :count]
+        return np.take_along_axis(members, order, axis=1)
+
+    def draw(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:
+        """Return the draw of each member (rule K5); members that are no node have the last one."""
+        event = draws.bits_np(seed, purpose, self.time_us, self.node, self.sender)
+        return np.where(members >= 0, draws.more_bits(event[:, None], members), _LAST)
+
+
+_LAST = np.uint64(2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The numbers and columns of all kinds of events of a kernel."""
+
+    names: tuple[str, ...]
+    columns: tuple[dict[str, int | slice], ...]
+    payload: np.ndarray  # bool, by number
+    width: int
+
+    @classmethod
+    def of(cls, kernel: Any) -> Kinds:
+        """Return the kinds of a kernel: `DOWN`, messages, timers, commands."""
+        declared: dict[str, Sequence[Column]] = {DOWN: ()}
+        declared |= {name: one.columns for name, one in kernel.messages.items()}
+        declared |= {**kernel.timers, **dict.fromkeys(kernel.commands, ("value",))}
+        payload = [isinstance(kernel.messages.get(name), Payload) for name in declared]
+        columns, width = [], FIELDS
+        for names in declared.values():
+            found: dict[str, int | slice] = {}
+            end = FIELDS
+            for one in names:
+                name, wide = (one, 0) if isinstance(one, str) else one
+                found[name] = slice(end, end + wide) if wide else end
+                end += max(1, wide)
+            columns.append(found)
+            width = max(width, end)
+        return cls(tuple(declared), tuple(columns), np.array(payload), width)

@@ -1,0 +1,135 @@
+"""The program that plays a kernel in windows of time on buckets.
+
+A window is one superstep: each bucket receives the messages of earlier windows, plays the events of
+the window, and sends messages.  Every bucket tells all others the first window in which it has
+something to do, and earlier windows are skipped.  The state of a bucket stays in memory between
+supersteps, so the program needs a player that keeps its buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.clock.bucket import BucketClock, ClockSetting
+from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, Kernel, times
+from scribe_spark.core.arrays import distinct
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import PlaysPrograms
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+
+#: Tables of a bucket: its places (``room, node``, ascending; without it, all nodes in room 0); the
+#: copies that arrived in the last play (``publication, sender, node, at_us``); the numbers of
+#: messages that were sent in it (``kind, count``; `Kinds.names` has the kinds by number).
+PLACES, COPIES, COUNTS = "clock places", "clock copies", "clock counts"
+
+#: A table that exists while windows remain.
+_GOES_ON = "clock goes on"
+
+_COMMAND, _NEXT, _MESSAGE = "command", "next window", "message"
+
+#: The number of supersteps in one play; a player takes more for an endless program.
+_AT_ONCE = 5_000
+
+#: A window later than any other: no window.
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class PlayKernel:
+    """Play a kernel from commands until nothing is due.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    setting : ClockSetting
+    make : callable
+        Returns the kernel of a bucket, without its state.
+    """
+
+    bounds: np.ndarray
+    setting: ClockSetting
+    make: Callable[[], Kernel]
+    #: The state of the buckets in this process.
+    playing: dict[int, _Playing] = field(default_factory=dict)
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        if first == last:
+            return {}
+        if bucket not in self.playing:
+            everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
+            clock, kernel = self._begin(tables, first, last)
+            if _COMMAND in inbox:
+                clock.command(inbox[_COMMAND][AT], inbox[_COMMAND])
+            self.playing[bucket] = _Playing(clock, kernel, everybody)
+            return next(self.playing[bucket].turns)
+        playing = self.playing[bucket]
+        if not superstep:  # continue with the windows
+            del tables[_GOES_ON]
+            return playing.waiting
+        try:
+            outbox = playing.turns.send(inbox)
+        except StopIteration:
+            self._end(playing, tables)
+            del self.playing[bucket]
+            return {}
+        if superstep >= _AT_ONCE:  # true in all buckets together
+            playing.waiting = outbox
+            tables[_GOES_ON] = {"bucket": np.array([bucket])}
+            return {}
+        return outbox
+
+    def _begin(self, tables: Tables, first: int, last: int) -> tuple[BucketClock, Kernel]:
+        node = np.arange(first, last)
+        places = tables[PLACES] if PLACES in tables else {"room": node * 0, "node": node}
+        kernel = self.make()
+        clock = BucketClock(self.setting, kernel, places["room"], places["node"])
+        kernel.begin(clock, tables)
+        return clock, kernel
+
+    def _end(self, playing: _Playing, tables: Tables) -> None:
+        """Write the results of a bucket."""
+        clock = playing.clock
+        playing.kernel.end(tables)
+        tables[COUNTS] = {"kind": np.arange(len(clock.counts)), "count": clock.counts}
+        rows = np.concatenate([clock.no_rows(), *clock.copies])
+        parts = {"publication": FIELDS, "sender": SENDER, "node": NODE}
+        columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
+        tables[COPIES] = {**columns, "at_us": times(rows).copy()}
+
+
+class _Playing:
+    """The state of a bucket, and the generator of its supersteps."""
+
+    def __init__(self, clock: BucketClock, kernel: Kernel, everybody: np.ndarray) -> None:
+        self.clock, self.kernel, self._everybody = clock, kernel, everybody
+        self.turns = self._play()
+        self.waiting: Outbox = {}
+
+    def _play(self) -> Generator[Outbox, Inbox, None]:
+        """Yield the messages of the bucket in each superstep; receive its inbox."""
+        clock, due = self.clock, _NEVER
+        sent: dict[str, Columns] = {}
+        while True:
+            found = clock.first_window()
+            own = min(due, _NEVER if found is None else found)
+            told = {AT: self._everybody, "window": np.full(len(self._everybody), own)}
+            inbox = yield {_NEXT: told, **sent}
+            window = int(inbox[_NEXT]["window"].min())
+            if window == _NEVER:
+                return
+            if _MESSAGE in inbox:
+                clock.receive(inbox[_MESSAGE]["event"])
+            rows = clock.play(window)
+            due = int(clock.window_of(rows).min(initial=_NEVER))
+            sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
+
+
+def play_kernel(player: PlaysPrograms, program: PlayKernel, commands: Columns) -> None:
+    """Play commands (``node, room, kind, time_us, value``) until nothing is due."""
+    player.play(program, {_COMMAND: {AT: commands["node"], **commands}})
+    while player.has(_GOES_ON):
+        player.play(program)

@@ -1,0 +1,122 @@
+"""The clock that reacts: bandwidth as in the clock that holds copies back, and the dead."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from plumtree.played import Overlay
+from scribe_spark.bandwidth import (
+    ARRIVALS,
+    COPIES,
+    INTERLEAVED,
+    LINKS,
+    SERIAL,
+    ClockSetting,
+    Discipline,
+    Nodes,
+    TimedPublications,
+    play_windows,
+)
+from scribe_spark.clock import Wires
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.program import Tables
+
+
+def _regular(nodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Return symmetric views of up to eight neighbours."""
+    asked = [(a, int(b)) for a in range(nodes) for b in rng.choice(nodes, 3) if a != b]
+    pairs = {frozenset(pair) for pair in asked}
+    of: dict[int, list[int]] = {node: [] for node in range(nodes)}
+    for a, b in sorted(map(sorted, pairs)):
+        of[a].append(b)
+        of[b].append(a)
+    width = max(map(len, of.values()))
+    return np.array([peers + [-1] * (width - len(peers)) for peers in of.values()])
+
+
+def _by_the_other_clock(views, delays, wires, source, at_us):
+    """Return the receipts and copies of floods to all neighbours but the first copy's sender."""
+    node, slot = np.nonzero(views >= 0)
+    peer, room = views[node, slot], np.zeros(len(node), dtype=np.int64)
+    links = {
+        **{"room": room, "node": node, "to_room": room, "peer": peer},
+        **{"delay_us": delays[node, peer], "mesh": room == 0, "order": peer},
+    }
+    size = len(views)
+    given = ClockSetting(
+        Nodes(np.arange(size), wires.up, wires.down, np.zeros(size, dtype=np.int64)),
+        TimedPublications.of(at_us, source * 0, source, wires.size),
+        Discipline(uplink=wires.uplink, held_back=False, spares=False, seed=None),
+        rule=lambda first, links: links["peer"] != first["sender"],
+        kept=("publication", "node", "sender", "at_us"),
+    )
+    player = InTask([Tables.of({LINKS: links})])
+    play_windows(player, np.array([0, size]), given)
+    found = player.gather(ARRIVALS, COPIES)
+    columns = "publication", "node", "at_us", "hops", "sender"
+    receipts = sorted(zip(*(found[ARRIVALS][one].tolist() for one in columns), strict=True))
+    columns = "publication", "sender", "node", "at_us"
+    copies = sorted(zip(*(found[COPIES][one].tolist() for one in columns), strict=True))
+    return receipts, copies
+
+
+@pytest.mark.parametrize("uplink", [INTERLEAVED, SERIAL])
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+@pytest.mark.parametrize(
+    "seed", [0, 1, 3, 4]
+)  # without ties, which the two clocks break in two ways
+def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets, seed):
+    rng = np.random.default_rng(seed)
+    nodes = 40
+    views = _regular(nodes, rng)
+    delays = rng.integers(1_000, 20_000, (nodes, nodes))
+    rate = rng.choice([0, 10_000_000, 50_000_000], nodes)
+    wires = Wires(rate, rng.permutation(rate), np.array([50_000]), uplink)
+    source, at_us = np.array([int(rng.integers(nodes))]), np.array([5_000])
+    overlay = Overlay(nodes, lambda a, b: delays[a, b], 1_000, buckets=buckets, wires=wires)
+    overlay.fix(views)
+    overlay.play([(5_000, "publish", int(source[0]), 0)])
+    expected = _by_the_other_clock(views, delays, wires, source, at_us)
+    assert (overlay.receipts(), overlay.copies()) == expected
+
+
+def test_copies_of_two_publications_share_links():
+    # 0 - 1 at 8 Mbit/s: 1,000 bytes take 1 ms; both publications begin at once, the uplink sends
+    # the first one from 0 to 1 ms and the second one from 1 to 2 ms
+    rate = np.full(2, 8_000_000)
+    wires = Wires(rate, rate * 0, np.array([1_000, 1_000]), INTERLEAVED)
+    overlay = Overlay(2, lambda a, b: np.full(len(a), 10_000), 10_000, wires=wires)
+    overlay.fix(np.array([[1], [0]]))
+    overlay.play([(0, "publish", 0, 0), (0, "publish", 0, 1)])
+    assert overlay.receipts() == [
+        (0, 0, 0, 0, -1),
+        (0, 1, 11_000, 1, 0),
+        (1, 0, 0, 0, -1),
+        (1, 1, 12_000, 1, 0),
+    ]
+
+
+@pytest.mark.parametrize(("fails_us", "downs"), [(9_999, 1), (10_000, 1), (10_001, 0)])
+def test_a_message_to_a_dead_node_returns(fails_us, downs):
+    # the copy arrives at 10,000; commands come before messages of the same moment
+    overlay = Overlay(2, lambda a, b: np.full(len(a), 10_000), 10_000)
+    overlay.views = overlay.views.__class__(breaks=False)
+    overlay.fix(np.array([[1], [0]]))
+    overlay.play([(0, "publish", 0, 0), (fails_us, "fail", 1, 0)])
+    assert overlay.counts() == {"gossip": 1, **({"down": downs} if downs else {})}
+    assert overlay.views_of("active") == {0: set() if downs else {1}}
+
+
+def test_delays_of_all_lengths_and_windows_of_all_lengths_leave_the_same():
+    rng = np.random.default_rng(3)
+    views, delays = _regular(30, rng), rng.integers(12, 40, (30, 30))
+    found = []
+    for window_us, buckets in itertools.product((1, 5, 12), (1, 2)):
+        overlay = Overlay(30, lambda a, b: delays[a, b], window_us, buckets=buckets)
+        overlay.fix(views)
+        overlay.play([(3, "publish", 4, 0), (3, "publish", 5, 1), (90, "publish", 4, 2)])
+        found.append((overlay.receipts(), overlay.copies(), overlay.eager(), overlay.counts()))
+    assert all(one == found[0] for one in found[1:])
