@@ -1,13 +1,13 @@
 """An event queue: one heap, one event at a time.
 
-E1 Times are whole microseconds.  A message that leaves a at t arrives at b at t + delay(a, b).
-E2 An event has a time, a node, and a sender: -2 for a command, -1 for a timer, else the node that
+Q1 Times are whole microseconds.  A message that leaves a at t arrives at b at t + delay(a, b).
+Q2 An event has a time, a node, and a sender: -2 for a command, -1 for a timer, else the node that
    sent the message.  Events of a node are handled by time, then by sender, then in the order in
    which they were made (messages that leave later, too: in the order of the calls).
-E3 A node that is dead, or has not joined yet, handles nothing but `join`.
-E4 A message that arrives at a dead node b comes back to its sender a as the message `down` from b, at
-   arrival + delay(b, a); it is made at the arrival.  A `down` does not come back.
-E5 A draw in an event is a number of (purpose, seed, time, node, sender, member).  *pick* takes the
+Q3 A node that is dead, or has not joined yet, handles nothing but `join`.
+Q4 A message that arrives at a dead node b comes back to its sender a as the message `down` from b,
+   at arrival + delay(b, a); it is made at the arrival.  A `down` does not come back.
+Q5 A draw in an event is a number of (purpose, seed, time, node, sender, member).  *pick* takes the
    member with the least (draw, member), *picks* the least k, in this order.
 """
 
@@ -25,7 +25,7 @@ Draw = Callable[[str, int, int, int], Callable[[int], int]]
 
 
 class Event(NamedTuple):
-    """An event; its order is that of E2."""
+    """An event; its order is that of Q2."""
 
     at: int
     node: int
@@ -80,7 +80,7 @@ class EventQueue:
     def send(
         self, sender: int, receiver: int, kind: str, *fields: Any, leaves: int | None = None
     ) -> None:
-        """Send a message, which leaves now or later (E1)."""
+        """Send a message, which leaves now or later (Q1)."""
         assert sender != receiver
         leaves = self.now if leaves is None else leaves
         assert leaves >= self.now
@@ -90,17 +90,22 @@ class EventQueue:
         self._put(leaves + delay, receiver, sender, kind, fields)
 
     def picks(self, purpose: str, members: Iterable[int], count: int) -> list[int]:
-        """Return the `count` members of least draw, all if there are fewer (E5)."""
+        """Return the `count` members of least draw, all if there are fewer (Q5)."""
         draw = self.draw(purpose, self.event.at, self.event.node, self.event.sender)
         return sorted(members, key=lambda member: (draw(member), member))[: max(count, 0)]
 
     def pick(self, purpose: str, members: Iterable[int]) -> int:
-        """Return the member of least draw (E5)."""
+        """Return the member of least draw (Q5)."""
         return self.picks(purpose, members, 1)[0]
 
-    def play(self, handle: Callable[[Event], None], until: float = float("inf")) -> None:
-        """Handle all events before a time."""
-        while self._heap and self._heap[0].at < until:
+    def play(
+        self,
+        handle: Callable[[Event], None],
+        until: float = float("inf"),
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Handle all events before a time, or until `stop` is true."""
+        while self._heap and self._heap[0].at < until and not stop():
             self.event = heapq.heappop(self._heap)
             self.handled += 1
             _, node, sender, _, kind, _ = self.event

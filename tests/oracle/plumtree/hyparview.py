@@ -1,41 +1,43 @@
 """HyParView at one node: a handler for each message, command and timer.
 
-*Room is made* for a node: if the active view is full, a drawn neighbour is dropped (V2).
+*Room is made* for a node: if the active view is full, a drawn neighbour is dropped (H2).
 
-V1 *Views.*  The active view holds at most `active` neighbours, the passive view at most `passive`
+H1 *Views.*  The active view holds at most `active` neighbours, the passive view at most `passive`
    nodes.  No node is in both views, or in its own views.
-V2 A neighbour that is dropped gets DISCONNECT(alive) and enters the passive view.
-V3 *JOIN* at the contact: room is made, the newcomer enters the active view and gets ACCEPT(high);
+H2 A neighbour that is dropped gets DISCONNECT(alive) and enters the passive view.
+H3 *JOIN* at the contact: room is made, the newcomer enters the active view and gets ACCEPT(high);
    all other neighbours get FORWARDJOIN(newcomer, ARWL).
-V4 *FORWARDJOIN(j, ttl)* at j itself: if ttl > 0, it goes on with ttl - 1; else it is dropped.
-   Elsewhere the walk ends at ttl 0 or with at most one neighbour.  Else j enters the passive view if
-   ttl = PRWL, and the message goes on with ttl - 1.  It goes on to a drawn neighbour that is not its
-   sender.
-V5 *End of the walk.*  `paper`: room is made, j enters the active view and gets ACCEPT(high).
+H4 *FORWARDJOIN(j, ttl)* at j itself: if ttl > 0, it goes on with ttl - 1; else it is dropped.
+   Elsewhere the walk ends at ttl 0 or with at most one neighbour.  Else j enters the passive view
+   if ttl = PRWL, and the message goes on with ttl - 1.  It goes on to a drawn neighbour that is
+   not its sender.
+H5 *End of the walk.*  `paper`: room is made, j enters the active view and gets ACCEPT(high).
    `iroh`: j gets NEIGHBOR(high), unless it is a neighbour.
-V6 *NEIGHBOR*: of a neighbour: ACCEPT again.  With high priority, or into a free place: room is made,
-   the sender enters the active view and gets ACCEPT of the same priority.  Else the sender gets
-   REFUSE with 3 drawn nodes of the active and 4 of the passive view.
-V7 *ACCEPT(high)*: room is made, the sender enters the active view.  ACCEPT(low) at a full view is
+H6 *NEIGHBOR*: of a neighbour: ACCEPT again.  With high priority, or into a free place: room is
+   made, the sender enters the active view and gets ACCEPT of the same priority.  Else the sender
+   gets REFUSE with 3 drawn nodes of the active and 4 of the passive view.
+H7 *ACCEPT(high)*: room is made, the sender enters the active view.  ACCEPT(low) at a full view is
    answered by DISCONNECT(alive).
-V8 *DISCONNECT(alive)* of a neighbour: it moves to the passive view.  Of a node that leaves: it is in
-   no view from then on.
-V9 *Down*: a node that is dead is in no view from then on.
-V10 *Asking.*  Only if `repair` is on, no request is under way and the active view is not full: a
-   drawn node of the passive view that did not refuse in this round gets NEIGHBOR, with high priority
-   if the active view is empty.  A node asks after each ACCEPT, REFUSE, DISCONNECT, `down`,
-   SHUFFLEREPLY, after a SHUFFLE that it answers and after its own shuffle begins.  A new round begins
-   when a neighbour is lost, and with each own shuffle.  A neighbour that dropped the node counts as one
-   that refused.  `iroh`: a node that has not answered after 500 ms leaves the passive view.
-V11 *Shuffle.*  A drawn neighbour gets SHUFFLE with the node itself, 3 other neighbours, 4 nodes of the
-   passive view, all drawn, and a ttl.
-V12 *SHUFFLE(origin, nodes, ttl)* from a node that is no neighbour: DISCONNECT(alive).  `paper`: the ttl
-   is decreased first, and the message goes on if the ttl is above 0.  `iroh`: it goes on with ttl - 1
-   if the ttl is above 0.  It goes on to a drawn neighbour that is neither its sender nor the origin.
-   Without such a neighbour, or at the end of the walk, the node answers by SHUFFLEREPLY with as many
-   drawn nodes of its passive view, and takes the nodes of the message into its passive view.
-V13 *A full passive view.*  Old nodes make room for new ones: first those that the node has just sent
-   (its reply, or its last shuffle), then others, drawn within both.  `iroh`: drawn alone.
+H8 *DISCONNECT(alive)* of a neighbour: it moves to the passive view.  Of a node that leaves: it is
+   in no view from then on.
+H9 *Down*: a node that is dead is in no view from then on.
+H10 *Asking.*  Only if `repair` is on, no request is under way and the active view is not full: a
+   drawn node of the passive view that did not refuse in this round gets NEIGHBOR, with high
+   priority if the active view is empty.  A node asks after each ACCEPT, REFUSE, DISCONNECT,
+   `down`, SHUFFLEREPLY, after a SHUFFLE that it answers and after its own shuffle begins.  A new
+   round begins when a neighbour is lost, and with each own shuffle; it has at most as many requests
+   as the passive view has places.  A neighbour that dropped the node counts as one that refused.
+   `iroh`: a node that has not answered after 500 ms leaves the passive view.
+H11 *Shuffle.*  A drawn neighbour gets SHUFFLE with the node itself, 3 other neighbours, 4 nodes of
+   the passive view, all drawn, and a ttl.
+H12 *SHUFFLE(origin, nodes, ttl)* from a node that is no neighbour: DISCONNECT(alive).  `paper`:
+   the ttl is decreased first, and the message goes on if the ttl is above 0.  `iroh`: it goes on
+   with ttl - 1 if the ttl is above 0.  It goes on to a drawn neighbour that is neither its sender
+   nor the origin.  Without such a neighbour, or at the end of the walk, the node answers by
+   SHUFFLEREPLY with as many drawn nodes of its passive view, and takes the nodes of the message
+   into its passive view.
+H13 *A full passive view.*  Old nodes make room for new ones: first those that the node has just
+   sent (its reply, or its last shuffle), then others, drawn within both.  `iroh`: drawn alone.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ class HyParView:
         """Send a message."""
         self.queue.send(self.me, to, kind, *fields)
 
-    # --- the views (V1, V2, V13) ----------------------------------------------------------------
+    # --- the views (H1, H2, H13) ----------------------------------------------------------------
 
     def drop_active(self, node: int) -> None:
         """Take a neighbour out of the active view."""
@@ -123,7 +125,7 @@ class HyParView:
         self.up(node)
 
     def into_passive(self, nodes: Sequence[int], sent: Collection[int]) -> None:
-        """Let nodes enter the passive view; old ones make room (V13)."""
+        """Let nodes enter the passive view; old ones make room (H13)."""
         known = {self.me} | self.active | self.passive
         fresh = [node for node in dict.fromkeys(nodes) if node not in known]
         fresh = fresh[: self.views.passive]
@@ -136,7 +138,7 @@ class HyParView:
         self.passive.update(fresh)
         assert len(self.passive) <= self.views.passive
 
-    # --- joining (V3 to V5) ---------------------------------------------------------------------
+    # --- joining (H3 to H5) ---------------------------------------------------------------------
 
     def on_join_command(self, contact: int) -> None:
         """Ask the contact; the first node has none (-1)."""
@@ -144,14 +146,14 @@ class HyParView:
             self.send(contact, "JOIN")
 
     def on_join(self, sender: int) -> None:
-        """Handle JOIN (V3)."""
+        """Handle JOIN (H3)."""
         self.take(sender)
         self.send(sender, "ACCEPT", HIGH)
         for node in sorted(self.active - {sender}):
             self.send(node, "FORWARDJOIN", sender, self.views.arwl)
 
     def on_forwardjoin(self, sender: int, newcomer: int, ttl: int) -> None:
-        """Handle FORWARDJOIN (V4, V5)."""
+        """Handle FORWARDJOIN (H4, H5)."""
         others = self.active - {sender}
         if newcomer == self.me:
             if ttl > 0 and others:
@@ -166,10 +168,10 @@ class HyParView:
         elif newcomer not in self.active:
             self.send(newcomer, "NEIGHBOR", HIGH)
 
-    # --- neighbours (V6 to V10) -----------------------------------------------------------------
+    # --- neighbours (H6 to H10) -----------------------------------------------------------------
 
     def on_neighbor(self, sender: int, priority: bool) -> None:
-        """Handle NEIGHBOR (V6)."""
+        """Handle NEIGHBOR (H6)."""
         if sender in self.active:
             self.send(sender, "ACCEPT", priority)
         elif priority == HIGH or len(self.active) < self.views.active:
@@ -181,7 +183,7 @@ class HyParView:
             self.send(sender, "REFUSE", told)
 
     def on_accept(self, sender: int, priority: bool) -> None:
-        """Handle ACCEPT (V7)."""
+        """Handle ACCEPT (H7)."""
         self.answered_by(sender)
         is_full = len(self.active) == self.views.active
         if sender not in self.active and priority == LOW and is_full:
@@ -191,7 +193,7 @@ class HyParView:
         self.ask()
 
     def on_refuse(self, sender: int, nodes: list[int]) -> None:
-        """Handle REFUSE (V10)."""
+        """Handle REFUSE (H10)."""
         self.answered_by(sender)
         self.into_passive(nodes, [])
         if sender in self.passive:
@@ -199,7 +201,7 @@ class HyParView:
         self.ask()
 
     def on_disconnect(self, sender: int, alive: bool) -> None:
-        """Handle DISCONNECT (V8)."""
+        """Handle DISCONNECT (H8)."""
         if not alive:
             self.answered_by(sender)
         if sender in self.active:
@@ -213,7 +215,7 @@ class HyParView:
         self.ask()
 
     def on_down(self, sender: int) -> None:
-        """Learn that a node is dead (V9)."""
+        """Learn that a node is dead (H9)."""
         self.drop_passive(sender)
         self.answered_by(sender)
         if sender in self.active:
@@ -232,7 +234,7 @@ class HyParView:
         self.asked = 0
 
     def ask(self) -> None:
-        """Ask the next node to become a neighbour (V10)."""
+        """Ask the next node to become a neighbour (H10)."""
         left = self.passive - self.refused
         if not self.views.repair or self.request is not None or not left:
             return
@@ -248,16 +250,16 @@ class HyParView:
                 self.queue.wake(self.me, at, "request_timer", asked)
 
     def on_request_timer(self, asked: int) -> None:
-        """Give up on a node that has not answered (V10)."""
+        """Give up on a node that has not answered (H10)."""
         if self.request == (asked, self.queue.now - self.views.answer_us):
             self.request = None
             self.drop_passive(asked)
             self.ask()
 
-    # --- shuffling (V11, V12) -------------------------------------------------------------------
+    # --- shuffling (H11, H12) -------------------------------------------------------------------
 
     def on_shuffle_command(self) -> None:
-        """Begin a shuffle (V11)."""
+        """Begin a shuffle (H11)."""
         self.new_round()
         if self.active:
             views, picks = self.views, self.queue.picks
@@ -269,7 +271,7 @@ class HyParView:
         self.ask()
 
     def on_shuffle(self, sender: int, origin: int, nodes: list[int], ttl: int) -> None:
-        """Handle SHUFFLE (V12)."""
+        """Handle SHUFFLE (H12)."""
         if sender not in self.active:
             self.send(sender, "DISCONNECT", True)
             return
@@ -286,6 +288,6 @@ class HyParView:
         self.ask()
 
     def on_shufflereply(self, sender: int, nodes: list[int]) -> None:
-        """Handle SHUFFLEREPLY (V12)."""
+        """Handle SHUFFLEREPLY (H12)."""
         self.into_passive(nodes, self.shuffled)
         self.ask()

@@ -1,10 +1,11 @@
 """Networks of nodes with HyParView and Plumtree, and the commands that they get.
 
-N1 *Nodes.*  With grown views nobody is alive at first.  With static views all nodes are alive, the
+Q6 *Nodes.*  With grown views nobody is alive at first.  With static views all nodes are alive, the
    active views are given, and HyParView does nothing but take a dead neighbour out of the view.
-N2 *Commands.*  `join`: the node is alive, and asks its contact.  `fail`: the node is dead; with `breaks`
-   each of its neighbours gets `down`.  `leave`: each of its neighbours gets DISCONNECT(not alive), and
-   the node is dead.  `shuffle`: the node begins a shuffle.  `publish`: the node publishes.
+Q7 *Commands.*  `join`: the node is alive, and asks its contact.  `fail`: the node is dead; with
+   `breaks` each of its neighbours gets `down`.  `leave`: each of its neighbours gets
+   DISCONNECT(not alive), and the node is dead.  `shuffle`: the node begins a shuffle.  `publish`:
+   the node publishes.
 """
 
 from __future__ import annotations
@@ -97,9 +98,9 @@ class Network:
         for at, kind, node, value in commands:
             self.queue.command(at, kind, node, value)
 
-    def play(self, until: float = float("inf")) -> None:
-        """Play all events before a time."""
-        self.queue.play(self.handle, until)
+    def play(self, until: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> None:
+        """Play all events before a time, or until `stop` is true."""
+        self.queue.play(self.handle, until, stop)
 
     def handle(self, event: Event) -> None:
         """Handle an event of a living node, or `join`."""
@@ -111,7 +112,8 @@ class Network:
             return
         match event.kind:
             case "join":
-                assert me not in self.alive and not views.active
+                assert me not in self.alive
+                assert not views.active
                 self.alive.add(me)
                 views.on_join_command(*fields)
             case "fail":

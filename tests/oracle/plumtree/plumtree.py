@@ -1,29 +1,31 @@
 """Plumtree at one node: a handler for each message and timer.
 
-T1 *Sets.*  Each neighbour is eager or lazy; a new neighbour is eager.
-T2 *Publication.*  The source has the publication, and pushes it with the round number 0.
-T3 *Push* with a round number r, except to one node: GOSSIP(p, r) to all eager neighbours, then
+E1 *Sets.*  Each neighbour is eager or lazy; a new neighbour is eager.
+E2 *Publication.*  The source has the publication, and pushes it with the round number 0.
+E3 *Push* with a round number r, except to one node: GOSSIP(p, r) to all eager neighbours, then
    IHAVE(p, r) to all lazy ones, which leaves with the node's batch.
-T4 *Batch.*  A node has one batch at a time, for all publications and receivers; it leaves `batch_us`
-   after its first IHAVE.
-T5 *A new GOSSIP(p, r)*: the node pushes p with r + 1, except to the sender.  `paper`: a sender that is a
-   neighbour becomes eager.  Then the tree is optimised (T9), and the announcements of p are forgotten.
-T6 *A duplicate*: a sender that is a neighbour becomes lazy and gets PRUNE.  `corrosion`: only if it is
-   the sixth duplicate of this neighbour since it became a neighbour, or since its last PRUNE.  A sender
-   that is no neighbour gets PRUNE.  A neighbour from which PRUNE comes becomes lazy.
-T7 *IHAVE(p, r)* of a neighbour, without p: the node notes (sender, r).  Unless p has a timer, it is set
-   to `timer_1_us`.
-T8 *Timer* of p, without p: the first node of the notes is taken from them, becomes eager, and gets
-   GRAFT(p, r); the timer is set to `timer_2_us`.  Without notes nothing happens.  `corrosion`: a timer
-   that was set by a timer takes a drawn eager neighbour instead, with the round number 0; without one,
-   the first of the notes.
-   *GRAFT(p, r)*: the sender becomes eager if it is a neighbour, and gets GOSSIP(p, r) if the node got p
-   at most `payload_us` ago.
-T9 *Optimisation*, if the sender of GOSSIP(p, r) is a neighbour: x is the node of the note with the least
-   round number r', and of these the first.  If x is not the sender and r - r' >= `threshold` (`iroh`:
-   r + 1 - r'), x becomes eager and gets GRAFT without a publication, and the sender becomes lazy and
-   gets PRUNE (`corrosion`: it stays as it is).  Threshold 0: no optimisation.
-T10 A neighbour that is lost is in no set, and all that it announced is forgotten.
+E4 *Batch.*  A node has one batch at a time, for all publications and receivers; it leaves
+   `batch_us` after its first IHAVE.
+E5 *A new GOSSIP(p, r)*: the node pushes p with r + 1, except to the sender.  `paper`: a sender
+   that is a neighbour becomes eager.  Then the tree is optimised (E9), and the announcements of p
+   are forgotten.
+E6 *A duplicate*: a sender that is a neighbour becomes lazy and gets PRUNE.  `corrosion`: only if
+   it is the sixth duplicate of this neighbour since it became a neighbour, or since its last
+   PRUNE.  A sender that is no neighbour gets PRUNE.  A neighbour from which PRUNE comes becomes
+   lazy.
+E7 *IHAVE(p, r)* of a neighbour, without p: the node notes (sender, r).  Unless p has a timer, it
+   is set to `timer_1_us`.
+E8 *Timer* of p, without p: the first node of the notes is taken from them, becomes eager, and gets
+   GRAFT(p, r); the timer is set to `timer_2_us`.  Without notes nothing happens.  `corrosion`: a
+   timer that was set by a timer takes a drawn eager neighbour instead, with the round number 0;
+   without one, the first of the notes.
+   *GRAFT(p, r)*: the sender becomes eager if it is a neighbour, and gets GOSSIP(p, r) if the node
+   got p at most `payload_us` ago.
+E9 *Optimisation*, if the sender of GOSSIP(p, r) is a neighbour: x is the node of the note with the
+   least round number r', and of these the first.  If x is not the sender and r - r' >= `threshold`
+   (`iroh`: r + 1 - r'), x becomes eager and gets GRAFT without a publication, and the sender
+   becomes lazy and gets PRUNE (`corrosion`: it stays as it is).  Threshold 0: no optimisation.
+E10 A neighbour that is lost is in no set, and all that it announced is forgotten.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class Plumtree:
         self.duplicates: dict[int, int] = {}  # of each neighbour
         self.batch = 0
 
-    # --- neighbours (T1, T10) -------------------------------------------------------------------
+    # --- neighbours (E1, E10) -------------------------------------------------------------------
 
     def up(self, node: int) -> None:
         """Take a new neighbour."""
@@ -103,16 +105,16 @@ class Plumtree:
         self.eager.discard(node)
         self.lazy.add(node)
 
-    # --- payload (T2 to T6, T9) -----------------------------------------------------------------
+    # --- payload (E2 to E6, E9) -----------------------------------------------------------------
 
     def on_publish_command(self, publication: int) -> None:
-        """Publish (T2)."""
+        """Publish (E2)."""
         self.got[publication] = self.queue.now
         self.multicasts.receipts[publication, self.me] = self.queue.now, 0, -1
         self.push(publication, 0, None)
 
     def push(self, publication: int, number: int, but: int | None) -> None:
-        """Send a publication on (T3, T4)."""
+        """Send a publication on (E3, E4)."""
         for node in sorted(self.eager - {but}):
             self.send_copy(node, publication, number)
         lazy = sorted(self.lazy - {but})
@@ -129,7 +131,7 @@ class Plumtree:
         self.queue.send(self.me, to, "GOSSIP", publication, number)
 
     def on_gossip(self, sender: int, publication: int, number: int) -> None:
-        """Handle a copy (T5, T6)."""
+        """Handle a copy (E5, E6)."""
         if publication in self.got:
             self.on_duplicate(sender)
             return
@@ -144,7 +146,7 @@ class Plumtree:
             self.optimise(sender, number, announced)
 
     def on_duplicate(self, sender: int) -> None:
-        """Handle a copy that is not the first one (T6)."""
+        """Handle a copy that is not the first one (E6)."""
         if self.is_neighbour(sender):
             if self.rules.rules == "corrosion":
                 self.duplicates[sender] += 1
@@ -155,7 +157,7 @@ class Plumtree:
         self.queue.send(self.me, sender, "PRUNE")
 
     def optimise(self, sender: int, number: int, announced: list[tuple[int, int]]) -> None:
-        """Change to a shorter way (T9)."""
+        """Change to a shorter way (E9)."""
         if not announced or self.rules.threshold == 0:
             return
         node, least = min(announced, key=lambda note: note[1])
@@ -168,14 +170,14 @@ class Plumtree:
                 self.queue.send(self.me, sender, "PRUNE")
 
     def on_prune(self, sender: int) -> None:
-        """Handle PRUNE (T6)."""
+        """Handle PRUNE (E6)."""
         if self.is_neighbour(sender):
             self.make_lazy(sender)
 
-    # --- announcements (T7, T8) -----------------------------------------------------------------
+    # --- announcements (E7, E8) -----------------------------------------------------------------
 
     def on_ihave(self, sender: int, publication: int, number: int) -> None:
-        """Handle IHAVE (T7)."""
+        """Handle IHAVE (E7)."""
         if publication in self.got or not self.is_neighbour(sender):
             return
         self.announced.setdefault(publication, []).append((sender, number))
@@ -189,7 +191,7 @@ class Plumtree:
         self.queue.wake(self.me, at, "graft_timer", publication)
 
     def on_graft_timer(self, publication: int) -> None:
-        """Ask for a publication (T8)."""
+        """Ask for a publication (E8)."""
         at, by_timer = self.timer.get(publication, (None, False))
         if at != self.queue.now:
             return
@@ -206,9 +208,10 @@ class Plumtree:
         self.set_timer(publication, self.rules.timer_2_us, True)
 
     def on_graft(self, sender: int, publication: int | None, number: int) -> None:
-        """Handle GRAFT (T8)."""
+        """Handle GRAFT (E8)."""
         if self.is_neighbour(sender):
             self.make_eager(sender)
-        if publication in self.got:
-            if self.queue.now - self.got[publication] <= self.rules.payload_us:
-                self.send_copy(sender, publication, number)
+        if publication is None or publication not in self.got:
+            return
+        if self.queue.now - self.got[publication] <= self.rules.payload_us:
+            self.send_copy(sender, publication, number)
