@@ -5,28 +5,31 @@
 H1 *Views.*  The active view holds at most `active` neighbours, the passive view at most `passive`
    nodes.  No node is in both views, or in its own views.
 H2 A neighbour that is dropped gets DISCONNECT(alive) and enters the passive view.
-H3 *JOIN* at the contact: room is made, the newcomer enters the active view and gets ACCEPT(high);
-   all other neighbours get FORWARDJOIN(newcomer, ARWL).
+H3 *JOIN* at the contact: room is made, the newcomer enters the active view and gets
+   ACCEPT(newcomer); all other neighbours get FORWARDJOIN(newcomer, ARWL).
 H4 *FORWARDJOIN(j, ttl)* at j itself: if ttl > 0, it goes on with ttl - 1; else it is dropped.
    Elsewhere the walk ends at ttl 0 or with at most one neighbour.  Else j enters the passive view
    if ttl = PRWL, and the message goes on with ttl - 1.  It goes on to a drawn neighbour that is
    not its sender.
-H5 *End of the walk.*  `paper`: room is made, j enters the active view and gets ACCEPT(high).
-   `iroh`: j gets NEIGHBOR(high), unless it is a neighbour.
-H6 *NEIGHBOR*: of a neighbour: ACCEPT again.  With high priority, or into a free place: room is
-   made, the sender enters the active view and gets ACCEPT of the same priority.  Else the sender
-   gets REFUSE with 3 drawn nodes of the active and 4 of the passive view.
-H7 *ACCEPT(high)*: room is made, the sender enters the active view.  ACCEPT(low) at a full view is
-   answered by DISCONNECT(alive).
+H5 *End of the walk*, unless j is a neighbour.  `paper`: room is made, j enters the active view and
+   gets ACCEPT(newcomer).  `iroh`: j gets NEIGHBOR(newcomer).
+H6 *NEIGHBOR* of a neighbour, with the priority high or newcomer, or into a free place: room is
+   made, the sender enters the active view and gets ACCEPT of the same priority; a neighbour gets
+   ACCEPT again.  Else the sender gets REFUSE with 3 drawn nodes of the active and 4 of the passive
+   view.  A node that enters the active view, or is in it, ends a request to this node.
+H7 *ACCEPT*: room is made, the sender enters the active view.  ACCEPT(low) at a full view, and
+   ACCEPT(low) or ACCEPT(high) that answers no request, get DISCONNECT(alive), unless the sender is
+   a neighbour.
 H8 *DISCONNECT(alive)* of a neighbour: it moves to the passive view.  Of a node that leaves: it is
    in no view from then on.
 H9 *Down*: a node that is dead is in no view from then on.
 H10 *Asking.*  Only if `repair` is on, no request is under way and the active view is not full: a
    drawn node of the passive view that did not refuse in this round gets NEIGHBOR, with high
    priority if the active view is empty.  A node asks after each ACCEPT, REFUSE, DISCONNECT,
-   `down`, SHUFFLEREPLY, after a SHUFFLE that it answers and after its own shuffle begins.  A new
-   round begins when a neighbour is lost, and with each own shuffle; it has at most as many requests
-   as the passive view has places.  A neighbour that dropped the node counts as one that refused.
+   `down`, SHUFFLEREPLY, after a SHUFFLE that it answers and after its own shuffle begins.  A
+   node that refused is asked again after a neighbour was lost.  A new round begins when a neighbour
+   is dead or leaves, and with each own shuffle; it has at most as many requests as the passive view
+   has places.  A neighbour that dropped the node counts as one that refused.
    `iroh`: a node that has not answered after 500 ms leaves the passive view.
 H11 *Shuffle.*  A drawn neighbour gets SHUFFLE with the node itself, 3 other neighbours, 4 nodes of
    the passive view, all drawn, and a ttl.
@@ -47,7 +50,7 @@ from dataclasses import dataclass
 
 from .event_queue import EventQueue
 
-HIGH, LOW = True, False
+LOW, HIGH, NEWCOMER = range(3)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class HyParView:
 
     def take(self, node: int) -> None:
         """Make room for a node, and let it enter the active view."""
+        self.answered_by(node)
         if node in self.active:
             return
         self.drop_passive(node)
@@ -148,7 +152,7 @@ class HyParView:
     def on_join(self, sender: int) -> None:
         """Handle JOIN (H3)."""
         self.take(sender)
-        self.send(sender, "ACCEPT", HIGH)
+        self.send(sender, "ACCEPT", NEWCOMER)
         for node in sorted(self.active - {sender}):
             self.send(node, "FORWARDJOIN", sender, self.views.arwl)
 
@@ -162,19 +166,19 @@ class HyParView:
             if ttl == self.views.prwl:
                 self.into_passive([newcomer], [])
             self.send(self.queue.pick("walk", others), "FORWARDJOIN", newcomer, ttl - 1)
-        elif not self.views.is_iroh:
-            self.take(newcomer)
-            self.send(newcomer, "ACCEPT", HIGH)
         elif newcomer not in self.active:
-            self.send(newcomer, "NEIGHBOR", HIGH)
+            if self.views.is_iroh:
+                self.send(newcomer, "NEIGHBOR", NEWCOMER)
+            else:
+                self.take(newcomer)
+                self.send(newcomer, "ACCEPT", NEWCOMER)
 
     # --- neighbours (H6 to H10) -----------------------------------------------------------------
 
-    def on_neighbor(self, sender: int, priority: bool) -> None:
+    def on_neighbor(self, sender: int, priority: int) -> None:
         """Handle NEIGHBOR (H6)."""
-        if sender in self.active:
-            self.send(sender, "ACCEPT", priority)
-        elif priority == HIGH or len(self.active) < self.views.active:
+        has_place = sender in self.active or len(self.active) < self.views.active
+        if priority != LOW or has_place:
             self.take(sender)
             self.send(sender, "ACCEPT", priority)
         else:
@@ -182,14 +186,16 @@ class HyParView:
             told += self.queue.picks("refuse passive", self.passive, 4)
             self.send(sender, "REFUSE", told)
 
-    def on_accept(self, sender: int, priority: bool) -> None:
+    def on_accept(self, sender: int, priority: int) -> None:
         """Handle ACCEPT (H7)."""
+        is_asked = self.request is not None and self.request[0] == sender
         self.answered_by(sender)
-        is_full = len(self.active) == self.views.active
-        if sender not in self.active and priority == LOW and is_full:
-            self.send(sender, "DISCONNECT", True)
-        else:
+        is_expected = priority == NEWCOMER or is_asked
+        has_place = priority != LOW or len(self.active) < self.views.active
+        if sender in self.active or (is_expected and has_place):
             self.take(sender)
+        else:
+            self.send(sender, "DISCONNECT", True)
         self.ask()
 
     def on_refuse(self, sender: int, nodes: list[int]) -> None:
@@ -205,7 +211,10 @@ class HyParView:
         if not alive:
             self.answered_by(sender)
         if sender in self.active:
-            self.new_round()
+            if alive:
+                self.refused.clear()  # not a new round: droppers would take turns for ever
+            else:
+                self.new_round()
             self.drop_active(sender)
             if alive:
                 self.into_passive([sender], [])

@@ -163,7 +163,7 @@ def view_rows(network: Network, seed: int) -> Iterator[Row]:
     """Yield the graph of views in waves, before and after five rounds of shuffles."""
     name = f"{len(network.nodes):,} nodes in waves"
     beside = "6.38; 9 (other), 6.385 recalled, both at 10,000"
-    degree = "4.998 (other), 5 asserted by the protocol"
+    degree = "4.998 (other), 5 recalled"
     mean, largest = paths(links(network), seed)
     yield Row(f"{name}: mean path; eccentricity", beside, f"{mean:.3f}; {largest}")
     yield Row(f"{name}: mean degree", degree, mean_degree(network))
