@@ -16,11 +16,10 @@ E6 *A duplicate*: a sender that is a neighbour becomes lazy and gets PRUNE.  `co
 E7 *IHAVE(p, r)* of a neighbour, without p: the node notes (sender, r).  Unless p has a timer, it
    is set to `timer_1_us`.
 E8 *Timer* of p, without p: the first node of the notes is taken from them, becomes eager, and gets
-   GRAFT(p, r); the timer is set to `timer_2_us`.  Without notes nothing happens.  `corrosion`: a
-   timer that was set by a timer takes a drawn eager neighbour instead, with the round number 0;
-   without one, the first of the notes.
-   *GRAFT(p, r)*: the sender becomes eager if it is a neighbour, and gets GOSSIP(p, r) if the node
-   got p at most `payload_us` ago.
+   GRAFT(p); the timer is set to `timer_2_us`.  Without notes nothing happens.  `corrosion`: a timer
+   that was set by a timer takes a drawn eager neighbour instead; without one, the first of the
+   notes.  *GRAFT(p)*: the sender becomes eager if it is a neighbour.  If the node got p at most
+   `payload_us` ago, the sender gets GOSSIP(p, r) with the r with which the node pushed p.
 E9 *Optimisation*, if the sender of GOSSIP(p, r) is a neighbour: x is the node of the note with the
    least round number r', and of these the first.  If x is not the sender and r - r' >= `threshold`
    (`iroh`: r + 1 - r'), x becomes eager and gets GRAFT without a publication, and the sender
@@ -69,7 +68,7 @@ class Plumtree:
         self.me, self.rules, self.queue, self.multicasts = me, rules, queue, multicasts
         self.eager: set[int] = set()
         self.lazy: set[int] = set()
-        self.got: dict[int, int] = {}
+        self.got: dict[int, tuple[int, int]] = {}  # when, and the round number with which I push
         self.announced: dict[int, list[tuple[int, int]]] = {}
         self.timer: dict[int, tuple[int, bool]] = {}  # its time, whether a timer has set it
         self.duplicates: dict[int, int] = {}  # of each neighbour
@@ -109,12 +108,12 @@ class Plumtree:
 
     def on_publish_command(self, publication: int) -> None:
         """Publish (E2)."""
-        self.got[publication] = self.queue.now
         self.multicasts.receipts[publication, self.me] = self.queue.now, 0, -1
         self.push(publication, 0, None)
 
     def push(self, publication: int, number: int, but: int | None) -> None:
         """Send a publication on (E3, E4)."""
+        self.got[publication] = self.queue.now, number
         for node in sorted(self.eager - {but}):
             self.send_copy(node, publication, number)
         lazy = sorted(self.lazy - {but})
@@ -135,7 +134,6 @@ class Plumtree:
         if publication in self.got:
             self.on_duplicate(sender)
             return
-        self.got[publication] = self.queue.now
         self.multicasts.receipts[publication, self.me] = self.queue.now, number + 1, sender
         self.timer.pop(publication, None)
         self.push(publication, number + 1, sender)
@@ -164,7 +162,7 @@ class Plumtree:
         came = number + 1 if self.rules.rules == "iroh" else number
         if node != sender and came - least >= self.rules.threshold:
             self.make_eager(node)
-            self.queue.send(self.me, node, "GRAFT", None, 0)
+            self.queue.send(self.me, node, "GRAFT", None)
             if self.rules.rules != "corrosion":
                 self.make_lazy(sender)
                 self.queue.send(self.me, sender, "PRUNE")
@@ -200,18 +198,18 @@ class Plumtree:
         if not announced:
             return
         if self.rules.rules == "corrosion" and by_timer and self.eager:
-            node, number = self.queue.pick("graft", self.eager), 0
+            node = self.queue.pick("graft", self.eager)
         else:
-            node, number = announced.pop(0)
+            node, _ = announced.pop(0)
         self.make_eager(node)
-        self.queue.send(self.me, node, "GRAFT", publication, number)
+        self.queue.send(self.me, node, "GRAFT", publication)
         self.set_timer(publication, self.rules.timer_2_us, True)
 
-    def on_graft(self, sender: int, publication: int | None, number: int) -> None:
+    def on_graft(self, sender: int, publication: int | None) -> None:
         """Handle GRAFT (E8)."""
         if self.is_neighbour(sender):
             self.make_eager(sender)
-        if publication is None or publication not in self.got:
-            return
-        if self.queue.now - self.got[publication] <= self.rules.payload_us:
-            self.send_copy(sender, publication, number)
+        if publication is not None and publication in self.got:
+            at, number = self.got[publication]
+            if self.queue.now - at <= self.rules.payload_us:
+                self.send_copy(sender, publication, number)
