@@ -337,6 +337,16 @@ def test_whom_a_node_asks() -> None:
     assert len(bench.sent) == 4
 
 
+@pytest.mark.parametrize("handler", ["on_neighbor", "on_join"])
+def test_who_becomes_a_neighbour_answers_a_request(handler: str) -> None:
+    """A request ends when the asked node asks itself, or joins."""
+    bench = Bench({1}, {10}, Views())
+    bench.node.ask()
+    getattr(bench.node, handler)(10, *([HIGH] if handler == "on_neighbor" else []))
+    assert bench.node.request is None
+    assert bench.node.active == {1, 10}
+
+
 def test_a_round_ends_although_each_refusal_names_new_nodes() -> None:
     """A round has at most as many requests as the passive view has places."""
     bench = Bench({1}, {10, 11}, Views(passive=4))
