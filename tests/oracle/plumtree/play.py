@@ -1,0 +1,175 @@
+"""Networks of nodes with HyParView and Plumtree, and the commands that they get.
+
+Q6 *Nodes.*  With grown views nobody is alive at first.  With static views all nodes are alive, the
+   active views are given, and HyParView does nothing but take a dead neighbour out of the view.
+Q7 *Commands.*  `join`: the node is alive, and asks its contact.  `fail`: the node is dead; with
+   `breaks` each of its neighbours gets `down`.  `leave`: each of its neighbours gets
+   DISCONNECT(not alive), and the node is dead.  `shuffle`: the node begins a shuffle.  `publish`:
+   the node publishes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .event_queue import Draw, Event, EventQueue
+from .hyparview import HyParView, Views
+from .plumtree import Multicasts, Plumtree, Rules
+
+
+class Command(NamedTuple):
+    """A command; `value` is the contact of `join` (-1: none) or the publication of `publish`."""
+
+    at: int
+    kind: str
+    node: int
+    value: int = -1
+
+
+class Node:
+    """A node: the views below, the tree above."""
+
+    def __init__(
+        self, me: int, views: Views, rules: Rules, queue: EventQueue, multicasts: Multicasts
+    ) -> None:
+        self.tree = Plumtree(me, rules, queue, multicasts)
+        self.views = HyParView(me, views, queue, self.tree.up, self.tree.down)
+
+
+@dataclass
+class Played:
+    """What came of a play."""
+
+    active: dict[int, set[int]]
+    passive: dict[int, set[int]]
+    eager: dict[int, set[int]]
+    receipts: dict[tuple[int, int], tuple[int, int, int]]
+    copies: list[tuple[int, int, int, int, int, int]]
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class Network:
+    """All nodes, alive and dead, and their queue.
+
+    Parameters
+    ----------
+    count : int
+        The number of nodes.
+    delay : callable
+        ``delay(a, b)``, whole microseconds.
+    static : mapping of int to collection of int, optional
+        The active views; without them views are grown.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        delay: Callable[[int, int], int],
+        draw: Draw,
+        views: Views | None = None,
+        rules: Rules | None = None,
+        static: Mapping[int, Iterable[int]] | None = None,
+    ) -> None:
+        self.settings = views or Views()
+        self.queue = EventQueue(delay, draw)
+        self.multicasts = Multicasts()
+        rules = rules or Rules()
+        self.nodes = [
+            Node(me, self.settings, rules, self.queue, self.multicasts) for me in range(count)
+        ]
+        self.is_static = static is not None
+        for me, neighbours in (static or {}).items():
+            for node in neighbours:
+                self.nodes[me].views.active.add(node)
+                self.nodes[me].tree.up(node)
+        if self.is_static:
+            self.queue.alive.update(range(count))
+
+    @property
+    def alive(self) -> set[int]:
+        """Return the nodes that are alive."""
+        return self.queue.alive
+
+    def add(self, commands: Iterable[Command]) -> None:
+        """Add commands, which are made in this order."""
+        for at, kind, node, value in commands:
+            self.queue.command(at, kind, node, value)
+
+    def play(self, until: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> None:
+        """Play all events before a time, or until `stop` is true."""
+        self.queue.play(self.handle, until, stop)
+
+    def handle(self, event: Event) -> None:
+        """Handle an event of a living node, or `join`."""
+        me, views, tree = event.node, self.nodes[event.node].views, self.nodes[event.node].tree
+        sender, fields = event.sender, event.fields
+        if self.is_static and event.kind in ("down", "DISCONNECT"):
+            if sender in views.active:
+                views.drop_active(sender)
+            return
+        match event.kind:
+            case "join":
+                assert me not in self.alive
+                assert not views.active
+                self.alive.add(me)
+                views.on_join_command(*fields)
+            case "fail":
+                self.alive.remove(me)
+                if self.settings.breaks:
+                    for node in sorted(views.active):
+                        self.queue.send(me, node, "down")
+            case "leave":
+                self.alive.remove(me)
+                for node in sorted(views.active):
+                    self.queue.send(me, node, "DISCONNECT", False)
+            case "shuffle":
+                views.on_shuffle_command()
+            case "publish":
+                tree.on_publish_command(*fields)
+            case "request_timer":
+                views.on_request_timer(*fields)
+            case "graft_timer":
+                tree.on_graft_timer(*fields)
+            case "JOIN":
+                views.on_join(sender)
+            case "FORWARDJOIN":
+                views.on_forwardjoin(sender, *fields)
+            case "NEIGHBOR":
+                views.on_neighbor(sender, *fields)
+            case "ACCEPT":
+                views.on_accept(sender, *fields)
+            case "REFUSE":
+                views.on_refuse(sender, *fields)
+            case "DISCONNECT":
+                views.on_disconnect(sender, *fields)
+            case "down":
+                views.on_down(sender)
+            case "SHUFFLE":
+                views.on_shuffle(sender, *fields)
+            case "SHUFFLEREPLY":
+                views.on_shufflereply(sender, *fields)
+            case "GOSSIP":
+                tree.on_gossip(sender, *fields)
+            case "IHAVE":
+                tree.on_ihave(sender, *fields)
+            case "GRAFT":
+                tree.on_graft(sender, *fields)
+            case "PRUNE":
+                tree.on_prune(sender)
+            case _:
+                raise ValueError(event.kind)
+
+    def played(self) -> Played:
+        """Return what came of the play so far; views are those of living nodes."""
+        alive = sorted(self.alive)
+        return Played(
+            {me: set(self.nodes[me].views.active) for me in alive},
+            {me: set(self.nodes[me].views.passive) for me in alive},
+            {me: set(self.nodes[me].tree.eager) for me in alive},
+            dict(self.multicasts.receipts),
+            list(self.multicasts.copies),
+            Counter(self.queue.sent),
+        )
