@@ -157,7 +157,8 @@ class HyParView:
         came_back = walks["newcomer"] == walks.node
         ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
         last = walks.take(ends & ~came_back)
-        last = last.take(~self.neighbours.has(last.place, last["newcomer"]))
+        has = self.neighbours.has(last.place, last["newcomer"])
+        last = last.take(~has & (self._asked[last.place] != last["newcomer"]))
         kind = "neighbor"
         if self.rules.whose == PAPER:
             kind = "accept"

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.clock import COPIES, COUNTS, ClockSetting, Kinds, PlayKernel, Wires, play_kernel
+from scribe_spark.clock import (
+    COPIES,
+    COUNTS,
+    PLACES,
+    ClockSetting,
+    Kinds,
+    PlayKernel,
+    Wires,
+    play_kernel,
+)
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -16,8 +25,9 @@ from scribe_spark.plumtree.hyparview import HyParViewRules
 from scribe_spark.plumtree.overlay import RECEIPTS, VIEWS, PlumtreeKernel, PlumtreeSetting
 from scribe_spark.plumtree.plumtree import PlumtreeRules
 
-#: A command: time in microseconds, kind, node, value; kinds as in `PlumtreeKernel.commands`.
-Command = tuple[int, str, int, int]
+#: A command: time in microseconds, kind, node, value, and the room (0 by default); kinds as in
+#: `PlumtreeKernel.commands`.
+Command = tuple[int, str, int, int] | tuple[int, str, int, int, int]
 
 
 def waves(nodes: int, wave_us: int, seed: int, growth: float = 1.5) -> list[Command]:
@@ -46,10 +56,18 @@ class Overlay:
     buckets: int = 1
     grows: bool = True
     wires: Wires | None = None
+    #: (room, node) of all places, ascending; by default all nodes are in room 0.
+    places: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
         self.player = InTask([Tables.of({}) for _ in range(self.buckets)])
+        if self.places is None:
+            return
+        room, node = self.places.T
+        for bucket, tables in enumerate(self.player.tables):
+            mine = (node >= self.bounds[bucket]) & (node < self.bounds[bucket + 1])
+            tables[PLACES] = {"room": room[mine], "node": node[mine]}
 
     def fix(self, views: np.ndarray, lazy: np.ndarray | None = None) -> None:
         """Start with living nodes whose views (n, slots) are `views`; all neighbours are eager."""
@@ -63,17 +81,14 @@ class Overlay:
     def play(self, commands: list[Command]) -> None:
         """Play commands until nothing is due."""
         names = list(PlumtreeKernel.commands)
-        at_us, kind, node, value = (list(column) for column in zip(*commands, strict=True))
-        publications = 1 + max(
-            (one for one, name in zip(value, kind, strict=True) if name == "publish"), default=-1
+        rows = [(one[0], names.index(one[1]), *one[2:], 0)[:5] for one in commands]
+        columns = dict(
+            zip(("time_us", "kind", "node", "value", "room"), np.array(rows).T, strict=True)
         )
-        room = np.zeros(publications, dtype=np.int64)
+        published = np.flatnonzero(columns["kind"] == names.index("publish"))
+        room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
+        room[columns["value"][published]] = columns["room"][published]
         setting = PlumtreeSetting(self.views, self.tree, self.seed, room, self.grows)
-        columns = {
-            **{"node": np.array(node), "time_us": np.array(at_us), "value": np.array(value)},
-            **{"kind": np.array([names.index(one) for one in kind]), "room": np.zeros(len(node))},
-        }
-        columns = {name: np.asarray(column, dtype=np.int64) for name, column in columns.items()}
         self.kinds = Kinds.of(PlumtreeKernel(setting)).names
         clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
         play_kernel(

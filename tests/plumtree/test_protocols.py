@@ -198,6 +198,40 @@ def test_buckets_leave_the_same(least_us, views, tree):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_groups_do_not_disturb_each_other(buckets):
+    # two groups with common nodes; each is played alone, too, and its commands are the same
+    members = [np.arange(0, 30), np.array([3, 4, 8, 9, 20, 21, 25, 29])]
+    places = np.concatenate(
+        [np.stack([one * 0 + room, one], 1) for room, one in enumerate(members)]
+    )
+    delay = drawn_delay(1_000, 9_000)
+    together = Overlay(30, delay, 1_000, seed=2, buckets=buckets, places=places)
+    commands, alone = [], []
+    for room, nodes in enumerate(members):
+        joins = [(at * 40_000, "arrive", node, at - 1) for at, node in enumerate(nodes.tolist())]
+        joins = [
+            (at, kind, node, nodes[max(last, 0)] if last >= 0 else -1)
+            for at, kind, node, last in joins
+        ]
+        own = [*joins, (10**7, "publish", nodes[2], room), (2 * 10**7, "fail", nodes[1], 0)]
+        commands += [(*one, room) for one in own]
+        one = Overlay(30, delay, 1_000, seed=2, places=places[places[:, 0] == room] * [0, 1])
+        one.play(
+            [(at, kind, node, 0 if kind == "publish" else value) for at, kind, node, value in own]
+        )
+        alone.append(one)
+    together.play(commands)
+    for room, one in enumerate(alone):
+        expected = [receipt[1:] for receipt in one.receipts()]
+        assert [got[1:] for got in together.receipts() if got[0] == room] == expected
+        assert len(expected) == len(members[room])
+    counts = [one.counts() for one in alone]
+    assert together.counts() == {
+        kind: sum(one.get(kind, 0) for one in counts) for kind in together.counts()
+    }
+
+
 def test_an_overlay_grown_in_waves_is_like_a_random_regular_graph():
     nodes = 1_000
     overlay = Overlay(nodes, drawn_delay(10_000, 90_000), 10_000)
