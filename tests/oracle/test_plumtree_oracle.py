@@ -318,6 +318,22 @@ def test_entries_just_sent_make_room(rules: str) -> None:
     assert (kept["sent"] == 0) == (rules == "paper")
 
 
+def test_a_shuffle_exchanges_entries() -> None:
+    """With full passive views, each side gives away what it sent for what it got."""
+    views = Views(passive=7, repair=False)
+    bench = Bench({1}, KNOWN, views)
+    bench.node.on_shuffle(1, 8, [8, 20, 21], 1)
+    [(_, kind, told)] = bench.sent
+    assert (kind, len(told)) == ("SHUFFLEREPLY", 3)
+    assert bench.node.passive == KNOWN - set(told) | {8, 20, 21}
+    bench = Bench({1}, KNOWN, views)
+    bench.node.on_shuffle_command()
+    [(_, _, _, named, ttl)] = bench.sent
+    assert (named[0], len(named), ttl) == (0, 5, 6)
+    bench.node.on_shufflereply(1, [20, 21, 22, 23])
+    assert bench.node.passive == KNOWN - set(named) | {20, 21, 22, 23}
+
+
 def test_whom_a_node_asks() -> None:
     """One at a time, nobody twice, with high priority without neighbours; then it is over."""
     bench = Bench(set(), {10, 11, 12}, Views())
