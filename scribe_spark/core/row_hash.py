@@ -145,7 +145,7 @@ def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
     return _turned(hashed ^ (value * _P1), 23) * _P2 + _P3
 
 
-def _turned(value: np.ndarray, bits: int) -> np.ndarray:
+def _turned(value: np.ndarray | np.uint64, bits: int) -> np.ndarray:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 
 
