@@ -269,8 +269,8 @@ FAULTS = {
     ),
     "a round whose first receivers count as duplicates": Fault(
         "rounds/group_overlays.py",
-        "arrives & ~copies",
-        "arrives & copies",
+        '"again": group[~first]',
+        '"again": group[first]',
         OVERLAYS,
     ),
     "a round whose flood skips rows": Fault(
@@ -287,6 +287,18 @@ FAULTS = {
         "due = expected.key < (last + 1) * groups * size",
         "due = expected.key < (last + 2) * groups * size",
         OVERLAYS,
+    ),
+    "a delivery that is lost before its deadline": Fault(
+        "rounds/system.py",
+        "published <= last_due",
+        "published <= last_due + 1",
+        "tests/world/test_accounts.py",
+    ),
+    "a first copy that is not counted": Fault(
+        "gossipsub/round.py",
+        'self._by_message(one["message"][first])',
+        'self._by_message(one["message"][first][1:])',
+        GOSSIP,
     ),
     "a round 0 whose sources are delivered to": Fault(
         "measures/multicasts.py",

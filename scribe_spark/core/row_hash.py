@@ -10,6 +10,7 @@ Y. Collet: xxHash, https://github.com/Cyan4973/xxHash (XXH64).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +146,7 @@ def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
     return _turned(hashed ^ (value * _P1), 23) * _P2 + _P3
 
 
-def _turned(value: np.ndarray | np.uint64, bits: int) -> np.ndarray:
+def _turned(value: Any, bits: int) -> Any:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 
 
