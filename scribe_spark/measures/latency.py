@@ -220,8 +220,7 @@ _REACHED = Metric(
     "reached",
     "of members",
     None,
-    "Share of the members that get the message, over all publications; their sources are left out. "
-    "Delays and their ratios are those of the members that get the message.",
+    "Share of the members except sources that get the message, over all publications.",
     _reached,
     every_system,
 )
