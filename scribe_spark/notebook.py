@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.errors import InputError, check_names, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ class Widgets:
         """Declare a widget with one of several texts."""
         self.text(name, defaultValue, label)
         if self._values[name] not in choices:
-            raise InputError(name, self._values[name], "must be one of " + ", ".join(choices))
+            raise InputError(name, self._values[name], f"must be one of {listed(choices)}")
 
     def get(self, name: str) -> str:
         """Return the value of a widget; all widgets must be declared before the first call."""
@@ -141,7 +141,7 @@ def _in_jupyter() -> bool:
 def __getattr__(name: str) -> Any:
     """Return the session ``spark``, which the first import of this name starts."""
     if name != "spark":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"{__name__} has no attribute {shown(name)}")
     from scribe_spark.runtime.java import check_java
     from scribe_spark.runtime.session import session
 

@@ -32,7 +32,7 @@ from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.inputs import read_parquet
-from scribe_spark.report import Compared, Side, compared_measures, render_compare
+from scribe_spark.report import Compared, Report, Side, compared_measures, render_compare
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -153,13 +153,7 @@ def compare(
     links = [_link(out, folder) for folder in folders]
     page = render_compare(sides, rows, noun, links)
     texts = {ROWS: _as_csv(folders, rows), JSON: _as_json(sides, rows, noun)}
-    with StoredFolder(None, out) as stored:
-        stored.clear(COMPARISON)
-        # first, so that the folder is a comparison's even if the command is interrupted
-        stored.write_json(MANIFEST, _manifest(folders, noun, texts))
-        for name, text in texts.items():
-            stored.write_text(name, text)
-        location = stored.write_page(page, PAGE)
+    location = _write(out, page, texts, _manifest(folders, noun, texts))
     return Comparison(location, noun, [*sides], rows)
 
 
@@ -167,6 +161,17 @@ def check_compare_out(out: str) -> None:
     """Refuse an OUT other than a new local folder, or one with an earlier comparison."""
     check_local(out)
     check_out(Plan(COMPARISON, Execution(out=out, overwrite=True), {}, {}, about={}, done={}))
+
+
+def _write(out: str, page: Report, texts: Mapping[str, str], manifest: Mapping[str, Any]) -> str:
+    """Write a comparison in place of an earlier one; return the page's location."""
+    with StoredFolder(None, out) as folder:
+        folder.clear(COMPARISON)
+        # first, so that the folder is a comparison's even if the command is interrupted
+        folder.write_json(MANIFEST, manifest)
+        for name, text in texts.items():
+            folder.write_text(name, text)
+        return folder.write_page(page, PAGE)
 
 
 def _manifest(folders: Sequence[str], noun: str, texts: Mapping[str, str]) -> dict[str, Any]:
