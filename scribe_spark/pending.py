@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable, find_sorted, read_table, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    find_sorted,
+    index_sorted,
+    read_table,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.living import LivingRound, Publications
 
@@ -65,7 +71,7 @@ class Published(SortedTable):
         self.key = np.arange(len(self))
         expected, in_time = np.zeros((2, len(key)), dtype=np.int64)
         if counts := taken.get(DUE, {}):
-            row = np.searchsorted(key, counts["key"])
+            row = index_sorted(key, counts["key"])
             np.add.at(expected, row, counts["count"])
             np.add.at(in_time, row, counts["got"])
         number, group = np.divmod(key, max(1, groups))

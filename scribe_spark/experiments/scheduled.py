@@ -25,6 +25,7 @@ from scribe_spark import baselines
 from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import RunConfig
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import canonical, parse_rate
 from scribe_spark.errors import InputError, in_series
 from scribe_spark.experiments.handed_over import multicast_of
@@ -65,7 +66,7 @@ def schedule_of(run: Simulation) -> Schedule | None:
     known, size = collected(run.groups_with_root, "group", "size")
     refuse_unknown_groups(config.schedule, found, known)
     refuse_slow(run.config, found, run.graph)
-    refuse_deliveries(run.config, int(size[np.searchsorted(known, found.group)].sum()))
+    refuse_deliveries(run.config, int(size[index_sorted(known, found.group)].sum()))
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import Rows, distinct, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -501,7 +501,7 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
     found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
     if _RATIOS in taken:
         ratios = taken[_RATIOS]
-        largest = np.searchsorted(sums["group"], ratios["group"][0])
+        (largest,) = index_sorted(sums["group"], ratios["group"][:1])
         found |= {f"{name}.largest": values[largest] for name, values in of_group.items()}
         numbers = ratio_numbers(ratios["ratio"])
         found |= {f"rdp.{name}": value for name, value in numbers.items()}

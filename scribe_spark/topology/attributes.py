@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import canonical, parse_rate, parse_time
 from scribe_spark.errors import InputError, shown
 from scribe_spark.schemas import MICROSECONDS
@@ -162,7 +163,7 @@ class _Reader:
             )
             return None
         own = np.zeros(len(ids), dtype=np.int64)
-        place = np.searchsorted(ids, loops["src"].to_numpy())
+        place = index_sorted(ids, loops["src"].to_numpy())
         own[place] = np.rint(loops["delay_ms"].to_numpy() * MICROSECONDS).astype(np.int64)
         lacking = len(ids) - len({*place.tolist()})
         if lacking:

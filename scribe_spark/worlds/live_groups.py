@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round
-from scribe_spark.core.arrays import NO_GROUP, whole_numbers, without
+from scribe_spark.core.arrays import NO_GROUP, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.buckets import arrow_schema
@@ -133,7 +133,7 @@ class LiveGroups:
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the indices of the groups whose trees are watched."""
-        return np.searchsorted(groups.number, self.watched)
+        return index_sorted(groups.number, self.watched)
 
     # --- measures that every system has
 
