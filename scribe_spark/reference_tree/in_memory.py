@@ -15,6 +15,7 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.links import Links
@@ -55,9 +56,9 @@ def reconfigure(
     """
     dht, tables = _OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
     play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
-    number = 1
-    while any(play(Reconfigure(dht, number), [tables])):
-        number += 1
+    for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
+        if not any(play(Reconfigure(dht, number + 1), [tables])):
+            break
     return Reconfigured.take(tables, dht)
 
 
