@@ -19,6 +19,7 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_sorted,
     read_table,
+    sums_at,
     whole_numbers,
 )
 from scribe_spark.engine import Columns, Tables
@@ -107,7 +108,8 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)
     due = expected.key < (last + 1) * groups * size
     key, row = np.unique(expected.key[due] // size, return_inverse=True)
-    sums = {name: np.bincount(row, getattr(expected, name)[due]) for name in ("count", "got")}
-    tables[DUE] = {"key": key, **{name: column.astype(np.int64) for name, column in sums.items()}}
+    counts = {name: getattr(expected, name)[due] for name in ("count", "got")}
+    sums = {name: sums_at(row, column, len(key)) for name, column in counts.items()}
+    tables[DUE] = {"key": key, **sums}
     expected.keep(~due)
     tables[EXPECTED] = expected.to_columns()

@@ -207,6 +207,16 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
     return np.split(in_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
+def sums_at(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """Return the sum of the whole numbers at each index from 0 to `count` - 1, exact: int64.
+
+    `numpy.bincount` adds weights as float64, which has whole numbers up to 2**53 only.
+    """
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, index, values)
+    return sums
+
+
 # --- ranges
 
 

@@ -17,7 +17,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, distinct, find_sorted, index_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    Rows,
+    distinct,
+    find_sorted,
+    index_sorted,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -473,12 +480,13 @@ class MeasureMulticasts(NodeProgram):
         time.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
+        tables = distinct(place)
         for name, places, values in (
-            (_TABLES[0], distinct(place), None),
+            (_TABLES[0], tables, np.ones_like(tables)),
             (_TABLES[1], place, entries),
         ):
-            of_node = np.bincount(places % self._size - first, values, last - first)
-            counts.add(name, of_node[of_node > 0].astype(np.int64))
+            of_node = sums_at(places % self._size - first, values, last - first)
+            counts.add(name, of_node[of_node > 0])
 
 
 # --- statistics over all buckets

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, sums_at
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play
@@ -73,7 +73,8 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[s
     ring, number = ring_of[host], done.computed["round"]
 
     def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-        return np.bincount(ring_of_row, weight, rings).astype(np.int64)
+        ones = np.ones(len(ring_of_row), dtype=np.int64)
+        return sums_at(ring_of_row, ones if weight is None else weight, rings)
 
     return {
         "hosts": count(ring_of[distinct(host)]),
