@@ -154,7 +154,7 @@ def timed(run: Simulation, system: System) -> Multicast:
         channels = run.publications.by_group()
         return replayed(run, made, not system.from_root, channels)
     if system.family == MESH:
-        return multicast_of(system, run)
+        return _to_members(run, multicast_of(system, run))
     channels = schedule.by_group() if system.from_root else schedule.by_source()
     stages: Any = run if channels.are_groups else _Channelled(run, channels)
     made = multicast_of(system, stages)
@@ -165,6 +165,16 @@ def timed(run: Simulation, system: System) -> Multicast:
     else:
         played = replayed(run, made, not system.from_root, channels)
     return played if channels.are_groups else _by_group(played, made, channels)
+
+
+def _to_members(run: Simulation, made: Multicast) -> Multicast:
+    """Return a mesh without deliveries to sources of other publications that are no members."""
+    members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
+
+    def delivered() -> DataFrame:
+        return Batches.of(made.deliveries).frame.join(members, ["group", "node"], "left_semi")
+
+    return replace(made, delivered=delivered)
 
 
 class _Channelled:
