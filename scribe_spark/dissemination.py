@@ -348,7 +348,8 @@ def disseminate(
     underlay : Underlay
         The routes between routers.
     edges : DataFrame
-        ``group, node, peer`` and other columns (BIGINT): a node may send to a peer.
+        ``group, node, peer`` and other columns (BIGINT): a node may send to a peer.  Edges of
+        groups without a source are left out.
     sources : DataFrame
         ``group, source``.
     rule, carried, clock, processing_us
@@ -363,14 +364,11 @@ def disseminate(
     def edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
         columns = {name: batch.column(name).to_numpy() for name in others}
         peer = facts.positions(batch.column("peer").to_numpy())
-        return {**source(facts, batch), "peer": peer, **columns}
-
-    def source(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+        return {"peer": peer, **columns}
 
     first = [
-        ring.messages(edges, EDGES, "node", edge),
-        ring.messages(sources.select("group", "source"), START, "source", source),
+        ring.messages(edges, EDGES, "node", edge, number),
+        ring.messages(sources.select("group", "source"), START, "source", groups=number),
     ]
     program = Dissemination(
         *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),

@@ -133,6 +133,26 @@ def one_line(error: BaseException) -> str:
     return in_words((text.strip() or type(error).__name__).splitlines()[0])
 
 
+#: The last line of the traceback of an error of this module, which a task of Spark raised.
+_OF_TASK = re.compile(r"^scribe_spark\.errors\.(InputError|RunError): (.*)$", re.MULTILINE)
+
+
+def error_of_task(error: BaseException) -> InputError | RunError | None:
+    """Return the error of this module that a task raised, from Spark's error; None for others."""
+    _, _, trace = str(error).partition("Traceback (most recent call last):")
+    found = _OF_TASK.findall(trace)
+    if not found or isinstance(error, InputError | RunError):
+        return None
+    kind, line = found[-1]
+    if kind == "RunError":
+        return RunError(line)
+    field, _, rest = line.partition(" = ")
+    value, _, remedy = rest.partition(": ")
+    refused = InputError(field, value, remedy)
+    refused.args = (line,)  # the value is already in quotes
+    return refused
+
+
 def named(known: Mapping[str, T], name: str, field: str) -> T:
     """Return the entry of `known` that a field names."""
     if name not in known:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import find_sorted, sums_at
 from scribe_spark.errors import InputError, listed
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
@@ -305,6 +305,6 @@ def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
     """
     found, of = np.unique(depth, return_inverse=True)
     columns = [found, np.bincount(of)]
-    columns += [np.bincount(of, cost).astype(np.int64) for cost in costs]
+    columns += [sums_at(of, cost, len(found)) for cost in costs]
     names = [column.split()[0] for column in FAILURES.split(", ")]
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)

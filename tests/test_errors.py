@@ -13,6 +13,7 @@ from scribe_spark.errors import (
     InputError,
     RunError,
     check_names,
+    error_of_task,
     in_words,
     listed,
     named,
@@ -110,3 +111,37 @@ def test_no_other_module_formats_values_or_names():
         tree = ast.parse(text if re.search(r"![ra]\}|\.join\(", text) else "")
         found += [f"{name}:{node.lineno}" for node in ast.walk(tree) if _formats_itself(node)]
     assert found == []
+
+
+TRACE = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/tmp/a.py", line 5, in step
+    raise LookupError("7 is not one of 3 sorted keys")
+LookupError: 7 is not one of 3 sorted keys
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/tmp/a.py", line 7, in step
+    refuse()
+{0}
+
+JVM stacktrace: scribe_spark.errors.other"""
+
+
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [
+        (InputError("column a: b", "x = y: z", "say: c = d"), True),
+        (InputError("column label", "an array", "give another one"), True),
+        (RunError("GossipSub PUBLISH: has not ended"), True),
+        (ValueError("scribe_spark.errors.RunError: quoted"), False),
+    ],
+)
+def test_errors_of_tasks_are_read_from_the_trace(error, known):
+    line = f"{type(error).__module__}.{type(error).__qualname__}: {error}".removeprefix("builtins.")
+    found = error_of_task(RuntimeError(TRACE.format(line)))
+    assert (found is not None) == known
+    if known:
+        assert (type(found), str(found)) == (type(error), str(error))
+    assert error_of_task(error) is None

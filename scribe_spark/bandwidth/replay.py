@@ -18,10 +18,10 @@ from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spa
 from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
-from scribe_spark.core.arrays import find_sorted, whole_numbers
+from scribe_spark.core.arrays import find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.exchange import distinct_rows
-from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Tables
@@ -72,30 +72,25 @@ def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -
         stages.schedule is not None,
     )
 
-    def of_groups(rows: Any, columns: list[str], group: np.ndarray) -> Batches:
-        """Return the rows of groups with publications."""
-        listed = Batches.of(rows, columns)
-        return listed.among("group", group) if scheduled else listed
-
     group, of_topic = np.unique(channels.group, return_inverse=True)
     listed = stages.multicast_groups.select("group", "root").toArrow().sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
-    roots = roots[np.searchsorted(every, channels.group)]
+    roots = roots[index_sorted(every, channels.group)]
     root, schedule = facts.positions(roots), stages.publications
     source = facts.positions(schedule.source)
     relayed = (root[channels.of] != source) & (not from_source)
     at_us, size = schedule.at_us, schedule.size
     published = TimedPublications.of(at_us, channels.of, source, size, relayed)
     assert made.edges is not None
-    edges = of_groups(made.edges, ["group", "parent", "child"], channels.number)
-    sent = [ring.messages(edges, _EDGE, "parent", partial(_edge, channels.number))]
+    edges = Batches.of(made.edges, ["group", "parent", "child"])
+    sent = [ring.messages(edges, _EDGE, "parent", _edge, channels.number)]
     if relayed.any():
         # the ways from sources to roots, each once
         _, (topic, node), _ = distinct_rows(channels.of[relayed], schedule.source[relayed])
         ways = pa.table({"topic": topic, "source": node, "root": roots[topic]})
         sent.append(ring.messages(local_frame(stages.spark, ways), _WAY, "source", _way))
-    members = of_groups(stages.memberships, ["group", "node"], group)
-    sent.append(ring.messages(members, _MEMBER, "node", partial(_index, group)))
+    members = Batches.of(stages.memberships, ["group", "node"])
+    sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     read = partial(_links_of_trees, clock)
     write = partial(_write, published, of_topic, root, len(ring), scheduled)
@@ -148,13 +143,8 @@ def _write(
 _COPY_COLUMNS = ("publication", "node", "sender", "sent_us", "hops", "first")
 
 
-def _edge(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
-    peer = facts.positions(batch.column("child").to_numpy())
-    return {"peer": peer, **_index(number, facts, batch)}
-
-
-def _index(number: np.ndarray, facts: KnowsRing, batch: pa.RecordBatch) -> Columns:
-    return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+def _edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
+    return {"peer": facts.positions(batch.column("child").to_numpy())}
 
 
 def _way(facts: Facts, batch: pa.RecordBatch) -> Columns:

@@ -17,7 +17,7 @@ import numpy as np
 from scribe_spark.bandwidth.runs import Change, Clock, RoundLinks, play_clock
 from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -55,7 +55,7 @@ class Begun(Rows):
     def find(self, rows: Columns) -> np.ndarray:
         """Return the topic of each copy or delivery, NONE where no publication has its name."""
         names = distinct(self.publication)
-        key = self.group * len(names) + np.searchsorted(names, self.publication)
+        key = self.group * len(names) + index_sorted(names, self.publication)
         key, first = np.unique(key, return_index=True)
         name = find_sorted(names, rows["publication"])
         found = find_sorted(key, rows["group"] * len(names) + name)

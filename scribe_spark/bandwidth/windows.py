@@ -20,6 +20,7 @@ from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting, compact
 from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.limits import counted
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -35,8 +36,8 @@ _OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
     *("link offered", "link answered", "least delay", "next window", "copy", "IDONTWANT", "go on"),
 )
 
-#: The number of supersteps in one play; a player takes more for an endless program.
-_AT_ONCE = 5_000
+#: The number of supersteps in one play: fewer than a player permits.
+_AT_ONCE = 500
 
 #: A window later than any other: no window.
 _NEVER = np.iinfo(np.int64).max
@@ -92,18 +93,22 @@ class _Playing:
         bucket, links = self.bucket, self.bucket.links
         # 1. both ends of a link exchange the link's numbers
         delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
+        delay_us |= self._to_all("links", len(links))
         offer = {AT: links.peer, **bucket.offer()}
         inbox = yield {_OFFER: offer, _DELAY: delay_us}
         offered = inbox.get(_OFFER) or {name: column[:0] for name, column in offer.items()}
         answer = bucket.answer(offered[AT], offered)
-        delay_us = inbox[_DELAY]["delay_us"].min()
+        delay_us, every = inbox[_DELAY]["delay_us"].min(), int(inbox[_DELAY]["links"].sum())
         least = 1 if delay_us == _NEVER else int(delay_us)
         inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: self._to_itself()}
         bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
         # 2. windows
         sent: dict[str, Columns] = {}
         due, announces = _NEVER, bucket.given.discipline.idontwant is not None
-        while True:
+        # a window has the start of a publication, or the start, the end or the arrival of a copy,
+        # and each publication has one copy at most on each link
+        most = 1 + len(bucket.given.publications) * (1 + 3 * every)
+        for _ in counted("clock with bandwidth", most, "windows"):
             found = bucket.first_window()
             own = _NEVER if found is None else found
             inbox = yield {_NEXT: self._to_all("window", min(due, own)), **sent}

@@ -147,12 +147,8 @@ def _join_all(
     members: Table,
     progress: Progress | None,
 ) -> BucketTables:
-    """Let every member join; return the tables from which multicasts continue."""
-
-    def group(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
-
-    first = overlay.ring.messages(members, MEMBER, "node", group)
+    """Let the members of groups join; return the tables from which multicasts continue."""
+    first = overlay.ring.messages(members, MEMBER, "node", groups=number)
     tables = BucketTables(overlay.ring.layout, first, overlay.known)
     tables.play(Join(sessions), "Bayeux JOIN", progress)
     tables.play(Tree(sessions), "Bayeux TREE", progress)

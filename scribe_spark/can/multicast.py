@@ -26,7 +26,7 @@ from scribe_spark.can.zones import (
     opposite,
     zones_of_groups,
 )
-from scribe_spark.core.arrays import NONE, expand, find_sorted
+from scribe_spark.core.arrays import NONE, expand, find_sorted, index_sorted, run_starts
 from scribe_spark.dissemination import (
     ARRIVALS,
     ARRIVED_COPIES,
@@ -325,20 +325,15 @@ def multicast(stages: Any) -> Multicast:
     number = listed.column("group").to_numpy()
     key = listed.column("key_hi").to_numpy().view(np.uint64)
     channels = stages.publications.by_source()
-    of_channel = np.searchsorted(number, channels.group)
+    of_channel = index_sorted(number, channels.group)
     sources = ring.facts.positions(channels.source)
-    first_of_group = np.searchsorted(of_channel, np.arange(len(number)))
-    source = sources[first_of_group]
+    first = run_starts(of_channel)
+    source = sources[first[index_sorted(of_channel[first], np.arange(len(number)))]]
 
     # 1. assign zones to nodes
     placement = placement_of(config.can, config.seed, len(underlay.routers))
-    members = Batches.of(stages.memberships, ["group", "node"]).frame.select("group", "node")
-    rows = members.toArrow()
-    of_group = rows.column("group").to_numpy()
-    index = find_sorted(number, of_group)
-    there = index >= 0  # keep groups with a source
-    member = ring.facts.positions(rows.column("node").to_numpy()[there])
-    index, member = with_others(index[there], member, of_channel, sources, len(ring))
+    index, member = ring.members_of(number, stages.memberships)
+    index, member = with_others(index, member, of_channel, sources, len(ring))
     zones = zones_of_groups(
         placement, ring.facts.ring, underlay.kernel, number, source, index, member
     )

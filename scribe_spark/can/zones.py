@@ -22,7 +22,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NO_GROUP, expand, offsets_of, run_starts
+from scribe_spark.core.arrays import NO_GROUP, expand, index_sorted, offsets_of, run_starts
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
@@ -223,7 +223,7 @@ class Zones:
 
     def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the zone that each node owns in a CAN; it must exist: int64."""
-        return self.by_place[np.searchsorted(self.place, key_of([can, node], self.size))]
+        return self.by_place[index_sorted(self.place, key_of([can, node], self.size))]
 
     def of_bucket(self, first: int, last: int) -> np.ndarray:
         """Return the zones of nodes in a range of positions, sorted by CAN and node: int64."""

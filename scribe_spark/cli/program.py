@@ -14,7 +14,7 @@ from scribe_spark.cli import PROGRAM, last_words
 from scribe_spark.cli.completion import answer_shell
 from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import refuse_unknown_flags
-from scribe_spark.errors import InputError, RunError, check_names
+from scribe_spark.errors import InputError, RunError, check_names, error_of_task
 from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
 
 _FAILED, _BAD_INPUT = 1, 2
@@ -119,6 +119,7 @@ def _leave(arguments: Sequence[str]) -> NoReturn:
 
 def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
     """Exit with one line for bad input; raise other errors."""
+    error = error_of_task(error) or error
     match error:
         case click.BadOptionUsage(option_name=name):
             given = next((text for text in arguments if text.startswith(name)), name)

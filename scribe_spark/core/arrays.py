@@ -44,7 +44,11 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key in ascending keys, or :data:`NONE` if it is not there: int64."""
+    """Return the index of each key in ascending keys, or :data:`NONE` if it is not there: int64.
+
+    `numpy.searchsorted` alone returns the index of another key for an absent one: it is a search of
+    ranges.
+    """
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
     if _are_worth_a_map(sorted_keys, keys):
@@ -52,6 +56,21 @@ def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
     index = search_sorted(sorted_keys, keys)
     index[index == len(sorted_keys)] = 0
     return np.where(sorted_keys[index] == keys, index, NONE)
+
+
+def index_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return the index of each key in ascending keys, which must contain all of them: int64.
+
+    Raises
+    ------
+    LookupError
+        A key is not there.  Where keys may be absent, call :func:`find_sorted`.
+    """
+    index = find_sorted(sorted_keys, keys)
+    if index.min(initial=0) < 0:
+        lacking = np.asarray(keys)[index < 0]
+        raise LookupError(f"{lacking[0]} is not one of {len(sorted_keys):,} sorted keys")
+    return index
 
 
 #: For fewer keys, a search takes less time than the making of a map.
@@ -186,6 +205,16 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
     turn[order] = index_in_run(keys[order])
     in_turn = np.argsort(turn, kind="stable")
     return np.split(in_turn, np.cumsum(np.bincount(turn))[:-1])
+
+
+def sums_at(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """Return the sum of the whole numbers at each index from 0 to `count` - 1, exact: int64.
+
+    `numpy.bincount` adds weights as float64, which has whole numbers up to 2**53 only.
+    """
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, index, values)
+    return sums
 
 
 # --- ranges

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
@@ -26,6 +28,9 @@ from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
 _NODES_AT_ONCE = 2**16
+
+#: Rows of Arrow.
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ class BucketRing:
         table: Table,
         kind: str,
         node: str,
-        columns: Callable[[Facts, pa.RecordBatch], Columns],
+        columns: Callable[[Facts, pa.RecordBatch], Columns] | None = None,
+        groups: np.ndarray | None = None,
     ) -> DataFrame:
         """Turn the rows of a table into packed messages to nodes: `ROWS`; lazy.
 
@@ -79,19 +85,40 @@ class BucketRing:
         ----------
         node : str
             The column with the number of the node that receives the row.
-        columns : callable
+        columns : callable, optional
             ``columns(facts, batch)``: the columns of the messages, without the receiver's position.
+        groups : ndarray of int64, shape (G,), optional
+            The numbers of groups, ascending.  Messages have a column ``group``, the index of their
+            row's group; rows of other groups are left out.
         """
         facts, bounds = self.facts, self.bounds
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
+                own: dict[str, np.ndarray] = {}
+                if groups is not None:
+                    batch, own["group"] = rows_of_groups(batch, groups)
                 at = facts.positions(batch.column(node).to_numpy())
-                outbox = {kind: {AT: at, **columns(facts, batch)}}
+                more = {} if columns is None else columns(facts, batch)
+                outbox = {kind: {AT: at, **own, **more}}
                 for to, name, packed in deliver(bounds, outbox):
                     yield from pack_rows(to, 0, False, name, packed)
 
         return Batches.of(table).then(run, ROWS).frame
+
+    def members_of(self, groups: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Return the members of groups on the driver: indices of groups, and positions of nodes.
+
+        Parameters
+        ----------
+        groups : ndarray of int64, shape (G,)
+            The numbers of groups, ascending.
+        table : DataFrame or Batches
+            ``group, node``; rows of other groups are left out.
+        """
+        rows = Batches.of(table, ["group", "node"]).frame.select("group", "node").toArrow()
+        rows, group = rows_of_groups(rows, groups)
+        return group, self.facts.positions(rows.column("node").to_numpy())
 
     def rows(
         self,
@@ -131,6 +158,13 @@ class BucketRing:
         """Delete the files of the ring and of the layout."""
         self.facts.release()
         self.layout.release()
+
+
+def rows_of_groups(rows: Rows, groups: np.ndarray) -> tuple[Rows, np.ndarray]:
+    """Return the rows whose ``group`` is one of some numbers, and the indices of their groups."""
+    index = find_sorted(groups, rows.column("group").to_numpy())
+    there = index >= 0
+    return (rows, index) if there.all() else (rows.filter(pa.array(there)), index[there])
 
 
 def read_typed(

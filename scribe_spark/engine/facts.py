@@ -65,12 +65,11 @@ class Facts:
         return _open_ring(self.names)
 
     def positions(self, number: np.ndarray) -> np.ndarray:
-        by_number = open_array(self.names[4])
-        if self.dense:
-            return by_number[number].astype(np.int64)
-        ring = self.ring
-        place = np.searchsorted(ring.node, number, sorter=by_number)
-        return by_number[place].astype(np.int64)
+        """Return the ring positions of nodes given by their numbers, which must exist: int64."""
+        found = self.find(number)
+        if found.min(initial=0) < 0:
+            raise LookupError(f"{number[found < 0][0]} is no number of a node")
+        return found
 
     def find(self, number: np.ndarray) -> np.ndarray:
         by_number, ring = open_array(self.names[4]), self.ring

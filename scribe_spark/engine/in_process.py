@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.in_turn import step_of
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
 _MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
-_MOST = 10_000  # a program with more supersteps is taken for an endless one
 
 
 def play(
@@ -28,6 +29,11 @@ def play(
 
     The tables of each bucket (or of some, by number) change in place.  `first` has messages for
     superstep 0, by kind.  With an `exchange` between tasks, counts are sums of all tasks.
+
+    Raises
+    ------
+    RunError
+        The program does not end; see `limits.counted`.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:
@@ -53,7 +59,7 @@ def _play(
     for to, kind, columns in deliver(bounds, first):
         if to in tables:
             waiting.setdefault(to, []).append((-1, kind, columns))
-    for superstep in range(_MOST):
+    for superstep in counted(step_of(program), most_supersteps(int(bounds[-1]))):
         arrived, waiting, sent = waiting, {}, 0
 
         def step(bucket: int, arrived: dict = arrived, superstep: int = superstep) -> Outbox:
@@ -71,8 +77,8 @@ def _play(
             waiting, sent = _exchanged(exchange, waiting, sent)
         counts.append(sent)
         if not sent:
-            return counts
-    raise RuntimeError(f"messages still on their way after {_MOST} supersteps")
+            break
+    return counts
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:

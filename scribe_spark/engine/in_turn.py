@@ -96,3 +96,18 @@ def name_of(program: Program) -> str:
     if isinstance(program, Together):
         return ", ".join(name_of(one) for one in program.programs)
     return type(program).__name__.strip("_")
+
+
+def step_of(program: Program) -> str:
+    """Return the name of a program after that of its package, for errors.
+
+    Examples
+    --------
+    >>> step_of(program_of_class_Spread)
+    'gossipsub Spread'
+    """
+    one: Program = program
+    while isinstance(one, Prefixed | Together):
+        one = one.program if isinstance(one, Prefixed) else one.programs[0]
+    package = type(one).__module__.removeprefix("scribe_spark.").partition(".")[0]
+    return f"{package} {name_of(program)}"

@@ -9,6 +9,7 @@ disk, the name of a file that tasks map into memory.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shutil
 import time
@@ -28,6 +29,7 @@ from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
 from scribe_spark.engine.rows import Row, pack_rows, read_rows
 from scribe_spark.progress import Progress, Silent
@@ -42,8 +44,6 @@ CONSTANT = -1
 
 #: Spark tasks per core in a superstep: more tasks balance the load better, but cost more.
 _TASKS_A_CORE = 2
-
-_MOST = 10_000  # a program with more supersteps is taken for an endless one
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,22 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until no node sends; return the messages of each superstep."""
+        """Play a program until no node sends; return the messages of each superstep.
+
+        Raises
+        ------
+        RunError
+            The program does not end; see `limits.counted`.
+        """
         counts = list[int]()
-        for number in range(superstep, _MOST):
+        supersteps = counted(name, most_supersteps(int(program.bounds[-1])))
+        for number in itertools.islice(supersteps, superstep, None):
             made = self._compute(program, number, name, progress, None if number else first)
             self._accept(made)
             counts.append(made.messages)
             if not made.messages:
-                return counts
-        raise RuntimeError(f"{name}: messages still on their way after {_MOST} supersteps")
+                break
+        return counts
 
     def play_in_turn(
         self,

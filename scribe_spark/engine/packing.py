@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.core.arrays import joined
+from scribe_spark.errors import InputError
 
 #: Arrays by name, all with the same number of rows.
 Columns = Mapping[str, np.ndarray]
@@ -22,6 +23,9 @@ Columns = Mapping[str, np.ndarray]
 _ALIGNMENT = 64
 _HEADER = 8  # bytes of the integer with the length of the description
 _SIZES = (np.int8, np.int16, np.int32)
+
+#: The kinds of numpy's types that are packed.
+_KINDS = "iufbU"
 
 #: A column with fewer bytes is always written again; a larger unchanged one stays in its file.
 _WORTH_KEEPING = 2**16
@@ -157,6 +161,7 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
             described.append(kept)
             continue
         column = columns[name]
+        _refuse_objects(name, column)
         stored = smallest(column)
         described.append(
             {
@@ -180,6 +185,18 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
         if len(data) % _ALIGNMENT:
             out.append(memoryview(bytes(_ALIGNMENT - len(data) % _ALIGNMENT)))
     return out, sorted({one["file"] for one in described if "file" in one})
+
+
+def _refuse_objects(name: str, column: Any) -> None:
+    """Refuse a column of an application or a system that has no bytes of fixed length."""
+    if not isinstance(column, np.ndarray):
+        given = f"a {type(column).__name__}"
+    elif column.dtype.kind not in _KINDS:
+        given = f"an array of type {column.dtype}"
+    else:
+        return
+    remedy = "give a numpy array of whole numbers, floats, booleans or strings (astype(str))"
+    raise InputError(f"column {name}", given, remedy)
 
 
 def smallest(column: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import Rows
+from scribe_spark.core.arrays import Rows, index_sorted
 from scribe_spark.underlay.protocol import Kernel
 
 
@@ -39,7 +39,7 @@ class Ring(Rows):
         if not len(node):  # all nodes need not be sorted
             return np.empty(0, dtype=np.int64)
         order, numbers = self._by_number
-        return order[np.searchsorted(numbers, node)]
+        return order[index_sorted(numbers, node)]
 
     @functools.cached_property
     def _by_number(self) -> tuple[np.ndarray, np.ndarray]:

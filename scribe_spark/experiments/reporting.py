@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from scribe_spark.core.arrays import depths
+from scribe_spark.core.arrays import depths, index_sorted
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST
@@ -161,7 +161,7 @@ def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
     node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
     router = np.r_[ends["parent_router"], ends["child_router"]][first]
     parent = np.full(len(node), -1, dtype=np.int64)
-    parent[np.searchsorted(node, ends["child"])] = np.searchsorted(node, ends["parent"])
+    parent[index_sorted(node, ends["child"])] = index_sorted(node, ends["parent"])
     return GroupTree(
         group=int(group["group"]),
         size=int(group["size"]),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
@@ -142,11 +142,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
 
 def _members(stages: Simulation, number: np.ndarray) -> Pairs:
     """Return the members of groups that have a source: indices and positions, ascending."""
-    rows = Batches.of(stages.memberships, ["group", "node"]).frame.select("group", "node").toArrow()
-    group, node = (rows.column(name).to_numpy() for name in ("group", "node"))
-    index = find_sorted(number, group)
-    node = stages.overlay.ring.facts.positions(node[index >= 0])
-    index = index[index >= 0]
+    index, node = stages.overlay.ring.members_of(number, stages.memberships)
     order = np.lexsort((node, index))
     return index[order], node[order]
 

@@ -26,6 +26,7 @@ from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import RunConfig
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import canonical, parse_rate
 from scribe_spark.errors import InputError, in_series
 from scribe_spark.experiments.handed_over import multicast_of
@@ -66,7 +67,7 @@ def schedule_of(run: Simulation) -> Schedule | None:
     known, size = collected(run.groups_with_root, "group", "size")
     refuse_unknown_groups(config.schedule, found, known)
     refuse_slow(run.config, found, run.graph)
-    refuse_deliveries(run.config, int(size[np.searchsorted(known, found.group)].sum()))
+    refuse_deliveries(run.config, int(size[index_sorted(known, found.group)].sum()))
     return found
 
 
@@ -156,7 +157,7 @@ def timed(run: Simulation, system: System) -> Multicast:
             return _routed(run, made, channels)
         return replayed(run, made, not system.from_root, channels)
     if system.family == MESH:
-        return multicast_of(system, run)
+        return _to_members(run, multicast_of(system, run))
     channels = schedule.by_group() if system.from_root else schedule.by_source()
     stages: Any = run if channels.are_groups else _Channelled(run, channels)
     made = multicast_of(system, stages)
@@ -167,6 +168,16 @@ def timed(run: Simulation, system: System) -> Multicast:
     else:
         played = replayed(run, made, not system.from_root, channels)
     return played if channels.are_groups else _by_group(played, made, channels)
+
+
+def _to_members(run: Simulation, made: Multicast) -> Multicast:
+    """Return a mesh without deliveries to sources of other publications that are no members."""
+    members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
+
+    def delivered() -> DataFrame:
+        return Batches.of(made.deliveries).frame.join(members, ["group", "node"], "left_semi")
+
+    return replace(made, delivered=delivered)
 
 
 class _Channelled:

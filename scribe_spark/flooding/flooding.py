@@ -63,7 +63,7 @@ def build(stages: Any) -> Multicast:
         views = _Views(facts, ring.bounds, number, kernel)
         perfect = config.overlay.kind == "perfect" and config.knowledge is None
     else:
-        rings = _rings_of(members, number, source, facts, len(overlay.ring))
+        rings = _rings_of(overlay.ring, members, number, source)
         own = stages.own(_OwnRings.build(overlay, rings))
         ring, known, perfect = own.ring, own.known, True
         views = _Views(ring.facts, ring.bounds, number, kernel, rings.begins, facts, own.places)
@@ -85,14 +85,13 @@ def build(stages: Any) -> Multicast:
 
 
 def _rings_of(
-    members: DataFrame, number: np.ndarray, source: np.ndarray, facts: Facts, size: int
+    ring: BucketRing, members: DataFrame, number: np.ndarray, source: np.ndarray
 ) -> GroupRings:
     """Return the rings of groups, whose sources take part."""
-    joined = members.toArrow()
-    of_members = np.searchsorted(number, joined.column("group").to_numpy())
-    node = np.r_[joined.column("node").to_numpy(), source]
+    of_members, position = ring.members_of(number, members)
     group = np.r_[of_members, np.arange(len(number))]
-    return GroupRings.of(group, facts.positions(node), len(number), size)
+    position = np.r_[position, ring.facts.positions(source)]
+    return GroupRings.of(group, position, len(number), len(ring))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE, find_sorted, read_table
+from scribe_spark.core.arrays import NONE, read_table
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -115,11 +115,8 @@ def multicast(stages: Any) -> Multicast:
     schedule, size = stages.publications, len(ring)
     number, topic = np.unique(schedule.group, return_inverse=True)
     source = ring.facts.positions(schedule.source)
-    members = Batches.of(stages.memberships).frame.select("group", "node").toArrow()
-    index = find_sorted(number, members.column("group").to_numpy())
-    there = index >= 0  # keep groups with a source
-    node = ring.facts.positions(members.column("node").to_numpy()[there])
-    place = np.concatenate([index[there] * size + node, topic * size + source])
+    group, node = ring.members_of(number, stages.memberships)
+    place = np.concatenate([group * size + node, topic * size + source])
     shared = Directory.of(place, len(number), size).shared
     names = distribute_arrays(stages.spark, **shared)
     arrays = stages.own(SharedArrays(dict(zip(shared, names, strict=True))))

@@ -28,10 +28,12 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     index_in_run,
+    index_sorted,
     read_table,
     whole_numbers,
 )
 from scribe_spark.dissemination import first_of_each
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
@@ -186,7 +188,7 @@ class PublicationProgram(TopicsProgram):
             return of, peer
         message, to = tables[FANOUT]["message"], tables[FANOUT]["peer"]
         by_message = np.argsort(key // self._size)
-        guest = np.searchsorted(key[by_message] // self._size, message)
+        guest = index_sorted(key[by_message] // self._size, message)
         return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to])
 
 
@@ -614,16 +616,18 @@ def publish_lazily(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
     """Play lazy heartbeats after a publication; return their number."""
-    nothing = whole_numbers()
-    heartbeat = answered = 0
-    while heartbeat - answered < topics.rules.mcache_gossip:
-        lacking = play(Lacking(topics, messages, heartbeat + 1), "lacking")
+    nothing, answered = whole_numbers(), 0
+    most = most_supersteps(topics.space.size)
+    for heartbeat in counted("GossipSub gossip", most, "heartbeats"):
+        if heartbeat - answered >= topics.rules.mcache_gossip:
+            break
+        now = heartbeat + 1
+        lacking = play(Lacking(topics, messages, now), "lacking")
         if not lacking[0]:
             break
-        heartbeat += 1
-        sent = play(Gossip(topics, messages, heartbeat), f"gossip {heartbeat}")
+        sent = play(Gossip(topics, messages, now), f"gossip {now}")
         if len(sent) > 2 and sent[2]:
-            play(Spread(topics, messages, heartbeat, nothing), "IWANT")
-            play(Copies(topics, messages, heartbeat), "copies")
-            answered = heartbeat
+            play(Spread(topics, messages, now, nothing), "IWANT")
+            play(Copies(topics, messages, now), "copies")
+            answered = now
     return heartbeat

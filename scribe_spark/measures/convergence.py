@@ -16,7 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import depths, distinct, find_sorted, index_in_run, whole_numbers
+from scribe_spark.core.arrays import (
+    depths,
+    distinct,
+    find_sorted,
+    index_in_run,
+    index_sorted,
+    whole_numbers,
+)
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
 from scribe_spark.schemas import MICROSECONDS
@@ -55,10 +62,10 @@ def _travelled(
     # 1. the nodes of trees with their parents and the edges (legs) to these
     groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
-    of_leg = np.searchsorted(groups, legs["group"])
+    of_leg = index_sorted(groups, legs["group"])
     child, parent = (of_leg * width + legs[name] for name in ("child", "parent"))
     trees = distinct(np.concatenate([child, parent]))
-    at, up_at = np.searchsorted(trees, child), np.searchsorted(trees, parent)
+    at, up_at = index_sorted(trees, child), index_sorted(trees, parent)
     up = np.full(len(trees), -1)
     leg, router = np.zeros((2, len(trees)), dtype=np.int64)
     up[at], leg[at] = up_at, delays
@@ -66,14 +73,14 @@ def _travelled(
     router[at] = legs["child_router"]
     depth = depths(up)
     # 2. pair the members that are in the tree, in random order
-    group = np.searchsorted(groups, asking["group"])
+    group = index_sorted(groups, asking["group"])
     key = group * width + asking["node"]
     order = np.lexsort((asking["node"], drawn, group))
     order = order[find_sorted(trees, key[order]) >= 0]
     of, member = group[order], key[order]
     place = index_in_run(of)
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
-    a, b = (np.searchsorted(trees, member[pair]) for pair in (first, first + 1))
+    a, b = (index_sorted(trees, member[pair]) for pair in (first, first + 1))
     ends = router[a], router[b]
     # 3. move the deeper member up (both, at equal depth) until the two meet
     travelled = np.zeros(len(a), dtype=np.int64)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import sums_at
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -111,7 +113,7 @@ def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
     ([1.0, 3.0], [5, 3])
     """
     found, which = np.unique(values, return_inverse=True)
-    added = np.bincount(which, counts, len(found)).astype(np.int64)
+    added = sums_at(which, counts, len(found))
     return Histogram(found.astype(float), added)
 
 

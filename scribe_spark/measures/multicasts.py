@@ -18,7 +18,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.core.arrays import Rows, distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    Rows,
+    distinct,
+    find_sorted,
+    index_sorted,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -499,12 +506,13 @@ class MeasureMulticasts(NodeProgram):
         time.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
+        tables = distinct(place)
         for name, places, values in (
-            (_TABLES[0], distinct(place), None),
+            (_TABLES[0], tables, np.ones_like(tables)),
             (_TABLES[1], place, entries),
         ):
-            of_node = np.bincount(places % self._size - first, values, last - first)
-            counts.add(name, of_node[of_node > 0].astype(np.int64))
+            of_node = sums_at(places % self._size - first, values, last - first)
+            counts.add(name, of_node[of_node > 0])
 
 
 # --- statistics over all buckets
@@ -527,7 +535,7 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
     found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
     if _RATIOS in taken:
         ratios = taken[_RATIOS]
-        largest = np.searchsorted(sums["group"], ratios["group"][0])
+        (largest,) = index_sorted(sums["group"], ratios["group"][:1])
         found |= {f"{name}.largest": values[largest] for name, values in of_group.items()}
         numbers = ratio_numbers(ratios["ratio"])
         found |= {f"rdp.{name}": value for name, value in numbers.items()}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.core.arrays import sums_at
 from scribe_spark.core.keys import order_of
 from scribe_spark.measures.histogram import Histogram
 
@@ -97,7 +98,7 @@ def publication_latencies(
 def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct groups, ascending, and the sum of `expected` for each."""
     groups, which = np.unique(group, return_inverse=True)
-    return groups, np.bincount(which, expected, len(groups)).astype(np.int64)
+    return groups, sums_at(which, expected, len(groups))
 
 
 def latency_numbers(latencies: Histogram) -> dict[str, float]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, distinct_rows, play_lazily, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
@@ -241,7 +242,7 @@ def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
         rows = {name: sent[name] for name in ("node", "group", "packets")}
         per_group = add_rows("packets", rows, "node", "group")
         start, (node,), groups = distinct_rows(per_group["node"])
-        at = np.searchsorted(nodes, node)
+        at = index_sorted(nodes, node)
         loads["tables"][at] = groups
         loads["entries"][at] = np.add.reduceat(per_group["packets"], start)
     return loads

@@ -16,6 +16,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay.application import Application, Step
@@ -85,7 +86,10 @@ class Route(_Upcalls):
         if superstep == 0 and (begun := self.application.begin(tables)):
             came.append(starting(self.facts, begun, self.payload))
         moving = concatenate(came) if came else {}
-        while count_rows(moving):
+        most = most_supersteps(int(self.bounds[-1]))
+        for _ in counted("overlay route", most, "hops inside a bucket"):
+            if not count_rows(moving):
+                break
             passing, ending = self._hop(first, tables, moving)
             arrived.append(ending)
             if not count_rows(passing):

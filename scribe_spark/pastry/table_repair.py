@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
@@ -142,7 +142,7 @@ class RepairTables(NodeProgram):
         hole = entry = below = key[:0]
         if came is not None:
             asked = (came[AT].astype(np.int64) * width + came["row"]) * base + came["column"]
-            hole = order[np.searchsorted(key[order], asked)]
+            hole = order[index_sorted(key[order], asked)]
             entry, below = came["entry"], came["below"]
         helped, offers = np.zeros(size, dtype=bool), []
         for depth in range(2):  # the row of the hole, then the next one

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, sums_at
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.links import Links
@@ -55,9 +56,9 @@ def reconfigure(
     """
     dht, tables = _OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
     play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
-    number = 1
-    while any(play(Reconfigure(dht, number), [tables])):
-        number += 1
+    for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
+        if not any(play(Reconfigure(dht, number + 1), [tables])):
+            break
     return Reconfigured.take(tables, dht)
 
 
@@ -72,7 +73,8 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[s
     ring, number = ring_of[host], done.computed["round"]
 
     def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-        return np.bincount(ring_of_row, weight, rings).astype(np.int64)
+        ones = np.ones(len(ring_of_row), dtype=np.int64)
+        return sums_at(ring_of_row, ones if weight is None else weight, rings)
 
     return {
         "hosts": count(ring_of[distinct(host)]),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import depths, offsets_of
+from scribe_spark.core.arrays import NONE, depths, index_sorted, offsets_of
 from scribe_spark.runtime.blocks import read_partition
 
 _LINEAGE = "node bigint, ancestors array<bigint>, routers array<bigint>"
@@ -96,6 +96,7 @@ def _by_node(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
 
 def _parent_numbers(rows: pa.Table) -> np.ndarray:
     """Return the index of each row's parent in sorted rows; -1 where the parent is NULL."""
-    parent = rows.column("parent")
-    found = np.searchsorted(rows.column("node").to_numpy(), parent.fill_null(-1).to_numpy())
-    return np.where(parent.is_valid().to_numpy(), found, -1)
+    parent, found = rows.column("parent"), np.full(len(rows), NONE)
+    known = parent.is_valid().to_numpy()
+    found[known] = index_sorted(rows.column("node").to_numpy(), parent.drop_null().to_numpy())
+    return found

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, append
 from scribe_spark.reference_tree.bucket_searches import CutRing, arrived, onward
@@ -139,7 +139,7 @@ class Reconfigure:
         sender, receiver = np.divmod(different, hosts)
         here = self.dht.is_here(receiver)
         sender, receiver = sender[here], receiver[here]
-        sent = np.bincount(np.searchsorted(computing, sender), minlength=len(computing))
+        sent = np.bincount(index_sorted(computing, sender), minlength=len(computing))
         number = np.full(len(computing), self.number - 1)
         append(tables, _COMPUTED, {"host": computing, "round": number, "notices": sent})
         tables[_NEW_LINKS] = {"pair": new.with_others(computing, found).pairs}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.report.axes import log_axis, whole_numbers
 from scribe_spark.report.catalogue import FigureSpec, Mark
@@ -209,7 +210,7 @@ def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
     values, top = data.values, data.values[-1]
     x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
     y = np.zeros(len(x))
-    y[np.searchsorted(x, values)] = data.counts
+    y[index_sorted(x, values)] = data.counts
     return x[x <= top], y[x <= top]
 
 

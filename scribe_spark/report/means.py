@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report.catalogue import FIGURES, FigureSpec
@@ -55,7 +56,7 @@ def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
     if cumulative:
         return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
     heights = np.zeros(len(x))
-    heights[np.searchsorted(x, curve.values)] = curve.counts
+    heights[index_sorted(x, curve.values)] = curve.counts
     return heights
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
 from scribe_spark.report.style import DEPTHS, depth_style
@@ -75,7 +76,7 @@ class _Map:
 
     def index(self, router: np.ndarray) -> np.ndarray:
         """The rows of routers."""
-        return np.searchsorted(self.routers.index.to_numpy(), router)
+        return index_sorted(self.routers.index.to_numpy(), router)
 
     def place_name(self, place: int) -> str:
         """Return a name such as ``stub domain 12`` or ``router 7``."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.engine import Program
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.events import Events, ImpossibleRound
@@ -46,7 +46,7 @@ class GroupEvents:
         kinds = [one.name for one in fields(cls)]
         some = np.isin(event, kinds)
         event, position = event[some], known.positions(node[some])
-        index = np.searchsorted(groups.number, group[some])
+        index = index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
         event, index, position = event[order], index[order], position[order]
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})

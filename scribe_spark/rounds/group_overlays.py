@@ -25,7 +25,14 @@ import numpy as np
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
-from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
+from scribe_spark.core.arrays import (
+    distinct,
+    expand,
+    find_sorted,
+    index_sorted,
+    read_table,
+    run_starts,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import (
     ARRIVALS,
@@ -365,9 +372,9 @@ class Build(_Program):
         place = distinct(np.concatenate([members, key_of([published, source], size)]))
         overlays = Overlays(
             round.number[groups],
-            np.searchsorted(groups, place // size),
+            index_sorted(groups, place // size),
             place % size,
-            np.searchsorted(groups, published),
+            index_sorted(groups, published),
             source,
         )
         facts = round.kernel, round.lan_us, round.seed, round.capacity

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted
+from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
 from scribe_spark.engine.ring import Keys, Ring
 
 #: The operations that an access list can restrict.
@@ -54,7 +54,7 @@ class Groups:
         allowed = {}
         for operation, (listed, group, node) in (lists or {}).items():
             has_list = np.isin(number, listed)
-            pairs = np.searchsorted(number, group) * size + known.positions(node)
+            pairs = index_sorted(number, group) * size + known.positions(node)
             allowed[operation] = has_list, distinct(pairs)
         return cls(number, keys.take(order), size, allowed)
 

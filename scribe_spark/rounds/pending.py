@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable, find_sorted, read_table, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    find_sorted,
+    index_sorted,
+    read_table,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.rounds.system import LivingRound, Publications
 
@@ -72,7 +79,7 @@ class Published(SortedTable):
         self.key = np.arange(len(self))
         expected, in_time = np.zeros((2, len(key)), dtype=np.int64)
         if counts := taken.get(DUE, {}):
-            row = np.searchsorted(key, counts["key"])
+            row = index_sorted(key, counts["key"])
             np.add.at(expected, row, counts["count"])
             np.add.at(in_time, row, counts["got"])
         number, group = np.divmod(key, max(1, groups))
@@ -108,7 +115,8 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)
     due = expected.key < (last + 1) * groups * size
     key, row = np.unique(expected.key[due] // size, return_inverse=True)
-    sums = {name: np.bincount(row, getattr(expected, name)[due]) for name in ("count", "got")}
-    tables[DUE] = {"key": key, **{name: column.astype(np.int64) for name, column in sums.items()}}
+    counts = {name: getattr(expected, name)[due] for name in ("count", "got")}
+    sums = {name: sums_at(row, column, len(key)) for name, column in counts.items()}
+    tables[DUE] = {"key": key, **sums}
     expected.keep(~due)
     tables[EXPECTED] = expected.to_columns()

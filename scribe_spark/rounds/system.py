@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.core.arrays import NONE, Rows, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, find_sorted, sums_at, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
@@ -256,10 +256,7 @@ class Publications(Rows):
             columns.pop("round") * len(groups) + columns.pop("group"), return_inverse=True
         )
         published, group = np.divmod(key, max(1, len(groups)))
-        sums = {
-            name: np.bincount(which, count, len(key)).astype(np.int64)
-            for name, count in columns.items()
-        }
+        sums = {name: sums_at(which, count, len(key)) for name, count in columns.items()}
         is_due, missing = published <= last_due, sums["expected"] - sums["in_time"] - sums["late"]
         sums["due"] = np.where(is_due, sums["expected"], 0)
         sums["lost"], sums["open"] = np.where(is_due, missing, 0), np.where(is_due, 0, missing)

@@ -25,6 +25,7 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from scribe_spark.errors import error_of_task
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
@@ -51,9 +52,17 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
 def materialise_and_read(
     frame: DataFrame, columns: Sequence[str | Column]
 ) -> tuple[DataFrame, pa.Table]:
-    """Compute `frame` once, cut its lineage, and return some (small) columns on the driver."""
-    table = _checkpoint(frame)
-    return table, table.select(*columns).toArrow()
+    """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
+
+    An `InputError` or a `RunError` of a task is raised as such, without Spark's traces.
+    """
+    try:
+        table = _checkpoint(frame)
+        return table, table.select(*columns).toArrow()
+    except Exception as error:
+        if (told := error_of_task(error)) is not None:
+            raise told from None
+        raise
 
 
 def _checkpoint(frame: DataFrame, eager: bool = False) -> DataFrame:

@@ -1,4 +1,7 @@
-"""One-line errors for faults that Spark finds in users' code, such as a missing column."""
+"""One-line errors for faults that Spark finds in users' code, such as a missing column.
+
+Errors that end a run name the code in which they occurred, such as a system.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError, RunError, one_line
 
 #: The logger that writes the plan and Java's stack to stderr for each error.
 _LOGGER_OF_PLANS = "DataFrameQueryContextLogger"
@@ -21,13 +24,18 @@ _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 @contextmanager
 def analysed(field: str, name: str) -> Iterator[None]:
-    """Return a context manager that turns Spark's analysis errors into one line with the user's."""
+    """Return a context manager that turns Spark's analysis errors into one line with the user's.
+
+    A `RunError` gets the name in front.
+    """
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True
     try:
         yield
     except AnalysisException as error:
         raise InputError(field, name, f"{one_line(error)}{_where(error)}") from error
+    except RunError as error:
+        raise RunError(f"{name}: {error}") from error
     finally:
         plans.disabled = before
 

@@ -21,6 +21,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.rounds.player import RoundPlayer
@@ -110,10 +111,12 @@ def _drops_of_node(
 
 def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let overloaded nodes drop children until no node drops any more."""
-    player.play(RemoveBottlenecks(player.given, round))
-    while player.has(DROPS):
-        rejoin(player, round)
+    most = most_supersteps(len(player.given.facts.ring))
+    for _ in counted("scribe bottleneck remover", most, "passes"):
         player.play(RemoveBottlenecks(player.given, round))
+        if not player.has(DROPS):
+            break
+        rejoin(player, round)
 
 
 def overloaded(scribe: Scribe) -> np.ndarray:

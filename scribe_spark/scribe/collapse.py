@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
@@ -26,8 +27,9 @@ _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my par
 
 def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let nodes that only forward to one child leave, until no node asks any more."""
-    while player.play(Collapse(player.given, round)):
-        pass
+    for _ in counted("scribe collapse", most_supersteps(len(player.given.facts.ring)), "passes"):
+        if not player.play(Collapse(player.given, round)):
+            break
 
 
 class Collapse(JoinProgram):

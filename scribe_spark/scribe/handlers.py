@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.engine import Columns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
@@ -76,5 +76,5 @@ def keep_used_values(scribe: Scribe) -> None:
     value = scribe.state.copies.value
     used = distinct(value[value >= 0])
     if len(used) < len(scribe.state.values):
-        value[value >= 0] = np.searchsorted(used, value[value >= 0])
+        value[value >= 0] = index_sorted(used, value[value >= 0])
         scribe.state.values.keep(used)

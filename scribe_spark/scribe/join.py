@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, distinct
+from scribe_spark.core.arrays import Rows, distinct, index_sorted
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT
@@ -161,7 +161,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     ends[outside] = delivered[which]
 
     def route(entered: np.ndarray) -> None:
-        remember(scribe, own.take(np.searchsorted(new, entered)))
+        remember(scribe, own.take(index_sorted(new, entered)))
         parts.append(own_moving)
 
     answered = ~ends

@@ -17,6 +17,7 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core.arrays import NONE, distinct, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
@@ -51,12 +52,13 @@ _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let waiting nodes and new members send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
-    wave = 0
-    while player.has(WAVES):
+    most = most_supersteps(len(player.given.facts.ring))
+    for wave in counted("scribe lazy growth", most, "waves"):
+        if not player.has(WAVES):
+            break
         player.play(AskTree(player.given, round, wave))
         if player.has(ASKED):
             player.play(TakeIn(player.given, round))
-        wave += 1
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:

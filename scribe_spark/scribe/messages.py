@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import expand, offsets_of, whole_numbers
+from scribe_spark.core.arrays import expand, index_sorted, offsets_of, whole_numbers
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.scribe.upcalls import NOTHING
@@ -95,7 +95,7 @@ class MessageStore:
             return_index=True,
             return_inverse=True,
         )
-        of = np.searchsorted(names, contents["origin"] * span + contents["message"])
+        of = index_sorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}
         inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
         return self.add(own, inside)[which]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, find_sorted, last_of_runs
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_sorted, last_of_runs
 from scribe_spark.scribe.duplicates import (
     SOURCE,
     SOURCE_BITS,
@@ -148,7 +148,7 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
     taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
     rank = np.zeros(len(each), dtype=np.int64)
     rank[1 + np.lexsort((position, published, taken))] = np.arange(1, len(each))
-    return rank[np.searchsorted(each, keys)]
+    return rank[index_sorted(each, keys)]
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:

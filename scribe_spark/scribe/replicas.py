@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, distinct, offsets_of, turns
+from scribe_spark.core.arrays import Rows, distinct, index_sorted, offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import ADDED
@@ -156,7 +156,7 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
     """Return True for roots without leaves, or with a nearest leaf that has their state."""
     pair, which = np.unique(scribe.key(group, root), return_inverse=True)
     own, leaf = _nearest_leaves(scribe, pair)
-    of = np.searchsorted(pair, scribe.state.copies.key[own])
+    of = index_sorted(pair, scribe.state.copies.key[own])
     found = np.bincount(of, minlength=len(pair)) == 0
     found[of[_has_taken(scribe, own, leaf)]] = True
     return found[which]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, index_sorted
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.facts import Facts
@@ -218,7 +218,7 @@ def build_trees(
     tables = BucketTables(ring.layout, ring.starts(), overlay.known)
     trees = Trees.over(overlay, listed, tables, progress)
     if members is not None:
-        joins = ring.messages(members, JOINING, "node", partial(group_index, trees.number))
+        joins = ring.messages(members, JOINING, "node", groups=trees.number)
         trees.engine.send_first(PlayEvents, joins)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
@@ -248,10 +248,9 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
         """Return messages to one node per row, with the ring positions of the row's other nodes."""
 
         def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
-            at = {other: facts.positions(batch.column(other).to_numpy()) for other in others}
-            return {**group_index(number, facts, batch), **at}
+            return {other: facts.positions(batch.column(other).to_numpy()) for other in others}
 
-        return ring.messages(table.select("group", node, *others), kind, node, columns)
+        return ring.messages(table.select("group", node, *others), kind, node, columns, number)
 
     first = [
         to("root", _ROOT, groups),
@@ -293,11 +292,6 @@ class Plant(RoundProgram):
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 
-def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
-    """Return a column ``group`` with the index of each row's group."""
-    return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
-
-
 def multicast(
     trees: Trees,
     groups: DataFrame,
@@ -323,7 +317,7 @@ def multicast(
         The trees from which the rows are read; the caller must release them.
     """
     listed = groups.select("group", "root", "source").toArrow()
-    index = np.searchsorted(trees.number, listed.column("group").to_numpy())
+    index = index_sorted(trees.number, listed.column("group").to_numpy())
     facts = trees.overlay.ring.facts
     roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
     roots[index] = facts.positions(listed.column("root").to_numpy())

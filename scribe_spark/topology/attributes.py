@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import canonical, parse_rate, parse_time
 from scribe_spark.errors import InputError, shown
 from scribe_spark.schemas import MICROSECONDS
@@ -137,7 +138,7 @@ class _Reader:
                 f"self-loops are left out: there are more than {MOST_ROUTERS:,} routers"
             )
             return None
-        place = np.searchsorted(ids, loops["src"].to_numpy())
+        place = index_sorted(ids, loops["src"].to_numpy())
         us = np.rint(loops["delay_ms"].to_numpy() * MICROSECONDS).astype(np.int64)
         own = np.zeros(len(ids), dtype=np.int64)
         own[place] = np.iinfo(np.int64).max

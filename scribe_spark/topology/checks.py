@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.units import MOST_BITS_PER_SECOND
 from scribe_spark.errors import InputError, listed, unlike
@@ -172,8 +173,8 @@ def _whole(ids: pd.Series) -> np.ndarray:
 def _islands(graph: Graph) -> list[np.ndarray]:
     """Return the ids of each connected component, the largest component first."""
     ids = np.sort(graph.vertices["id"].to_numpy())
-    src = np.searchsorted(ids, graph.edges["src"].to_numpy())
-    dst = np.searchsorted(ids, graph.edges["dst"].to_numpy())
+    src = index_sorted(ids, graph.edges["src"].to_numpy())
+    dst = index_sorted(ids, graph.edges["dst"].to_numpy())
     linked = coo_array((np.ones(len(src)), (src, dst)), shape=(len(ids), len(ids)))
     count, label = connected_components(linked, directed=False)
     islands = [ids[label == one] for one in range(count)] if count > 1 else [ids]

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import index_sorted
+
 _WORD = 64
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _FAR = np.int64(2**62)
@@ -144,7 +146,7 @@ class Search:
         return planes
 
     def _read(self, planes: np.ndarray, source: np.ndarray, place: np.ndarray) -> np.ndarray:
-        bit = np.searchsorted(self.sources, source).astype(np.uint64)
+        bit = index_sorted(self.sources, source).astype(np.uint64)
         number = np.zeros(len(place), dtype=np.int64)
         for k, plane in enumerate(planes):
             number |= (plane[place] >> bit & _ONE).astype(np.int64) << k

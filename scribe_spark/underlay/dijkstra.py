@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.arrays import find_sorted, index_sorted, run_starts
 from scribe_spark.errors import InputError
 
 #: All routes take fewer microseconds, so that a delay has 31 bits.  In a delay matrix, this number
@@ -55,8 +55,8 @@ class LinkArrays:
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
         """Return the links as arrays; their ends are positions in the sorted `routers`."""
         routers = np.sort(np.asarray(routers, dtype=np.int64))
-        src = np.searchsorted(routers, links["src"].to_numpy())
-        dst = np.searchsorted(routers, links["dst"].to_numpy())
+        src = index_sorted(routers, links["src"].to_numpy())
+        dst = index_sorted(routers, links["dst"].to_numpy())
         order = np.lexsort((src, dst))
         src, dst = src[order].astype(np.int32), dst[order].astype(np.int32)
         delay_us = np.rint(links["delay_ms"].to_numpy(dtype=float)[order] * 1000).astype(np.int64)
@@ -124,8 +124,9 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     chosen = np.minimum.reduceat(position, heads, axis=1)
     reached = links.dst[heads]
     rows = np.arange(s)
-    # no link leads to the source itself: any valid number, overwritten below
-    chosen[rows, np.searchsorted(reached, sources)] = 0
+    # no link is on a route to the source itself: any valid number, overwritten below
+    own = find_sorted(reached, sources)
+    chosen[rows[own >= 0], own[own >= 0]] = 0
     pred = np.full((s, r), -1, dtype=np.int32)
     pred[:, reached] = links.src[chosen]
     step = np.zeros((s, r), dtype=np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
@@ -94,7 +95,7 @@ class HopUnderlay(Underlay):
 
         `links` has ``src, dst, delay_ms``; all have one weight and one delay.
         """
-        ends = np.searchsorted(routers, links[["src", "dst"]].to_numpy().T)
+        ends = np.stack([index_sorted(routers, links[end].to_numpy()) for end in ("src", "dst")])
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
         names = distribute_arrays(spark, routers=routers, links=ends)
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import index_sorted
+
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
     """Return 1 - the product of (1 - loss) over the links of each route: float64, shape (R, R).
@@ -21,7 +23,7 @@ def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) ->
     """
     r = len(routers)
     passes = np.ones((r, r))
-    ends = [np.searchsorted(routers, losses[end].to_numpy()) for end in ("src", "dst")]
+    ends = [index_sorted(routers, losses[end].to_numpy()) for end in ("src", "dst")]
     passes[ends[0], ends[1]] = 1 - losses["loss"].to_numpy(np.float64)
     source = np.repeat(np.arange(r), r)
     here = np.tile(np.arange(r), r)

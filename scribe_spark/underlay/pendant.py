@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
 
 #: The value in place of a component's number for routers of the core.
@@ -153,7 +154,7 @@ def leaving_routes(
     """
     routers = component.routers
     (near_delay, near_pred), (far_delay, far_pred) = near, far
-    gateway = np.searchsorted(routers, component.gateway)
+    (gateway,) = index_sorted(routers, np.array([component.gateway]))
     to_outside = near_delay[:, gateway].astype(np.int64) + component.bridge_us
     delay_us = bounded_delay(to_outside[:, None] + far_delay)
     pred = np.repeat(far_pred[None, :].astype(np.int32), len(routers), axis=0)

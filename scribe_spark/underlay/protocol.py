@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 
@@ -114,7 +115,7 @@ class RouterIds:
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
-        return np.searchsorted(open_array(self.routers), routers)
+        return index_sorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
         """Return the router ids of indices."""
@@ -167,10 +168,10 @@ class Underlay:
             for batch in batches:
                 present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
                 present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
-                source = kernel.index(batch.column(a).fill_null(0).to_numpy())
-                target = kernel.index(batch.column(b).fill_null(0).to_numpy())
+                routers = (batch.column(end).filter(pa.array(present)) for end in (a, b))
+                source, target = (kernel.index(some.to_numpy()) for some in routers)
                 delay_us = np.zeros(len(present), dtype=np.int64)
-                delay_us[present] = kernel.delays(source[present], target[present]) + 2 * lan_us
+                delay_us[present] = kernel.delays(source, target) + 2 * lan_us
                 yield batch.append_column(into, pa.array(delay_us))
 
         schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])

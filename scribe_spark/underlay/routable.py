@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from scribe_spark.core.arrays import NONE, depths
+from scribe_spark.core.arrays import NONE, depths, index_sorted
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
@@ -41,7 +41,7 @@ def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
     A route takes no longer than two routes from any one router: unchecked routes take less than
     2**32 microseconds, which kernels that count delays can store.
     """
-    src, dst = np.searchsorted(routers, ends.T)
+    src, dst = (index_sorted(routers, end) for end in ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
     one_end = int(_hops(graph, 0).argmax())
     refuse_long(routers, np.array([one_end]), _hops(graph, one_end)[None] * hop_us)

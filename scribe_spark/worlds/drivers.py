@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
@@ -283,7 +284,7 @@ class OnDriver:
         numbers = self._protocols.groups.numbers
 
         def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
-            return {"group": np.searchsorted(numbers, batch.column("group").to_numpy())}
+            return {"group": index_sorted(numbers, batch.column("group").to_numpy())}
 
         joins, quits = (
             self._ring.messages(memberships.where(F.col("event") == event), kind, "node", columns)

@@ -24,6 +24,7 @@ from scribe_spark.core.arrays import (
     distinct,
     expand,
     find_sorted,
+    index_sorted,
     whole_numbers,
     without,
 )
@@ -156,7 +157,7 @@ class _Churn:
     def __init__(self, setting: Setting, times: Weibull, seed: int) -> None:
         self._groups, self._given = setting.known_groups, setting.memberships
         self._times, self._seed = times, seed
-        self._given_places = np.searchsorted(self._groups.numbers, self._given.groups)
+        self._given_places = index_sorted(self._groups.numbers, self._given.groups)
         self._members = _Pairs(whole_numbers(), whole_numbers(), np.empty(0))
         self._wanted = np.zeros(len(self._groups.numbers), dtype=np.int64)
         listed = self._groups.access.listed(MAY_JOIN)
@@ -275,7 +276,7 @@ def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
     """
     numbers, members = setting.known_groups.numbers, setting.memberships
     publishers = config.world.publishers
-    place = np.searchsorted(numbers, members.groups)
+    place = index_sorted(numbers, members.groups)
     drawn = draws.bits_np(config.seed, "publisher", members.groups, members.nodes)
     order = np.lexsort((members.nodes, drawn if publishers else members.nodes, place))
     members, place = members.take(order), place[order]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import draws, schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.core.arrays import distinct, whole_numbers
+from scribe_spark.core.arrays import distinct, index_sorted, whole_numbers
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
 from scribe_spark.scribe.groups import (
@@ -61,7 +61,7 @@ class WorldGroups:
         if self.drawn_sizes is not None:
             return self.drawn_sizes
         groups, nodes = self.members
-        there = np.searchsorted(self.numbers, groups[nodes < initial])
+        there = index_sorted(self.numbers, groups[nodes < initial])
         return np.bincount(there, minlength=len(self.numbers))
 
     def largest(self, initial: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
@@ -99,7 +99,7 @@ class LiveScribe:
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the indices of the groups whose trees are watched."""
-        return np.searchsorted(groups.number, self.watched)
+        return index_sorted(groups.number, self.watched)
 
     # --- measures
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import Together
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.live import (
@@ -82,12 +83,14 @@ def live_tree_measures(kept: LiveTree, player: RoundPlayer) -> dict[str, float]:
     ``faults``: 1 if the result is not a tree of all live nodes, or differs from the tree computed
     from scratch, else 0.  The buckets have the tree before the events (:func:`find_live_tree`).
     """
-    hosts, number = kept.hosts(player), 1
+    hosts = kept.hosts(player)
     # (FindParents computes the tree from scratch, for the comparison)
     player.play(Together((AssignKeys(hosts), FindParents(hosts))))
-    while player.has(COMPUTING):
-        player.play(Reconfigure(hosts, number))
-        number += 1
+    most = most_supersteps(len(player.given.facts.ring))
+    for number in counted("reference_tree reconfiguration", most, "rounds"):
+        if not player.has(COMPUTING):
+            break
+        player.play(Reconfigure(hosts, number + 1))
     player.play(MeasureTree(hosts))
     taken = player.take(TREE_MEASURED, FRAGMENTS, CROSSINGS)
     found = {

@@ -19,9 +19,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.core.arrays import sums_at
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
+from scribe_spark.errors import RunError
 from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.message_sizes import size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
@@ -44,6 +46,9 @@ _COUNTED = {
 _ENDS = ("mean", "p95", "max")
 
 _BYTES = "bytes of a node"
+
+#: Fewer bytes of a node in a round are added in 64 bits, from all kinds of messages and buckets.
+_MOST_BYTES = 2**62
 
 
 def byte_units(system: str) -> dict[str, str]:
@@ -97,7 +102,9 @@ class MeasureBytes(NodeProgram):
                 if size:
                     nodes = len(self.given.facts.ring)
                     sums = np.bincount(end[sender != to], minlength=nodes)
+                    _refuse_many(int(sums.max(initial=0)) * size)
                     found[name] = found.get(name, 0) + sums * size
+                    _refuse_many(int(found[name].max(initial=0)))
         names = list(_COUNTED)
         for name, of_node in found.items():
             node = np.flatnonzero(of_node)
@@ -108,7 +115,8 @@ class MeasureBytes(NodeProgram):
         first, last = self.bounds[bucket : bucket + 2].tolist()
         count, counts = last - first, Counts()
         place = came["of"] * count + came[AT] - first
-        sums = np.bincount(place, came["bytes"], len(_COUNTED) * count).astype(np.int64)
+        sums = sums_at(place, came["bytes"], len(_COUNTED) * count)
+        _refuse_many(np.bincount(place, came["bytes"]).max())
         node = self.live(bucket)
         number = self.given.facts.ring.node[node]
         for name, of_node in zip(_COUNTED, np.split(sums, len(_COUNTED)), strict=True):
@@ -117,6 +125,13 @@ class MeasureBytes(NodeProgram):
             count_in_parts(counts, self.parts, f"bytes.{name}", number, values)
         if columns := counts.columns():
             tables[BYTES_MEASURED] = columns
+
+
+def _refuse_many(found: float) -> None:
+    """End the run if the bytes of a node in a round, perhaps rounded, do not fit into 64 bits."""
+    if found >= _MOST_BYTES:
+        remedy = "give a smaller message_size or control_size, or fewer groups"
+        raise RunError(f"a node has {found:.3g} bytes in a round, 2**62 or more; {remedy}")
 
 
 def byte_measures(counted: Counted) -> dict[str, float]:

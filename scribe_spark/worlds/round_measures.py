@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.ring import Ring
@@ -114,7 +114,7 @@ class MeasureNodes(NodeProgram):
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
     """Return the first and the last index of adjacent live nodes among all live nodes."""
-    first = int(np.searchsorted(live, own[0])) if len(own) else 0
+    first = int(index_sorted(live, own[:1])[0]) if len(own) else 0
     return first, first + len(own)
 
 
@@ -203,7 +203,7 @@ def cell_delays(
     ring = states.known.take(live)
     routers, of_router = np.unique(ring.router, return_inverse=True)
     of_router = np.append(of_router, 0)  # reduceat needs an element after the last node
-    for node, place in zip(nodes, np.searchsorted(live, nodes), strict=True):
+    for node, place in zip(nodes, index_sorted(live, nodes), strict=True):
         row, column, begin, end = _cells_of(ring, place, states.b, states.cells.shape[1])
         entry = states.cells[node - states.first, row, column].astype(np.int64)
         usable = is_alive(entry)

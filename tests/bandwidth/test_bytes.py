@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
 from scribe_spark import RunConfig
+from scribe_spark.engine.program import Tables
+from scribe_spark.errors import RunError
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems import systems_of_run
+from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
 
 ON = {"message_size": "1KB", "control_size": "100B"}
 NAMED = ("scribe", "gossipsub")
@@ -59,3 +67,38 @@ def test_runs_without_sizes_have_no_bytes():
     more = names(RunConfig(**ON)) - names(RunConfig())
     assert {name.split(".")[1] for name in more} == {"bytes", "control_bytes", "core_bytes"}
     assert {"scribe.bytes.up.mean", "gossipsub.control_bytes.down.p95"} <= more
+
+
+class Given:
+    """Three nodes in one bucket, of which the second one is dead."""
+
+    bounds = np.array([0, 3])
+    facts = SimpleNamespace(ring=SimpleNamespace(node=np.array([7, 5, 6])))
+    in_round = SimpleNamespace(alive=np.array([True, False, True]))
+
+
+def counted(*came: tuple[int, int, int]) -> dict[str, dict[int, int]]:
+    """Return how many live nodes have which bytes, by column, from (node, column, bytes)."""
+    at, of, sent = np.array(came).T
+    tables = Tables.of({})
+    measure = MeasureBytes(Given(), {}, (), keeps_messages=False)
+    measure.step(0, tables, {"bytes of a node": {"at": at, "of": of, "bytes": sent}}, 1)
+    found: dict[str, dict[int, int]] = {}
+    rows = tables[BYTES_MEASURED]
+    for name, value, count in zip(*(rows[name].tolist() for name in rows), strict=True):
+        found.setdefault(name, {})[value] = count
+    return found
+
+
+@pytest.mark.parametrize("large", [2**53, 2**60 + 2**7])
+def test_bytes_of_a_round_are_added_exactly(large):
+    """A sum of float64 has no odd numbers beyond 2**53."""
+    found = counted((0, 0, large), (0, 0, 1), (1, 0, 5), (2, 3, large - 1), (2, 3, 4))
+    assert found["payload_up"] == {large + 1: 1, 0: 1}
+    assert found["control_down"] == {large + 3: 1, 0: 1}
+    assert found["payload_down"] == found["control_up"] == {0: 2}
+
+
+def test_more_bytes_than_64_bits_hold_end_the_run():
+    with pytest.raises(RunError, match=r"^a node has 4\.61e\+18 bytes in a round.*message_size"):
+        counted((0, 0, 2**61), (0, 0, 2**61))

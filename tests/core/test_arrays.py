@@ -12,6 +12,7 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     index_in_run,
+    index_sorted,
     numbered,
     search_sorted,
     without,
@@ -26,6 +27,17 @@ def test_look_up_is_a_search_or_none():
     assert find_sorted(table, keys).tolist() == [1, NONE, 2, NONE, 0, NONE]
     assert find_sorted(EMPTY, keys).tolist() == [NONE] * 6
     assert find_sorted(table, EMPTY).tolist() == []
+
+
+@pytest.mark.parametrize("absent", [1, 4, 10, -(2**63), 2**63 - 1])
+@pytest.mark.parametrize("table", [[], [2], [2, 5, 9]])
+def test_an_absent_key_has_no_index(table, absent):
+    """A key before the first one, between two, or after the last one."""
+    table = np.array(table, dtype=np.int64)
+    assert index_sorted(table, table[::-1]).tolist() == [*range(len(table))][::-1]
+    assert index_sorted(table, EMPTY).tolist() == []
+    with pytest.raises(LookupError, match=f"^{absent} is not one of {len(table)} sorted keys$"):
+        index_sorted(table, np.r_[table, absent])
 
 
 @pytest.mark.parametrize("span", [2**16, 2**22, 2**62])

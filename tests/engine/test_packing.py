@@ -19,6 +19,7 @@ from scribe_spark.engine.packing import (
     pack,
     take,
 )
+from scribe_spark.errors import InputError
 
 ROWS = 80_000
 
@@ -169,3 +170,29 @@ def test_rows_are_taken_by_their_numbers_or_marks_from_columns_of_any_layout():
         assert {name: column.tolist() for name, column in taken.items()} == {
             name: column[index].tolist() for name, column in columns.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("column", "given"),
+    [
+        (np.array(["a", "b"], dtype=object), "an array of type object"),
+        (np.array([1, None]), "an array of type object"),
+        (np.array(["2024-01-01"], "datetime64[D]"), "an array of type datetime64[D]"),
+        (np.array([b"a"]), "an array of type |S1"),
+        (["a", "b"], "a list"),
+        (None, "a NoneType"),
+    ],
+)
+def test_columns_without_bytes_of_their_own_are_refused(column, given):
+    with pytest.raises(InputError) as caught:
+        pack({"number": np.arange(2), "label": column})
+    remedy = "give a numpy array of whole numbers, floats, booleans or strings (astype(str))"
+    assert str(caught.value) == f"column label = {given!r}: {remedy}"
+
+
+@pytest.mark.parametrize("kind", ["i1", "u8", "f4", "f8", "?", "U3"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_columns_of_these_kinds_are_packed(kind, rows):
+    column = np.array([0, 1, 1][:rows], kind)
+    found = Packed(b"".join(pack({"label": column})[0]))["label"]
+    assert (found.dtype, found.tolist()) == (column.dtype, column.tolist())

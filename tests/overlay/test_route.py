@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 import worlds
 from pyspark import cloudpickle
+from pyspark.sql import functions as F
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
+from scribe_spark.errors import InputError
 from scribe_spark.overlay import Application, Step
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
 from scribe_spark.pastry.overlay import PastryNextHop
@@ -240,3 +243,40 @@ def test_columns_that_cannot_be_are_refused(spark, column, kind, state, why):
     start = spark.createDataFrame([], f"node long, key_hi long, key_lo long, {column} {kind}")
     with pytest.raises(ValueError, match=why.replace("(", r"\(")):
         overlay.route(Keeps(state), start)
+
+
+# --- faults of an application
+
+
+@dataclass
+class Labelling(Application):
+    """Gives strings as objects of numpy to the results of an upcall."""
+
+    where: str
+    state = MappingProxyType({"seen": "node bigint, label bigint"})
+
+    def _of(self, where: str, messages):
+        labels = np.array(["a label"] * len(messages["node"]), dtype=object)
+        return {**messages, "label": labels} if self.where == where else messages
+
+    def forward(self, tables, messages):
+        if self.where == "state":
+            tables["seen"] = self._of("state", {"node": messages["node"]})
+        return Step(onward=self._of("onward", messages))
+
+    def deliver(self, tables, messages):
+        sent = self._of("sent", messages) if self.where == "sent" else None
+        return Step(sent=sent, outcomes=self._of("outcomes", messages))
+
+
+@pytest.mark.parametrize("where", ["onward", "sent", "outcomes", "state"])
+def test_a_fault_in_a_task_is_the_error_of_the_call(spark, where):
+    """Spark reports it with the traces of Python and Java, which the error does not have."""
+    messages = worlds.messages(spark, worlds.questions(4)[:20]).withColumn("label", F.lit(0))
+    with pytest.raises(InputError) as caught:
+        worlds.overlay(spark, 4).route(Labelling(where), messages)
+    assert str(caught.value) == (
+        "column label = 'an array of type object': give a numpy array of whole numbers, floats, "
+        "booleans or strings (astype(str))"
+    )
+    assert caught.value.field == "column label"

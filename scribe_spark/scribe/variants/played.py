@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, index_sorted
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -128,4 +128,4 @@ class SharedLimits(ChildLimits):
         if not self.names:
             return super().of(number)
         known, limit = map(open_array, self.names)
-        return limit[np.searchsorted(known, number)]
+        return limit[index_sorted(known, number)]
