@@ -363,6 +363,17 @@ def test_who_becomes_a_neighbour_answers_a_request(handler: str) -> None:
     assert bench.node.active == {1, 10}
 
 
+@pytest.mark.parametrize("rules", ["paper", "iroh"])
+def test_a_walk_that_ends_at_a_node_that_asks_the_newcomer(rules: str) -> None:
+    """The request makes the link; the end of the walk does nothing."""
+    bench = Bench({1}, {10}, Views(rules))
+    bench.node.ask()
+    bench.sent.clear()
+    bench.node.on_forwardjoin(1, 10, 6)
+    assert not bench.sent
+    assert bench.node.active == {1}
+
+
 def test_a_round_ends_although_each_refusal_names_new_nodes() -> None:
     """A round has at most as many requests as the passive view has places."""
     bench = Bench({1}, {10, 11}, Views(passive=4))

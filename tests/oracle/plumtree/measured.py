@@ -272,9 +272,13 @@ class Scenario(NamedTuple):
         return f"{self.rmr:.3f}; {self.ldh:.1f}{missed}"
 
 
-def irohs_scenario(what: str, count: int, seed: int, rules: str, messages: int) -> Scenario:
-    """Play a scenario of iroh-gossip's tests."""
+def irohs_scenario(
+    what: str, count: int, seed: int, rules: str, messages: int, settled: bool = False
+) -> Scenario:
+    """Play a scenario of iroh-gossip's tests; `settled`: messages wait until nothing is due."""
     network = irohs_network(count, seed, rules)
+    if settled:
+        network.play()
 
     def drawn(n: int) -> int:
         return one_draw(seed, "iroh", n) % count
@@ -298,12 +302,18 @@ SCENARIOS = (
 
 
 def iroh_rows(seeds: Iterable[int]) -> Iterator[Row]:
-    """Yield iroh's scenarios, with all rules."""
+    """Yield iroh's scenarios, with all rules, for each seed (1,000 nodes: two seeds)."""
     for what, count, messages, beside in SCENARIOS:
         for rules in RULES:
             some = list(seeds) if count <= 100 else list(seeds)[:2]
-            here = [str(irohs_scenario(what, count, seed, rules, messages)) for seed in some]
-            yield Row(f"RMR; LDH, {count:,} nodes, {what}, {rules}", beside, ", ".join(here))
+            for settled in (False, True) if what == "one sender" else (False,):
+                here = [
+                    str(irohs_scenario(what, count, seed, rules, messages, settled))
+                    for seed in some
+                ]
+                when = "when nothing is due" if settled else "after 2 s"
+                name = f"RMR; LDH, {count:,} nodes, {what} {when}, {rules}"
+                yield Row(name, beside, ", ".join(here))
 
 
 def reliability(
