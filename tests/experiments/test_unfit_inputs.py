@@ -201,6 +201,35 @@ def test_the_bounds_of_small_inputs(refused, tmp_path, command, size):
     assert f"has more than {size:,} bytes" in line
 
 
+# --- cells beyond the header
+
+TABLES = {
+    "topology FILE": "src,dst,delay_ms\n0,1,2\n1,2,2\n",
+    "topology --regions FILE": "from,to,ms\na,a,1\na,b,2\nb,b,1\n",
+    "run --regions FILE": "ms,a,b\na,1,2\nb,2,1\n",
+    "run --node-routers FILE": "node,router\n0,1\n1,1\n",
+    "run --members FILE": "group,node\n1,2\n1,3\n",
+    "run --schedule FILE --message-size 1KB": "time,group,node\n0ms,1,2\n1ms,1,3\n",
+    "run --variants lazy --capacities FILE": "node,limit\n0,1\n1,1\n",
+    "world --nodes 100 --groups 3 --events FILE": "round,node,event\n1,2,fail\n1,3,fail\n",
+    "world --nodes 100 --groups 3 --access FILE": "group,node,right\n1,2,join\n1,3,join\n",
+    "world --nodes 100 --members FILE": "group,node\n1,2\n1,3\n",
+}
+
+
+@pytest.mark.parametrize("command", TABLES)
+@pytest.mark.parametrize("row", [1, 2])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_no_cell_is_dropped(refused, tmp_path, command, row, separator):
+    """As in ``1,000``, where a comma is no separator."""
+    lines = TABLES[command].splitlines()
+    lines[row] += ",5"
+    (tmp_path / "given.csv").write_text("\n".join(lines).replace(",", separator))
+    line = refused(*command.replace("FILE", str(tmp_path / "given.csv")).split())
+    where = "its rows have" if row == 1 else "line 3 has"
+    assert line.endswith(f": {where} more cells than its header\n")
+
+
 # --- folders of results
 
 
