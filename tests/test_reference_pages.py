@@ -44,7 +44,7 @@ def test_the_configuration_has_every_field_once():
 def test_a_page_names_the_systems_that_a_world_can_change():
     rows = _cells(reference_pages.configuration_page())
     assert "gossipsub" in rows["systems"][-1]
-    assert "In a world: Systems beside Scribe" in rows["systems"][-1]
+    assert "In a world: Systems of a world with groups" in rows["systems"][-1]
 
 
 def test_units_are_those_of_fields():

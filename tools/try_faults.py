@@ -277,7 +277,7 @@ FAULTS = {
         "flooding/live.py", "at * rows + came + 1)", "at * rows + came + 2)", OVERLAYS
     ),
     "a round of CAN whose shallow zones know no deeper ones": Fault(
-        "flooding/live.py",
+        "can/live.py",
         "deeper = zones.depth[neighbour] < zones.depth[zone]",
         "deeper = zones.depth[neighbour] > zones.depth[zone]",
         OVERLAYS,
@@ -364,8 +364,8 @@ FAULTS = {
     ),
     "an RDP of other members": Fault(
         "measures/delay.py",
-        "theirs = take(theirs, order)",
-        "theirs = take(theirs, order[::-1])",
+        "take(theirs, order[at[there]])",
+        "take(theirs, order[at[there]][::-1])",
         "tests/measures/test_measures.py",
     ),
     "a bound of RDP that is included": Fault(
