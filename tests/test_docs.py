@@ -117,7 +117,7 @@ def test_the_pages_are_short():
     found = count_words.words_of_pages()
     assert len(found) == len(list(ROOT.glob("docs/*.md"))) > 20
     # 30,000, and the rules of HyParView and Plumtree
-    assert sum(found.values()) <= 31_400, found
+    assert sum(found.values()) <= 31_500, found
 
 
 def test_a_word_has_a_letter_or_a_digit():
