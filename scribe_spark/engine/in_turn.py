@@ -99,15 +99,15 @@ def name_of(program: Program) -> str:
 
 
 def step_of(program: Program) -> str:
-    """Return the name of a program after that of its package, for errors.
+    """Return the name of a program with that of its system, or of its package, for errors.
 
     Examples
     --------
     >>> step_of(program_of_class_Spread)
     'gossipsub Spread'
     """
-    one: Program = program
-    while isinstance(one, Prefixed | Together):
-        one = one.program if isinstance(one, Prefixed) else one.programs[0]
+    if isinstance(program, Prefixed):  # the prefix is that of the system
+        return name_of(program)
+    one = program.programs[0] if isinstance(program, Together) else program
     package = type(one).__module__.removeprefix("scribe_spark.").partition(".")[0]
     return f"{package} {name_of(program)}"

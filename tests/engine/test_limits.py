@@ -100,7 +100,7 @@ BOUNDS = np.array([0, 2, 4])
     [
         (Echo(BOUNDS, []), "test_limits Echo"),
         (Together((Echo(BOUNDS, []), Echo(BOUNDS, []))), "test_limits Echo, Echo"),
-        (Prefixed(Echo(BOUNDS, []), "bayeux "), "test_limits bayeux Echo"),
+        (Prefixed(Echo(BOUNDS, []), "bayeux/"), "bayeux/Echo"),
     ],
 )
 @pytest.mark.parametrize("in_task", [False, True])
