@@ -326,8 +326,8 @@ A world has `routers`, `links`, `nodes` and these tables; the last three need gr
 """
 
 _OF_WORLDS = """
-- `publications`: `in_time` + `late` + `lost` + `open` = `expected`. A publication whose deadline is after the last round is not *due*: then `due` and `lost` are 0, and `open` counts its missing deliveries. Divide by `due`, over rows in which `due` is not 0, for shares that are final. Duplicates per delivery are `duplicates` / `first_copies`.
-- `rounds` has no row for a measure that does not exist in a round. A count without a row is 0, except `publications.lost` (no row: not due) and `control` (no row: not simulated).
+- `publications`: `in_time` + `late` + `lost` + `open` = `expected`.
+- `rounds`: a count without a row is 0, except `publications.lost` (not due) and `control` (not simulated).
 - `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); the column `publication` is then the round.
 - `rounds` has counts of 0, too, unless a count is 0 in all rounds.
 - `memberships` has the trees after the last round; `parent` is NULL at a root and at a node without a parent.

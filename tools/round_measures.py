@@ -51,13 +51,11 @@ MEANINGS: dict[str, str] = {
     "publications.expected": "Deliveries expected of the round's publications.",
     "publications.in_time": "Deliveries in the round of the publication.",
     "publications.late": "Deliveries in a later round.",
-    "publications.due": "Those of them whose deadline is in the world.",
-    "publications.lost": "Deliveries that are missing after `deadline` rounds; absent if the "
-    "publications are not due.",
-    "publications.open": "Deliveries that are missing at the end of the world, before their "
-    "deadline.",
-    "publications.first_copies": "Copies that reached nodes without the publication (rule S20).",
-    "publications.duplicates": "Copies that reached nodes with the publication.",
+    "publications.due": "Those with the deadline in the world.",
+    "publications.lost": "Deliveries that are missing after `deadline` rounds.",
+    "publications.open": "Missing deliveries that are not due.",
+    "publications.first_copies": "Copies at nodes that did not have the publication.",
+    "publications.duplicates": "Copies at nodes that had the publication.",
     "bytes.up": "Payload bytes that a live node sends.",
     "bytes.down": "Payload bytes that it receives.",
     "control_bytes.up": "Control bytes that it sends.",

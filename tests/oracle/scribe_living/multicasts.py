@@ -97,8 +97,8 @@ def node_stress_measures(run: Run) -> dict[str, float]:
     live = run.scribe.overlay.live
     found = measures.node_stress(entries, live)
     copies = [(group, to) for group, _, to in carried(run)]
-    starts = {group: start for group, (_, start) in multicasts(run).items()}
-    found |= measures.duplicates(copies, starts, live)
+    roots = {publication[1]: root for publication, root in reversed(run.scribe.taken)}
+    found |= measures.duplicates(copies, roots, live)
     return {f"scribe.{name}": value for name, value in found.items()}
 
 
