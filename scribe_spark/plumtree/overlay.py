@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import DOWN, BucketClock, Column, Control, Events, Payload
-from scribe_spark.core.arrays import NONE
+from scribe_spark import draws
+from scribe_spark.clock import (
+    ARRIVE,
+    COMMANDS_OF_GROUPS,
+    DOWN,
+    GUESTS,
+    RECEIPTS,
+    STATE,
+    BucketClock,
+    Column,
+    Control,
+    Events,
+    Payload,
+)
+from scribe_spark.core.arrays import NONE, find_sorted, run_starts
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
-from scribe_spark.plumtree.hyparview import HyParView, HyParViewRules
+from scribe_spark.plumtree.hyparview import HyParView
 from scribe_spark.plumtree.neighbours import Neighbours
-from scribe_spark.plumtree.plumtree import Plumtree, PlumtreeRules
+from scribe_spark.plumtree.plumtree import Plumtree
 
-#: Tables of a bucket.  By place: its views and whether it is alive (``active, lazy, passive,
-#: alive``).  First copies (``publication, node, at_us, hops, sender``).
-VIEWS, RECEIPTS = "plumtree views", "plumtree receipts"
-
-#: The commands, by number.
-ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = range(5)
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.plumtree.config import PlumtreeConfig
 
 
 @dataclass(frozen=True)
 class PlumtreeSetting:
-    """The input of all buckets.
+    """The input of all buckets: rules (`Section.for_tasks`), and the room of each publication."""
 
-    Attributes
-    ----------
-    views : HyParViewRules
-    tree : PlumtreeRules
-    seed : int
-    room : ndarray of int64, shape (P,)
-        The room of each publication.
-    grows : bool
-        True if HyParView keeps the views; False if they never change.
-    """
-
-    views: HyParViewRules
-    tree: PlumtreeRules
+    rules: PlumtreeConfig
     seed: int
     room: np.ndarray
-    grows: bool = True
 
 
 class PlumtreeKernel:
@@ -54,34 +50,43 @@ class PlumtreeKernel:
         **Plumtree.messages,
     }
     timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers
-    commands = "arrive", "fail", "leave", "refresh", "publish"
-    wakes = ("arrive",)
+    commands = COMMANDS_OF_GROUPS
+    wakes = (ARRIVE,)
 
     def __init__(self, setting: PlumtreeSetting) -> None:
         self._setting = setting
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """See `Kernel`."""
-        setting, shape = self._setting, (len(clock.room), self._setting.views.active)
-        active, lazy = np.full(shape, NONE, dtype=np.int32), np.zeros(shape, dtype=bool)
-        before: Columns = tables.get(VIEWS, {})
-        if before:
-            active, lazy = before["active"].astype(np.int32), before["lazy"].copy()
-            clock.alive[:] = before["alive"]
-        self._clock, self._neighbours = clock, Neighbours(active, lazy)
-        both = setting.seed, clock, self._neighbours
-        self._views = HyParView(setting.views, *both)
-        if before and setting.grows:
-            self._views.passive[:] = before["passive"]
-        self._tree = Plumtree(setting.tree, *both, setting.room)
+        """See `Kernel`; guests have one neighbour, which does not know them."""
+        rules, seed = self._setting.rules, self._setting.seed
+        shape = len(clock.key), rules.active
+        nodes, lazy = np.full(shape, NONE, dtype=np.int32), np.zeros(shape, dtype=bool)
+        self._clock, self._neighbours = clock, Neighbours(nodes, lazy)
+        self._views = HyParView(rules, seed, clock, self._neighbours)
+        self._tree = Plumtree(rules, seed, clock, self._neighbours, self._setting.room)
+        for name in (STATE, GUESTS):
+            if name not in tables:
+                continue
+            place = find_sorted(clock.key, tables[name]["key"])
+            clock.alive[place] = True
+            if name == GUESTS:
+                nodes[place, 0] = tables[name]["contact"]
+                continue
+            for column, array in self._columns().items():
+                array[place] = tables[name][column]
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """Return the state of all places by name."""
+        near = self._neighbours
+        columns = {"active": near.node, "lazy": near.lazy, "duplicates": near.duplicates}
+        return {**columns, "passive": self._views.passive}
 
     def end(self, tables: Tables) -> None:
         """See `Kernel`."""
         clock, tree = self._clock, self._tree
-        tables[VIEWS] = {
-            **{"active": self._neighbours.node, "lazy": self._neighbours.lazy},
-            **{"passive": self._views.passive, "alive": clock.alive},
-        }
+        living = np.flatnonzero(clock.alive)
+        columns = {name: array[living] for name, array in self._columns().items()}
+        tables[STATE] = {"key": clock.key[living], **columns}
         rows = np.flatnonzero(tree.got_us >= 0)
         publication, place = tree.split(rows)
         tables[RECEIPTS] = {
@@ -95,8 +100,37 @@ class PlumtreeKernel:
             raise AttributeError(name)
 
         def handle(events: Events) -> None:
-            prefers_views = self._setting.grows or name != f"on_{DOWN}"
+            prefers_views = self._setting.rules.grows or name != f"on_{DOWN}"
             first: Any = self._views if prefers_views else self._tree
             getattr(first if hasattr(first, name) else self._tree, name)(events)
 
         return handle
+
+
+def static_state(rules: PlumtreeConfig, seed: int, group: np.ndarray, node: np.ndarray) -> Columns:
+    """Return views that are drawn for members, which are sorted by group and node (rule Y12).
+
+    The members of a group form drawn rings, each of which gives them two neighbours, and drawn
+    pairs if the size of views is odd.  A link that is there already is left out.
+    """
+    views = np.full((len(node), rules.active), NONE, dtype=np.int64)
+    for column in range(0, rules.active, 2):
+        order = np.lexsort((draws.bits_np(seed, "ring", column, group, node), group))
+        start = run_starts(group)
+        size = np.diff(start, append=len(group))
+        first, size = np.repeat(start, size), np.repeat(size, size)
+        at = np.arange(len(group)) - first
+        if column + 1 < rules.active:
+            for slot, step in ((column, 1), (column + 1, -1)):
+                views[order, slot] = node[order[first + (at + step) % size]]
+        else:
+            paired = np.flatnonzero(at ^ 1 < size)
+            views[order[paired], column] = node[order[(first + (at ^ 1))[paired]]]
+    views.sort(axis=1)
+    again = (views[:, 1:] == views[:, :-1]) | (views[:, 1:] == node[:, None])
+    views[:, 1:][again] = NONE
+    views[views == node[:, None]] = NONE
+    none = np.zeros(views.shape, dtype=bool)
+    passive = np.full((len(node), rules.passive), NONE, dtype=np.int32)
+    columns = {"lazy": none, "duplicates": none.astype(np.int16), "passive": passive}
+    return {"active": views.astype(np.int32), **columns}
