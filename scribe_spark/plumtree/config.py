@@ -28,7 +28,7 @@ _OF_WORLDS = UsedWhen(
 )
 
 _Wait = Annotated[float | None, within(0.001, 3_600_000.0)]
-_Length = Annotated[int, within(1, 100)]
+_Length = Annotated[int, within(0, 100)]
 
 
 class PlumtreeConfig(Section):

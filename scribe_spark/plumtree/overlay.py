@@ -59,7 +59,8 @@ class PlumtreeKernel:
     def begin(self, clock: BucketClock, tables: Tables) -> None:
         """See `Kernel`; guests have one neighbour, which does not know them."""
         rules, seed = self._setting.rules, self._setting.seed
-        shape = len(clock.key), rules.active
+        width = tables[STATE]["active"].shape[1] if STATE in tables else rules.active
+        shape = len(clock.key), width
         nodes, lazy = np.full(shape, NONE, dtype=np.int32), np.zeros(shape, dtype=bool)
         self._clock, self._neighbours = clock, Neighbours(nodes, lazy)
         self._views = HyParView(rules, seed, clock, self._neighbours)
