@@ -22,11 +22,12 @@ from scribe_spark.clock.kernel import (
     Kinds,
     Payload,
 )
+from scribe_spark.clock.slots import Slots
 from scribe_spark.clock.windows import (
     COMMANDS,
     COPIES,
     COUNTS,
-    GUESTS,
+    LINKED,
     PLACES,
     RECEIPTS,
     SENT,
@@ -43,8 +44,8 @@ __all__ = [
     "COUNTS",
     "DOWN",
     "FAIL",
-    "GUESTS",
     "LEAVE",
+    "LINKED",
     "PLACES",
     "PUBLISH",
     "RECEIPTS",
@@ -60,6 +61,7 @@ __all__ = [
     "Kinds",
     "Payload",
     "PlayKernel",
+    "Slots",
     "Wires",
     "play_kernel",
 ]

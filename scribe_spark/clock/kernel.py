@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -65,15 +65,15 @@ class Kernel(Protocol):
     `BucketClock.send` and `BucketClock.wake`.
     """
 
-    messages: Mapping[str, Control | Payload]
-    timers: Mapping[str, tuple[Column, ...]]
+    messages: ClassVar[Mapping[str, Control | Payload]]
+    timers: ClassVar[Mapping[str, tuple[Column, ...]]]
     #: The names of commands, which have one column, ``value``.
-    commands: Sequence[str]
+    commands: ClassVar[Sequence[str]]
     #: The commands that are also played at dead places.
-    wakes: Sequence[str]
+    wakes: ClassVar[Sequence[str]]
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket: `windows.STATE`."""
+        """Read the state of a bucket: `windows.STATE`, then `windows.LINKED`."""
         ...
 
     def end(self, tables: Tables) -> None:

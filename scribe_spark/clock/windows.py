@@ -23,8 +23,9 @@ from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 #: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in
 #: room 0), the commands (``node, room, kind, time_us, value``; `Kernel.commands` has the kinds by
 #: number), the state of kernels (``key``, `BucketClock.key` of the living places, and the kernel's
-#: columns), and nodes without state that send what they publish to a node (``key, contact``).
-PLACES, COMMANDS, STATE, GUESTS = "clock places", "clock commands", "clock state", "clock guests"
+#: columns), and places that begin anew with some neighbours, alive (``key, neighbours``, the latter
+#: of two dimensions, NONE: no neighbour).
+PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
 
 #: Tables of a bucket after a play: the state; the first copies, which kernels write (``publication,
 #: node, at_us, hops, sender``; at sources `sender` is NONE); the copies that arrived
@@ -109,10 +110,10 @@ class PlayKernel:
         parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
         columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
         columns["hops"] += 1
-        columns["at_us"] = times(rows).copy()
-        columns["took_us"] = rows[:, -1].astype(np.int64) * (self.setting.wires is not None)
-        columns["lost"] = np.arange(len(rows)) >= sum(map(len, clock.copies))
-        tables[COPIES] = columns
+        took_us = rows[:, -1].astype(np.int64) * (self.setting.wires is not None)
+        lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
+        times_us = {"at_us": times(rows).copy(), "took_us": took_us}
+        tables[COPIES] = {**columns, **times_us, "lost": lost}
         if self.setting.records:
             sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
             tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))

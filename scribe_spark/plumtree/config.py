@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
-from scribe_spark.plumtree import CORROSION, IROH, PAPER
+from scribe_spark.plumtree import CORROSION, IROH, PAPER, STATIC, WAVES
 
 _GROWS = used_when(
-    lambda config: config.plumtree.views != "static", "--plumtree-views waves or at_once"
+    lambda config: config.plumtree.views != STATIC, "--plumtree-views waves or at_once"
 )
-_WAVES = used_when(lambda config: config.plumtree.views == "waves", "--plumtree-views waves")
+_WAVES = used_when(lambda config: config.plumtree.views == WAVES, "--plumtree-views waves")
 _IROH = used_when(lambda config: config.plumtree.membership == IROH, "--plumtree-membership iroh")
 _CORROSION = used_when(
     lambda config: config.plumtree.rules == CORROSION, "--plumtree-rules corrosion"
@@ -27,12 +27,12 @@ _OF_WORLDS = UsedWhen(
     lambda config: config.is_world, "has no effect in runs, which have no time; leave it out"
 )
 
-_Wait = Annotated[float | None, within(0.001, 3_600_000.0)]
+_Wait = Annotated[float, within(0.001, 3_600_000.0)]
 _Length = Annotated[int, within(0, 100)]
 
 
 class PlumtreeConfig(Section):
-    """The parameters of Plumtree and of HyParView, whose views it uses; times end in ``_us``."""
+    """The parameters of Plumtree and of HyParView, whose views it uses."""
 
     flat_prefix: ClassVar[str] = "plumtree_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
@@ -47,7 +47,7 @@ class PlumtreeConfig(Section):
         PAPER, "Whose rules of HyParView, where these differ: the paper's or iroh's"
     )
     views: Literal["waves", "at_once", "static"] = setting(
-        "waves",
+        WAVES,
         "Newcomers of a round join in growing waves (waves) or all after the first one (at_once); "
         "or the members' views are drawn, and only deaths change them (static)",
     )
@@ -84,11 +84,11 @@ class PlumtreeConfig(Section):
     repair: Annotated[bool, _GROWS] = setting(
         True, "Nodes replace lost neighbours by passive nodes"
     )
-    first_wait_ms: _Wait = unset(
+    first_wait_ms: _Wait | None = unset(
         "Time from an announcement to the first GRAFT, in ms (iroh, Corrosion) [default: 80; "
         "corrosion: 1000]"
     )
-    next_wait_ms: _Wait = unset(
+    next_wait_ms: _Wait | None = unset(
         "Time from a GRAFT to the next one, in ms (iroh, Corrosion) [default: 40; corrosion: 500]"
     )
     batch_ms: Annotated[float, within(0.0, 3_600_000.0)] = setting(
@@ -107,41 +107,13 @@ class PlumtreeConfig(Section):
     )
 
     @property
-    def grows(self) -> bool:
-        """True if HyParView keeps the views."""
-        return self.views != "static"
-
-    @property
-    def breaks(self) -> bool:
-        """True if the connections of a failing node break."""
-        return self.notice == "breaks"
-
-    @property
-    def request_us(self) -> int:
-        """The time after which a request is given up, in microseconds."""
-        return round(self.request_ms * 1000)
-
-    @property
-    def first_wait_us(self) -> int:
-        """The time from an announcement to the first GRAFT, in microseconds."""
-        return self._us(self.first_wait_ms, 80_000, 1_000_000)
-
-    @property
-    def next_wait_us(self) -> int:
-        """The time from a GRAFT to the next one, in microseconds."""
-        return self._us(self.next_wait_ms, 40_000, 500_000)
-
-    @property
-    def batch_us(self) -> int:
-        """The time for which a node collects announcements, in microseconds."""
-        return round(self.batch_ms * 1000)
-
-    @property
-    def keep_us(self) -> int:
-        """The time for which a node can send a publication again, in microseconds."""
-        return round(self.keep_seconds * 1_000_000)
-
-    def _us(self, given_ms: float | None, usual: int, corrosion: int) -> int:
-        if given_ms is not None:
-            return round(given_ms * 1000)
-        return corrosion if self.rules == CORROSION else usual
+    def us(self) -> dict[str, int]:
+        """All times in microseconds, by the name of the setting without the unit."""
+        first, then = (1000.0, 500.0) if self.rules == CORROSION else (80.0, 40.0)
+        ms = {
+            "first_wait": first if self.first_wait_ms is None else self.first_wait_ms,
+            "next_wait": then if self.next_wait_ms is None else self.next_wait_ms,
+            **{"request": self.request_ms, "batch": self.batch_ms},
+            **{"keep": self.keep_seconds * 1000, "shuffle": self.shuffle_seconds * 1000},
+        }
+        return {name: round(time * 1000) for name, time in ms.items()}

@@ -18,9 +18,20 @@ def _config() -> type[Section]:
 
 
 def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.plumtree.round import LivePlumtree
+    from scribe_spark.plumtree import STATIC, WAVES
+    from scribe_spark.plumtree.overlay import PlumtreeKernel
+    from scribe_spark.rounds.clocked import ClockedSystem
 
-    return LivePlumtree(config.plumtree.for_tasks())
+    rules = config.plumtree.for_tasks()
+    return ClockedSystem(
+        PlumtreeKernel,
+        rules,
+        least_wait_us=min(rules.us[name] for name in ("first_wait", "next_wait", "request")),
+        growth=rules.growth if rules.views == WAVES else None,
+        refresh_us=0 if rules.views == STATIC else rules.us["shuffle"],
+        links=rules.active if rules.views == STATIC else 0,
+        state={"active": "active view", "passive": "passive view"},
+    )
 
 
 _LINKS = "links per membership"

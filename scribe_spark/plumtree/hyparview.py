@@ -87,7 +87,7 @@ class HyParView:
     def on_fail(self, fails: Events) -> None:
         """Let nodes die; with `breaks`, the connections to their neighbours break (rule Y11)."""
         self._clock.alive[fails.place] = False
-        if self.rules.breaks:
+        if self.rules.notice == "breaks":
             self._clock.send("down", fails, self.neighbours.node[fails.place])
 
     def on_leave(self, leaves: Events) -> None:
@@ -207,7 +207,7 @@ class HyParView:
 
     def on_request(self, ends: Events) -> None:
         """Give up a node that does not answer (rule Y8)."""
-        asked, since = ends["asked"], ends.time_us - self.rules.request_us
+        asked, since = ends["asked"], ends.time_us - self.rules.us["request"]
         waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
         ends = ends.take(waits)
         self._forget(ends, ends["asked"])
@@ -309,7 +309,9 @@ class HyParView:
         self._clock.send("neighbor", asks, to, priority=np.where(lonely, _HIGH, _LOW))
         if self.rules.membership == IROH:
             waits, asked = asks.take(to >= 0), to[to >= 0]
-            self._clock.wake("request", waits, waits.time_us + self.rules.request_us, asked=asked)
+            self._clock.wake(
+                "request", waits, waits.time_us + self.rules.us["request"], asked=asked
+            )
 
     def _sample(self, events: Events, purpose: str, active: np.ndarray) -> np.ndarray:
         """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""

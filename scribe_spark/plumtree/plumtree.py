@@ -125,14 +125,14 @@ class Plumtree:
         self._announced[row] += 1
         self._round[row, slot], self._order[row, slot] = notes["round"], self._announced[row]
         self._tenancy[row, slot] = self.neighbours.tenancy[notes.place, slot]
-        self._wait(notes.take(self._timer_us[row] < 0), self.rules.first_wait_us, again=0)
+        self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
 
     def on_graft(self, asks: Events) -> None:
         """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
         self.neighbours.set_lazy(asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
-        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.keep_us))
+        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.us["keep"]))
         columns = {"publication": asks["publication"], "round": self.hops[self._row(asks)]}
         self._clock.send("gossip", asks, asks.sender, **columns)
 
@@ -167,7 +167,7 @@ class Plumtree:
         self._order[row[takes], slot[takes]] = 0
         self.neighbours.set_lazy(ends.place, peer, False)
         self._clock.send("graft", ends, peer, publication=ends["publication"])
-        self._wait(ends, self.rules.next_wait_us, again=1)
+        self._wait(ends, self.rules.us["next_wait"], again=1)
 
     # --- the parts of handlers
 
@@ -195,7 +195,7 @@ class Plumtree:
         peers = np.where(lazy, peers, NONE)
         batch_us, now = self._batch_us[events.place], events.time_us
         begins = (peers >= 0).any(axis=1) & (now >= batch_us)
-        batch_us = np.where(begins, now + self.rules.batch_us, batch_us)
+        batch_us = np.where(begins, now + self.rules.us["batch"], batch_us)
         self._batch_us[events.place] = batch_us
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 

@@ -16,10 +16,10 @@ Rules: docs/rules.md, K8 to K11.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,8 +33,8 @@ from scribe_spark.clock import (
     COUNTS,
     DOWN,
     FAIL,
-    GUESTS,
     LEAVE,
+    LINKED,
     PLACES,
     PUBLISH,
     RECEIPTS,
@@ -42,7 +42,6 @@ from scribe_spark.clock import (
     SENT,
     STATE,
     ClockSetting,
-    Kernel,
     Kinds,
     Payload,
     PlayKernel,
@@ -60,7 +59,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
@@ -96,40 +95,44 @@ WAVE_US = 1_000_000
 _FEW_ROUTERS = 1_000
 
 
+@dataclass(frozen=True, kw_only=True)
 class ClockedSystem(SystemOnBuckets):
     """A system whose members play a kernel of the clock (`clock.Kernel`); rules K8 to K11.
-
-    Subclasses are picklable, and define :meth:`kernel_of`.  The kernel has the commands
-    `clock.COMMANDS_OF_GROUPS`.
 
     Attributes
     ----------
     kernel : type
-        The class of the kernel.
+        The class of the kernel.  ``kernel(rules, seed, room)`` makes the kernel of a bucket for a
+        play; `seed` keys the draws of the round, and `room` (P,) are the rooms of the publications.
+        It has the commands `clock.COMMANDS_OF_GROUPS`.  ``kernel.sums(state)`` returns sums over
+        the rows of `clock.STATE` by the names of world measures, whose values are means.
+    rules : object
+        The settings of the kernel; picklable.
     least_wait_us : int
         A lower bound of the waits of the kernel's timers.
-    growth : float
-        The factor by which a wave of newcomers increases a group.
+    growth : float or None
+        The factor by which a wave of newcomers increases a group; None: the first newcomer of an
+        empty group is a wave, and all others are one.
     refresh_us : int
-        The time between two commands `clock.REFRESH` of a member, in microseconds; 0: none.
-    quits : str
-        The command for nodes that leave, and for members that quit.
-    draws_state : bool
-        True if newcomers do not arrive by commands: the state of all members of their groups is
-        drawn (:meth:`drawn`).
+        The time between two commands `clock.REFRESH` of a member; 0: none.
+    links : int
+        If not 0: newcomers do not arrive by commands; the members of their groups begin anew with
+        about as many drawn neighbours (`clock.LINKED`), and members fail instead of leaving.
     state : mapping of str to str
         As in `SystemOnBuckets`; a name is also a column of `clock.STATE` that has nodes.
     """
 
-    kernel: ClassVar[type]
+    kernel: Any = field(kw_only=False)
+    rules: Any = field(kw_only=False)
+    least_wait_us: int
+    growth: float | None
+    refresh_us: int
+    links: int
+    state: Mapping[str, str]  # type: ignore[misc]
+
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = STATE
-    least_wait_us: int = WAVE_US
-    growth: float = 1.5
-    refresh_us: int = 0
-    quits: str = LEAVE
-    draws_state: bool = False
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -141,24 +144,6 @@ class ClockedSystem(SystemOnBuckets):
     def control(self) -> tuple[str, ...]:
         """All other kinds of messages; `clock.DOWN` is none."""
         return tuple(name for name in self.kernel.messages if name not in self.payload)
-
-    def kernel_of(self, seed: int, room: np.ndarray) -> Callable[[], Kernel]:
-        """Return a picklable function that makes the kernel of a bucket for a play.
-
-        `seed` keys the draws of the round; `room` (P,) are the rooms of the publications.
-        """
-        raise NotImplementedError
-
-    def drawn(self, seed: int, group: np.ndarray, node: np.ndarray) -> Columns:
-        """Return the state of all members of some groups with newcomers.
-
-        Members are sorted by group and node; the result has a row for each, without the key.
-        """
-        raise NotImplementedError
-
-    def sums(self, state: Columns) -> dict[str, int]:
-        """Return sums over members, by the names of world measures; worlds have their means."""
-        return {}
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
@@ -217,13 +202,23 @@ class _Round:
         pairs = (np.sort(key_of(pair, size)) for pair in (now.quit, now.join))
         least_us = min(system.least_wait_us, _least_delay(now.ring.router, now.kernel, now.lan_us))
         refreshes = (now.number + 1) * us // every - now.number * us // every if every else 0
+        quits, joins = pairs
         return cls(
             *(system, player.bounds, player.facts, now.number, now.group),
-            *(np.sort(now.events.fail), np.sort(now.events.leave), *pairs),
-            *(source // size, source % size, refreshes),
-            *(now.kernel, now.lan_us, least_us),
-            int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
-            *(now.measures, now.tally.observer, now.links),
+            fail=np.sort(now.events.fail),
+            leave=np.sort(now.events.leave),
+            quit=quits,
+            join=joins,
+            published=source // size,
+            source=source % size,
+            refreshes=refreshes,
+            network=now.kernel,
+            lan_us=now.lan_us,
+            window_us=least_us,
+            seed=int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
+            measures=now.measures,
+            observer=now.tally.observer,
+            links=now.links,
         )
 
     @property
@@ -266,7 +261,7 @@ class _Round:
             wires = Wires(up, down, size, links.uplink, links.shared)
         traffic = self.observer.traffic
         setting = ClockSetting(self.size, self.delay, self.window_us, wires, traffic)
-        make = self.system.kernel_of(self.seed, room)
+        make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -292,16 +287,15 @@ def _play(round: _Round, player: SystemPlayer) -> None:
     stay = np.sort(stay)
     arrivals = _Arrivals.of(round, stay)
     members = np.sort(np.r_[stay, arrivals.key])
-    player.play(_Enter(round, arrivals))
+    player.play(_Enter(round, arrivals, members))
     round.play(player, whole_numbers())
     player.play(_CountMessages(round))
-    if len(arrivals.key) and round.system.draws_state:
-        player.play(_Draw(round, members[np.isin(members // round.size, arrivals.groups)]))
     if len(round.source):
-        player.play(_Publish(round, *_guests(round, members)))
+        guests, contact = _guests(round, members)
+        player.play(_Publish(round, guests, contact))
         round.play(player, round.published)
         player.play(_CountMessages(round))
-        player.play(_CountPublications(round))
+        player.play(_CountPublications(round, guests))
 
 
 @dataclass(frozen=True)
@@ -325,8 +319,9 @@ class _Arrivals:
         wave, known = np.zeros((2, len(key)), dtype=np.int64)
         last, done, number = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64), 0
         while (done < waiting).any():
-            more = np.floor(before * (round.system.growth - 1))
-            more = np.maximum(more, 1) if number else np.where(there == 0, 1, 0)
+            growth = round.system.growth
+            more = waiting if growth is None else np.maximum(np.floor(before * (growth - 1)), 1)
+            more = more if number else there == 0  # the first one of an empty group is alone
             more = np.minimum(waiting - done, more).astype(np.int64)
             mine = (rank >= done[group]) & (rank < (done + more)[group])
             wave[mine], known[mine] = number, before[group[mine]]
@@ -400,7 +395,7 @@ class _Begin(_Program):
         fails, leaves = (find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
         quits = (leaves | (find_sorted(round.quit, key) >= 0)) & ~fails
         self.command(tables, FAIL, key[fails])
-        self.command(tables, round.system.quits, key[quits])
+        self.command(tables, FAIL if round.system.links else LEAVE, key[quits])
         tables[_STAY] = {"key": key[~(fails | quits)]}
 
 
@@ -409,13 +404,15 @@ class _Enter(_Program):
     """Let newcomers arrive, and members refresh what they know: rule K9."""
 
     arrivals: _Arrivals
+    members: np.ndarray  # the keys (group, node) of all members after the events, ascending
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, new = self.round, self.arrivals
         mine = round.mine(bucket, new.key % round.size)
         key = new.key[mine]
         self.put(tables, key)
-        if round.system.draws_state:
+        if round.system.links:
+            self._link(bucket, tables)
             return
         self.command(tables, ARRIVE, key, time_us=new.at_us[mine], value=new.contact[mine])
         key = np.sort(np.r_[_members(tables), key])
@@ -423,23 +420,42 @@ class _Enter(_Program):
             at_us = new.ends_us[key // round.size] + number * round.system.refresh_us
             self.command(tables, REFRESH, key, time_us=at_us)
 
+    def _link(self, bucket: int, tables: Tables) -> None:
+        """Draw the neighbours of all members of groups with newcomers."""
+        round, size = self.round, self.round.size
+        key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
+        mine = round.mine(bucket, key % size)
+        if mine.any():
+            links = drawn_links(round, key)[mine]
+            tables[LINKED] = {"key": key[mine], "neighbours": links}
 
-@dataclass(frozen=True)
-class _Draw(_Program):
-    """Draw the state of the members of groups with newcomers, if it is drawn."""
 
-    members: np.ndarray  # of these groups, as keys (group, node)
+def drawn_links(round: _Round, key: np.ndarray) -> np.ndarray:
+    """Return drawn neighbours of members (group, node), ascending: (m, `ClockedSystem.links`).
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        round, key = self.round, self.members
-        group, node = np.divmod(key, round.size)
-        mine = round.mine(bucket, node)
-        if not mine.any():
-            return
-        new = {"key": key, **round.system.drawn(round.seed, group, node)}
-        old = take(tables[STATE], find_sorted(distinct(group), _members(tables) // round.size) < 0)
-        both = concatenate([old, take(new, mine)])
-        tables[STATE] = take(both, np.argsort(both["key"]))
+    The members of a group form drawn rings, each of which gives them two neighbours, and drawn
+    pairs if the number of links is odd.  A link that is there already is left out.
+    """
+    slots = round.system.links
+    group, node = np.divmod(key, round.size)
+    links = np.full((len(node), slots), NONE)
+    start = run_starts(group)
+    size = np.diff(start, append=len(group))
+    first, size = np.repeat(start, size), np.repeat(size, size)
+    at = np.arange(len(group)) - first
+    name = round.number[group], round.facts.ring.node[node]
+    for slot in range(0, slots, 2):
+        order = np.lexsort((draws.bits_np(round.seed, "ring", slot, *name), group))
+        if slot + 1 < slots:
+            links[order, slot] = node[order[first + (at + 1) % size]]
+            links[order, slot + 1] = node[order[first + (at - 1) % size]]
+        else:
+            paired = np.flatnonzero((at ^ 1) < size)
+            links[order[paired], slot] = node[order[(first + (at ^ 1))[paired]]]
+    links[links == node[:, None]] = NONE
+    links.sort(axis=1)
+    links[:, 1:][links[:, 1:] == links[:, :-1]] = NONE
+    return links
 
 
 @dataclass(frozen=True)
@@ -452,7 +468,9 @@ class _Publish(_Program):
     def change(self, bucket: int, tables: Tables) -> None:
         round = self.round
         mine = round.mine(bucket, self.guests % round.size)
-        tables[GUESTS] = {"key": self.guests[mine], "contact": self.contact[mine]}
+        if mine.any():
+            contact = self.contact[mine, None]
+            tables[LINKED] = {"key": self.guests[mine], "neighbours": contact}
         self.put(tables, self.guests[mine])
         value = np.flatnonzero(round.mine(bucket, round.source))
         key = key_of([round.published[value], round.source[value]], round.size)
@@ -480,17 +498,20 @@ class _CountMessages(_Program):
             self.round.observer.count(tables, name, *many, between=between)
 
 
+@dataclass(frozen=True)
 class _CountPublications(_Program):
     """Count the copies and receivers of publications, and note those that are measured: K11."""
+
+    guests: np.ndarray  # as in `_Publish`
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, size, groups = self.round, self.round.size, len(self.round.number)
         none = dict.fromkeys(("publication", "node", "hops", "at_us"), whole_numbers())
         lost = {"lost": np.zeros(0, dtype=bool)}
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
-        guests = tables.pop(GUESTS)["key"]
-        if STATE in tables:
-            tables[STATE] = take(tables[STATE], find_sorted(guests, _members(tables)) < 0)
+        if len(self.guests):
+            stay = find_sorted(self.guests, _members(tables)) < 0
+            tables[STATE] = take(tables.get(STATE, {}), stay)
         of = round.published
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
@@ -546,7 +567,7 @@ class _EndRound(_Program):
         round, members = self.round, _members(tables)
         count_due(tables, self.last, len(round.number), round.size, members)
         state = tables.get(STATE, {})
-        sums = round.system.sums(state) if len(members) else {}
+        sums = round.system.kernel.sums(state) if len(members) else {}
         sums = {"members": len(members), **sums}
         tables[_SUMS] = {name: np.array([value]) for name, value in sums.items()}
         for name, entries in round.system.state.items() if self.is_last and len(members) else ():

@@ -26,7 +26,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Tables
 from scribe_spark.plumtree.config import PlumtreeConfig
-from scribe_spark.plumtree.overlay import PlumtreeKernel, PlumtreeSetting
+from scribe_spark.plumtree.overlay import PlumtreeKernel
 
 #: A command: time in microseconds, kind, node, value, and the room (0 by default); kinds as in
 #: `PlumtreeKernel.commands`.
@@ -90,14 +90,13 @@ class Overlay:
         published = np.flatnonzero(columns["kind"] == names.index("publish"))
         room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
         room[columns["value"][published]] = columns["room"][published]
-        setting = PlumtreeSetting(self.rules.for_tasks(), self.seed, room)
         self.kinds = Kinds.of(PlumtreeKernel).names
         for bucket, tables in enumerate(self.player.tables):
             first, last = self.bounds[bucket : bucket + 2]
             mine = (columns["node"] >= first) & (columns["node"] < last)
             tables[COMMANDS] = take(columns, mine)
         clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
-        kernel = partial(PlumtreeKernel, setting)
+        kernel = partial(PlumtreeKernel, self.rules.for_tasks(), self.seed, room)
         play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 
     def table(self, name: str) -> Columns:
