@@ -89,7 +89,7 @@ from scribe_spark.underlay.protocol import Kernel as Network
 _STAY, _CAME, _SUMS = "members that stay", "copies that came", "sums over members"
 
 #: The time between two waves of newcomers, in microseconds.
-WAVE_US = 1_000_000
+WAVE_US = 10_000_000
 
 #: With more routers than these, the least delay between two of them is not searched.
 _FEW_ROUTERS = 1_000
@@ -128,7 +128,7 @@ class ClockedSystem(SystemOnBuckets):
     growth: float | None
     refresh_us: int
     links: int
-    state: Mapping[str, str]  # type: ignore[misc]
+    state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
 
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
@@ -162,8 +162,8 @@ class ClockedSystem(SystemOnBuckets):
         due = published.take_counted(last, len(round.number), taken)
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
-        sums = {name: int(column.sum()) for name, column in taken[_SUMS].items()}
-        members = max(1, sums.pop("members"))
+        sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
+        members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}
         measured = round.multicasts() if now.measures else None
         return SystemRound(measures, due, multicasts=measured, begun=Begun())
@@ -509,9 +509,8 @@ class _CountPublications(_Program):
         none = dict.fromkeys(("publication", "node", "hops", "at_us"), whole_numbers())
         lost = {"lost": np.zeros(0, dtype=bool)}
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
-        if len(self.guests):
-            stay = find_sorted(self.guests, _members(tables)) < 0
-            tables[STATE] = take(tables.get(STATE, {}), stay)
+        if len(self.guests) and STATE in tables:
+            tables[STATE] = take(tables[STATE], find_sorted(self.guests, _members(tables)) < 0)
         of = round.published
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
@@ -566,10 +565,11 @@ class _EndRound(_Program):
     def change(self, bucket: int, tables: Tables) -> None:
         round, members = self.round, _members(tables)
         count_due(tables, self.last, len(round.number), round.size, members)
-        state = tables.get(STATE, {})
-        sums = round.system.kernel.sums(state) if len(members) else {}
-        sums = {"members": len(members), **sums}
+        if not len(members):
+            return
+        state = tables[STATE]
+        sums = {"members": len(members), **round.system.kernel.sums(state)}
         tables[_SUMS] = {name: np.array([value]) for name, value in sums.items()}
-        for name, entries in round.system.state.items() if self.is_last and len(members) else ():
+        for name, entries in round.system.state.items() if self.is_last else ():
             row, _ = np.nonzero(state[name] >= 0)
             tables[entries] = {"key": members[row]}
