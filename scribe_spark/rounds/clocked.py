@@ -91,6 +91,10 @@ _STAY, _CAME, _SUMS = "members that stay", "copies that came", "sums over member
 #: The time between two waves of newcomers, in microseconds.
 WAVE_US = 10_000_000
 
+#: The least time that a message takes while members fail, leave and arrive: a coarser clock has
+#: fewer windows.
+LEAST_US = 40_000
+
 #: With more routers than these, the least delay between two of them is not searched.
 _FEW_ROUTERS = 1_000
 
@@ -189,7 +193,7 @@ class _Round:
     refreshes: int  # the number of these in the round
     network: Network
     lan_us: int
-    window_us: int
+    least_us: int  # a lower bound of the delays between nodes
     seed: int
     measures: tuple[str, ...]
     observer: Observer
@@ -200,7 +204,6 @@ class _Round:
         size, every, us = len(now.ring), system.refresh_us, now.own.world_us
         source = np.sort(key_of(now.publish, size))
         pairs = (np.sort(key_of(pair, size)) for pair in (now.quit, now.join))
-        least_us = min(system.least_wait_us, _least_delay(now.ring.router, now.kernel, now.lan_us))
         refreshes = (now.number + 1) * us // every - now.number * us // every if every else 0
         quits, joins = pairs
         return cls(
@@ -214,7 +217,7 @@ class _Round:
             refreshes=refreshes,
             network=now.kernel,
             lan_us=now.lan_us,
-            window_us=least_us,
+            least_us=_least_delay(now.ring.router, now.kernel, now.lan_us),
             seed=int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
             measures=now.measures,
             observer=now.tally.observer,
@@ -242,25 +245,30 @@ class _Round:
         first = run_starts(self.published)
         return Multicasts.from_start(self.published[first], first, self.source[first])
 
-    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds, at least 1: int64."""
+    def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
+        """Return D between nodes in microseconds, at least `least_us`: int64."""
         router = self.facts.ring.router
-        return np.maximum(self.network.delays(router[a], router[b]) + 2 * self.lan_us, 1)
+        return np.maximum(self.network.delays(router[a], router[b]) + 2 * self.lan_us, least_us)
 
     def mine(self, bucket: int, node: np.ndarray) -> np.ndarray:
         """Return True for the nodes of a bucket."""
         first, last = self.bounds[bucket : bucket + 2]
         return (node >= first) & (node < last)
 
-    def play(self, player: SystemPlayer, room: np.ndarray) -> None:
-        """Play the commands in the buckets, with publications in these rooms."""
+    def play(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
+        """Play the commands in the buckets, with publications in these rooms.
+
+        Messages take at least `least_us`.
+        """
         links, wires, ring = self.links, None, self.facts.ring
         if links is not None:
             up, down, _ = links.rates(ring.node, ring.router)
             size = np.full(len(room), links.size)
             wires = Wires(up, down, size, links.uplink, links.shared)
         traffic = self.observer.traffic
-        setting = ClockSetting(self.size, self.delay, self.window_us, wires, traffic)
+        window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
+        delay = partial(self.delay, least_us=least_us)
+        setting = ClockSetting(self.size, delay, window_us, wires, traffic)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -288,12 +296,12 @@ def _play(round: _Round, player: SystemPlayer) -> None:
     arrivals = _Arrivals.of(round, stay)
     members = np.sort(np.r_[stay, arrivals.key])
     player.play(_Enter(round, arrivals, members))
-    round.play(player, whole_numbers())
+    round.play(player, whole_numbers(), LEAST_US)
     player.play(_CountMessages(round))
     if len(round.source):
         guests, contact = _guests(round, members)
         player.play(_Publish(round, guests, contact))
-        round.play(player, round.published)
+        round.play(player, round.published, 1)
         player.play(_CountMessages(round))
         player.play(_CountPublications(round, guests))
 

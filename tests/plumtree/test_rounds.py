@@ -47,7 +47,7 @@ class World:
         rng = np.random.default_rng(self.seed)
         drawn = rng.permutation(self.nodes).tolist()
         idents = {node: one << 100 for node, one in enumerate(drawn)}
-        between = rng.integers(9_000, 90_000, (self.nodes, self.nodes))
+        between = rng.integers(20_000, 90_000, (self.nodes, self.nodes))
         self.kernel = Kernel(between + between.T, np.arange(self.nodes))
         self.ring = ring_of(idents)
         self.lives = Lives.of(self.nodes, np.arange(self.nodes))
