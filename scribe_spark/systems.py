@@ -25,6 +25,7 @@ from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.flooding.declaration import FLOODING
 from scribe_spark.gossipsub.declaration import GOSSIPSUB
+from scribe_spark.plumtree.declaration import PLUMTREE
 from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ _SYSTEMS: Registry[System] = Registry(
     FLOODING,
     CAN,
     GOSSIPSUB,
+    PLUMTREE,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,

@@ -7,14 +7,51 @@ program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
 """
 
 from scribe_spark.clock.bucket import BucketClock, ClockSetting, Wires
-from scribe_spark.clock.kernel import DOWN, Column, Control, Events, Kernel, Kinds, Payload
-from scribe_spark.clock.windows import COPIES, COUNTS, PLACES, PlayKernel, play_kernel
+from scribe_spark.clock.kernel import (
+    ARRIVE,
+    COMMANDS_OF_GROUPS,
+    DOWN,
+    FAIL,
+    LEAVE,
+    PUBLISH,
+    REFRESH,
+    Column,
+    Control,
+    Events,
+    Kernel,
+    Kinds,
+    Payload,
+)
+from scribe_spark.clock.slots import Slots
+from scribe_spark.clock.windows import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
+    PlayKernel,
+    play_kernel,
+)
 
 __all__ = [
+    "ARRIVE",
+    "COMMANDS",
+    "COMMANDS_OF_GROUPS",
     "COPIES",
     "COUNTS",
     "DOWN",
+    "FAIL",
+    "LEAVE",
+    "LINKED",
     "PLACES",
+    "PUBLISH",
+    "RECEIPTS",
+    "REFRESH",
+    "SENT",
+    "STATE",
     "BucketClock",
     "ClockSetting",
     "Column",
@@ -24,6 +61,7 @@ __all__ = [
     "Kinds",
     "Payload",
     "PlayKernel",
+    "Slots",
     "Wires",
     "play_kernel",
 ]

@@ -30,7 +30,7 @@ from scribe_spark.clock.kernel import (
     Kinds,
     times,
 )
-from scribe_spark.core.arrays import find_sorted, index_in_run, run_starts
+from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.packing import Columns
 
@@ -50,12 +50,15 @@ class Wires:
         The bytes of each publication.
     uplink : str
         How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
+    shared : bool
+        True if a node has one uplink and one downlink; False if one of each per room.
     """
 
     up: np.ndarray
     down: np.ndarray
     size: np.ndarray
     uplink: str
+    shared: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,29 +75,35 @@ class ClockSetting:
         The length of a window: a lower bound of all delays and of all waits of timers.
     wires : Wires, optional
         The rates; without them, a message takes its delay only.
+    records : bool
+        True if the senders and receivers of all messages are recorded.
     """
 
     nodes: int
     delay: Delay
     window_us: int
     wires: Wires | None = None
+    records: bool = False
 
 
 class BucketClock:
     """The clock of a bucket, with the kernel of its places.
 
-    `room` and `node` are its places, ascending.
+    `room` and `node` are its places, ascending; `key` has the keys (room, node).  `alive` has one
+    more element than there are places: False, for nodes without a place.
     """
 
     def __init__(
         self, setting: ClockSetting, kernel: Kernel, room: np.ndarray, node: np.ndarray
     ) -> None:
         self._setting, self.room, self.node = setting, room, node
-        self._key = room * setting.nodes + node
-        self._is_dense = not len(room) or self._key[-1] - self._key[0] == len(room) - 1
-        self.alive = np.zeros(len(room), dtype=bool)
+        self.key = room * np.int64(setting.nodes) + node
+        self._is_dense = not len(room) or self.key[-1] - self.key[0] == len(room) - 1
+        self.alive = np.zeros(len(room) + 1, dtype=bool)
         self._kinds = kinds = Kinds.of(kernel)
-        self.counts = np.zeros(len(kinds.names), dtype=np.int64)  # of the messages that were sent
+        #: The messages that were sent, and those that met a dead node; by kind.
+        self.counts, self.lost = np.zeros((2, len(kinds.names)), dtype=np.int64)
+        self.sent: list[np.ndarray] = []  # kind, sender and receiver, if they are recorded
         self._number = {name: number for number, name in enumerate(kinds.names)}
         self._handlers = [getattr(kernel, f"on_{name}") for name in kinds.names]
         self._first_command = len(kinds.names) - len(kernel.commands)
@@ -105,13 +114,14 @@ class BucketClock:
         self._calendar, self._coming, self._leaving = (
             Calendar(self._width, np.int32) for _ in range(3)
         )
-        self._first_node = int(node.min()) if len(node) else 0
-        links = int(node.max()) - self._first_node + 1 if len(node) else 0
+        self._nodes = distinct(node)
+        links = len(room) + 1
         self._uplinks, self._downlinks = Downlinks(links), Downlinks(links)
         self._batches = 0
         self._sent: list[np.ndarray] = []
         self._woken: list[np.ndarray] = []
         self.copies: list[np.ndarray] = []
+        self.lost_copies: list[np.ndarray] = []
 
     # --- what kernels call
 
@@ -158,6 +168,8 @@ class BucketClock:
         columns: Mapping[str, np.ndarray | int],
     ) -> None:
         self.counts[self._number[kind]] += len(node)
+        if self._setting.records:
+            self.sent.append(np.stack([np.full(len(node), self._number[kind]), sender, node], 1))
         rows = self._rows(kind, at_us, node, room, sender, columns)
         if self._setting.wires is not None:  # copies of a place that are sent together are a batch
             rows[:, -1] = self._batches
@@ -184,8 +196,9 @@ class BucketClock:
 
     # --- what the program calls
 
-    def command(self, node: np.ndarray, commands: Columns) -> None:
-        """Enter commands: ``kind`` (the index in `Kernel.commands`), ``room, time_us, value``."""
+    def command(self, commands: Columns) -> None:
+        """Enter commands: `windows.COMMANDS`."""
+        node = commands["node"]
         if not len(node):
             return
         rows = np.zeros((len(node), self._width), dtype=np.int32)
@@ -237,7 +250,14 @@ class BucketClock:
 
     def _play(self, rows: np.ndarray) -> None:
         """Play events in turns: in each, a place plays at most one event."""
-        place, at_us = self._places(rows[:, ROOM], rows[:, NODE]), times(rows)
+        place = self._places(rows[:, ROOM], rows[:, NODE])
+        if not (there := place < len(self.key)).all():
+            gone, rows, place = rows[~there], rows[there], place[there]
+            for number in distinct(gone[:, KIND]).tolist():
+                self._return(number, gone[gone[:, KIND] == number])
+            if not len(rows):
+                return
+        at_us = times(rows)
         order = order_of(place, at_us - at_us.min(), *self._ranks(rows))
         rows, place = rows.take(order, axis=0), place[order]
         part = index_in_run(place) * len(self._kinds.names) + rows[:, KIND]
@@ -256,10 +276,10 @@ class BucketClock:
         return [sender, self._kinds.payload[rows[:, KIND]]]
 
     def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the indices of places of this bucket."""
-        if self._is_dense:
-            return room * np.int64(self._setting.nodes) + node - self._key[0]
-        return find_sorted(self._key, room * np.int64(self._setting.nodes) + node)
+        """Return the indices of places of this bucket; their number for nodes without one."""
+        key, many = room * np.int64(self._setting.nodes) + node, len(self.key)
+        place = key - self.key[0] if self._is_dense and many else find_sorted(self.key, key)
+        return np.where((place >= 0) & (place < many), place, many)
 
     def _play_some(self, number: int, rows: np.ndarray, place: np.ndarray) -> None:
         """Play events of one kind at different places."""
@@ -276,8 +296,9 @@ class BucketClock:
     def _return(self, number: int, rows: np.ndarray) -> None:
         """Tell the senders of messages that their receivers are dead (rule K4)."""
         rows = rows[rows[:, SENDER] >= 0]
+        self.lost[number] += len(rows)
         if self._kinds.payload[number]:
-            self.copies.append(rows)
+            self.lost_copies.append(rows)
         if self._kinds.names[number] != DOWN and len(rows):
             ends = rows[:, SENDER], rows[:, ROOM], rows[:, NODE]
             self._send(DOWN, times(rows), *ends, {})
@@ -293,7 +314,7 @@ class BucketClock:
         if not len(copies):
             return rows[~copy]
         # 1. the copies of a batch were sent together; within a batch, they leave by receiver
-        link, at_us = copies[:, SENDER] - self._first_node, times(copies)
+        link, at_us = self._links(copies, SENDER, wires), times(copies)
         ranks = copies[:, -1], copies[:, ROOM], copies[:, NODE]
         order = order_of(link, at_us - at_us.min(), *ranks)
         copies, link, at_us = copies.take(order, axis=0), link[order], at_us[order]
@@ -310,14 +331,23 @@ class BucketClock:
         times(copies)[:], copies[:, -1] = starts_us, takes_us
         return np.concatenate([rows[~copy], copies])
 
+    def _links(self, rows: np.ndarray, end: int, wires: Wires) -> np.ndarray:
+        """Return the links of the senders or receivers of copies."""
+        if not wires.shared:
+            return self._places(rows[:, ROOM], rows[:, end])
+        link = find_sorted(self._nodes, rows[:, end])
+        return np.where(link >= 0, link, len(self.key))
+
     def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
         """Enter copies as events at the times at which downlinks have finished them (rule K7)."""
         if not len(rows):
             return
-        link, at_us = rows[:, NODE] - self._first_node, times(rows)
+        link, at_us = self._links(rows, NODE, wires), times(rows)
         order = order_of(link, at_us - at_us.min(), rows[:, FIELDS], rows[:, SENDER])
         rows, at_us = rows.take(order, axis=0), at_us[order]
         takes_us = transmission_us(wires.size[rows[:, FIELDS]], wires.down[rows[:, NODE]])
+        takes_us[link[order] == len(self.key)] = 0  # no place, no downlink
         done_us = self._downlinks.take(link[order], at_us, takes_us)
         times(rows)[:] = np.maximum(at_us + rows[:, -1], done_us)
+        rows[:, -1] = times(rows) - at_us  # what the links took
         self._calendar.add(self.window_of(rows), rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 #: The `sender` of timers and of commands; commands come first.
 TIMER, COMMAND = NONE, -2
+
+#: The commands of a round: a member comes; a node fails; a node or a member leaves; a member
+#: refreshes what it knows; a source publishes.  Kernels of groups have these `Kernel.commands`.
+COMMANDS_OF_GROUPS = ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = (
+    *("arrive", "fail", "leave", "refresh", "publish"),
+)
 
 #: The kind of message that the clock returns to the sender of a message to a dead node.
 DOWN = "down"
@@ -43,10 +49,11 @@ class Control:
 class Payload:
     """A copy of a publication; it waits for uplinks and downlinks.
 
-    The columns are as in `Control`; the first one is ``publication``.
+    The columns are as in `Control`; the first ones are ``publication, round``, where the round is
+    the number of hops to the sender.
     """
 
-    columns: tuple[Column, ...] = ("publication",)
+    columns: tuple[Column, ...] = ("publication", "round")
 
 
 class Kernel(Protocol):
@@ -58,19 +65,19 @@ class Kernel(Protocol):
     `BucketClock.send` and `BucketClock.wake`.
     """
 
-    messages: Mapping[str, Control | Payload]
-    timers: Mapping[str, tuple[Column, ...]]
+    messages: ClassVar[Mapping[str, Control | Payload]]
+    timers: ClassVar[Mapping[str, tuple[Column, ...]]]
     #: The names of commands, which have one column, ``value``.
-    commands: Sequence[str]
+    commands: ClassVar[Sequence[str]]
     #: The commands that are also played at dead places.
-    wakes: Sequence[str]
+    wakes: ClassVar[Sequence[str]]
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket."""
+        """Read the state of a bucket: `windows.STATE`, then `windows.LINKED`."""
         ...
 
     def end(self, tables: Tables) -> None:
-        """Write the state of the bucket."""
+        """Write the state of the bucket, and its first copies: `windows.RECEIPTS`."""
         ...
 
 

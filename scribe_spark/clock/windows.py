@@ -20,15 +20,25 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
-#: Tables of a bucket: its places (``room, node``, ascending; without it, all nodes in room 0); the
-#: copies that arrived in the last play (``publication, sender, node, at_us``); the numbers of
-#: messages that were sent in it (``kind, count``; `Kinds.names` has the kinds by number).
-PLACES, COPIES, COUNTS = "clock places", "clock copies", "clock counts"
+#: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in
+#: room 0), the commands (``node, room, kind, time_us, value``; `Kernel.commands` has the kinds by
+#: number), the state of kernels (``key``, `BucketClock.key` of the living places, and the kernel's
+#: columns), and places that begin anew with some neighbours, alive (``key, neighbours``, the latter
+#: of two dimensions, NONE: no neighbour).
+PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
+
+#: Tables of a bucket after a play: the state; the first copies, which kernels write (``publication,
+#: node, at_us, hops, sender``; at sources `sender` is NONE); the copies that arrived
+#: (``publication, sender, node, hops, at_us, took_us, lost``: the time on links without the delay,
+#: and whether the receiver was dead; those of a receiver are in order); the numbers of messages
+#: that were sent and that met a dead node (``kind, count, lost``; `Kinds.names` has the kinds by
+#: number); and, if they are recorded, all messages (``kind, sender, node``).
+RECEIPTS, COPIES, COUNTS, SENT = "clock receipts", "clock copies", "clock counts", "clock messages"
 
 #: A table that exists while windows remain.
 _GOES_ON = "clock goes on"
 
-_COMMAND, _NEXT, _MESSAGE = "command", "next window", "message"
+_NEXT, _MESSAGE = "next window", "message"
 
 #: The number of supersteps in one play; a player takes more for an endless program.
 _AT_ONCE = 5_000
@@ -62,8 +72,8 @@ class PlayKernel:
         if bucket not in self.playing:
             everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
             clock, kernel = self._begin(tables, first, last)
-            if _COMMAND in inbox:
-                clock.command(inbox[_COMMAND][AT], inbox[_COMMAND])
+            if COMMANDS in tables:
+                clock.command(tables.pop(COMMANDS))
             self.playing[bucket] = _Playing(clock, kernel, everybody)
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]
@@ -94,11 +104,19 @@ class PlayKernel:
         """Write the results of a bucket."""
         clock = playing.clock
         playing.kernel.end(tables)
-        tables[COUNTS] = {"kind": np.arange(len(clock.counts)), "count": clock.counts}
-        rows = np.concatenate([clock.no_rows(), *clock.copies])
-        parts = {"publication": FIELDS, "sender": SENDER, "node": NODE}
+        counts = {"count": clock.counts, "lost": clock.lost}
+        tables[COUNTS] = {"kind": np.arange(len(clock.counts)), **counts}
+        rows = np.concatenate([clock.no_rows(), *clock.copies, *clock.lost_copies])
+        parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
         columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
-        tables[COPIES] = {**columns, "at_us": times(rows).copy()}
+        columns["hops"] += 1
+        took_us = rows[:, -1].astype(np.int64) * (self.setting.wires is not None)
+        lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
+        times_us = {"at_us": times(rows).copy(), "took_us": took_us}
+        tables[COPIES] = {**columns, **times_us, "lost": lost}
+        if self.setting.records:
+            sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
+            tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))
 
 
 class _Playing:
@@ -128,8 +146,8 @@ class _Playing:
             sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
 
 
-def play_kernel(player: PlaysPrograms, program: PlayKernel, commands: Columns) -> None:
-    """Play commands (``node, room, kind, time_us, value``) until nothing is due."""
-    player.play(program, {_COMMAND: {AT: commands["node"], **commands}})
+def play_kernel(player: PlaysPrograms, program: PlayKernel) -> None:
+    """Play commands (:data:`COMMANDS`) until nothing is due."""
+    player.play(program)
     while player.has(_GOES_ON):
         player.play(program)

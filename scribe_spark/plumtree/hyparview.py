@@ -30,17 +30,17 @@ broadcast, DSN 2007.  Its text could not be had; the parameters are quoted by ir
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scribe_spark.clock import BucketClock, Column, Control, Events
 from scribe_spark.core.arrays import NONE
+from scribe_spark.plumtree import IROH, PAPER
 from scribe_spark.plumtree.neighbours import Neighbours
 
-#: Whose rules: those of the paper, as quoted in iroh, or those of iroh itself.
-PAPER, IROH = "paper", "iroh"
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.plumtree.config import PlumtreeConfig
 
 #: The active and passive nodes of a sample (the paper, as quoted in iroh).  A SHUFFLE has its
 #: origin, too.
@@ -48,41 +48,6 @@ _ACTIVE_SAMPLE, _PASSIVE_SAMPLE, _SHUFFLED = 3, 4, 8
 
 #: The priorities of NEIGHBOR and ACCEPT: with a free place only; always; a newcomer's, always.
 _LOW, _HIGH, _NEWCOMER = range(3)
-
-
-@dataclass(frozen=True)
-class HyParViewRules:
-    """The parameters of HyParView.
-
-    Attributes
-    ----------
-    whose : str
-        :data:`PAPER` or :data:`IROH`, where these differ (Y4, Y7, Y8, Y10).
-    active, passive : int
-        The sizes of the views: 5 and 30 in the paper (Babel: 4 and 7; Partisan: 6 and 30).
-    walk, passive_walk : int
-        ARWL and PRWL, 6 and 3 in the paper: the length of a newcomer's walk, and the `ttl` at which
-        it enters a passive view.
-    shuffle_walk : int
-        The length of the walk of a SHUFFLE: 6 in iroh; Babel uses ARWL.
-    wait_us : int
-        iroh only: the time after which a NEIGHBOR without an answer is given up (500 ms).
-    breaks : bool
-        True if neighbours notice a failure after one delay, as the end of a TCP connection; False
-        if they notice it only when they send a message.
-    repairs : bool
-        True if a node that lost a neighbour asks passive nodes.
-    """
-
-    whose: str = PAPER
-    active: int = 5
-    passive: int = 30
-    walk: int = 6
-    passive_walk: int = 3
-    shuffle_walk: int = 6
-    wait_us: int = 500_000
-    breaks: bool = True
-    repairs: bool = True
 
 
 class HyParView:
@@ -101,7 +66,7 @@ class HyParView:
     timers: ClassVar[dict[str, tuple[Column, ...]]] = {"request": ("asked",)}
 
     def __init__(
-        self, rules: HyParViewRules, seed: int, clock: BucketClock, neighbours: Neighbours
+        self, rules: PlumtreeConfig, seed: int, clock: BucketClock, neighbours: Neighbours
     ) -> None:
         self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
         places = len(neighbours.node)
@@ -122,7 +87,7 @@ class HyParView:
     def on_fail(self, fails: Events) -> None:
         """Let nodes die; with `breaks`, the connections to their neighbours break (rule Y11)."""
         self._clock.alive[fails.place] = False
-        if self.rules.breaks:
+        if self.rules.notice == "breaks":
             self._clock.send("down", fails, self.neighbours.node[fails.place])
 
     def on_leave(self, leaves: Events) -> None:
@@ -160,7 +125,7 @@ class HyParView:
         has = self.neighbours.has(last.place, last["newcomer"])
         last = last.take(~has & (self._asked[last.place] != last["newcomer"]))
         kind = "neighbor"
-        if self.rules.whose == PAPER:
+        if self.rules.membership == PAPER:
             kind = "accept"
             self._take_in(last, last["newcomer"])
         self._clock.send(kind, last, last["newcomer"], priority=_NEWCOMER)
@@ -219,7 +184,9 @@ class HyParView:
         strangers, walks = walks.take(~knows), walks.take(knows)
         self._clock.send("disconnect", strangers, strangers.sender, alive=1)
         others = self.neighbours.without(walks.place, walks.sender, walks["origin"])
-        on = (others >= 0).any(axis=1) & (walks["ttl"] > (1 if self.rules.whose == PAPER else 0))
+        on = (others >= 0).any(axis=1) & (
+            walks["ttl"] > (1 if self.rules.membership == PAPER else 0)
+        )
         passes, ends = walks.take(on), walks.take(~on)
         to = passes.pick(self._seed, "walk", others[on])
         columns = {"origin": passes["origin"], "nodes": passes["nodes"]}
@@ -240,7 +207,7 @@ class HyParView:
 
     def on_request(self, ends: Events) -> None:
         """Give up a node that does not answer (rule Y8)."""
-        asked, since = ends["asked"], ends.time_us - self.rules.wait_us
+        asked, since = ends["asked"], ends.time_us - self.rules.us["request"]
         waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
         ends = ends.take(waits)
         self._forget(ends, ends["asked"])
@@ -317,7 +284,7 @@ class HyParView:
         full = np.flatnonzero(many > 0)
         old = passive[full]
         drawn = events.take(full).draw(self._seed, "evict", old) >> np.uint64(1)
-        if sent is not None and self.rules.whose == PAPER:
+        if sent is not None and self.rules.membership == PAPER:
             first = (old[:, :, None] == sent[some[full], None, :]).any(axis=2) & (old >= 0)
             drawn |= np.where(first, 0, 2**63).astype(np.uint64)
         out = drawn.argsort(axis=1).argsort(axis=1) < many[full, None]
@@ -333,16 +300,18 @@ class HyParView:
         """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
-        can &= self.rules.repairs & (self._asks[events.place] < self.rules.passive)
+        can &= self.rules.repair & (self._asks[events.place] < self.rules.passive)
         asks, lonely = events.take(can), active[can] == 0
         passive = np.where(self._refused[asks.place], NONE, self.passive[asks.place])
         to = asks.pick(self._seed, "ask", passive)
         self._asked[asks.place], self._asked_us[asks.place] = to, asks.time_us
         self._asks[asks.place] += to >= 0
         self._clock.send("neighbor", asks, to, priority=np.where(lonely, _HIGH, _LOW))
-        if self.rules.whose == IROH:
+        if self.rules.membership == IROH:
             waits, asked = asks.take(to >= 0), to[to >= 0]
-            self._clock.wake("request", waits, waits.time_us + self.rules.wait_us, asked=asked)
+            self._clock.wake(
+                "request", waits, waits.time_us + self.rules.us["request"], asked=asked
+            )
 
     def _sample(self, events: Events, purpose: str, active: np.ndarray) -> np.ndarray:
         """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""

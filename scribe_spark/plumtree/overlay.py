@@ -2,86 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import DOWN, BucketClock, Column, Control, Events, Payload
-from scribe_spark.core.arrays import NONE
+from scribe_spark.clock import (
+    ARRIVE,
+    COMMANDS_OF_GROUPS,
+    DOWN,
+    LINKED,
+    RECEIPTS,
+    STATE,
+    BucketClock,
+    Column,
+    Control,
+    Events,
+    Payload,
+)
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
-from scribe_spark.plumtree.hyparview import HyParView, HyParViewRules
+from scribe_spark.plumtree import STATIC
+from scribe_spark.plumtree.hyparview import HyParView
 from scribe_spark.plumtree.neighbours import Neighbours
-from scribe_spark.plumtree.plumtree import Plumtree, PlumtreeRules
+from scribe_spark.plumtree.plumtree import Plumtree
 
-#: Tables of a bucket.  By place: its views and whether it is alive (``active, lazy, passive,
-#: alive``).  First copies (``publication, node, at_us, hops, sender``).
-VIEWS, RECEIPTS = "plumtree views", "plumtree receipts"
-
-#: The commands, by number.
-ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = range(5)
-
-
-@dataclass(frozen=True)
-class PlumtreeSetting:
-    """The input of all buckets.
-
-    Attributes
-    ----------
-    views : HyParViewRules
-    tree : PlumtreeRules
-    seed : int
-    room : ndarray of int64, shape (P,)
-        The room of each publication.
-    grows : bool
-        True if HyParView keeps the views; False if they never change.
-    """
-
-    views: HyParViewRules
-    tree: PlumtreeRules
-    seed: int
-    room: np.ndarray
-    grows: bool = True
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.plumtree.config import PlumtreeConfig
 
 
 class PlumtreeKernel:
-    """The kernel of Plumtree and HyParView."""
+    """The kernel of Plumtree and HyParView; `rules` are `Section.for_tasks`."""
 
-    messages: ClassVar[dict[str, Control | Payload]] = {
-        **HyParView.messages,
-        **Plumtree.messages,
-    }
+    messages: ClassVar[dict[str, Control | Payload]] = {**HyParView.messages, **Plumtree.messages}
     timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers
-    commands = "arrive", "fail", "leave", "refresh", "publish"
-    wakes = ("arrive",)
+    commands: ClassVar[Sequence[str]] = COMMANDS_OF_GROUPS
+    wakes: ClassVar[Sequence[str]] = (ARRIVE,)
 
-    def __init__(self, setting: PlumtreeSetting) -> None:
-        self._setting = setting
+    def __init__(self, rules: PlumtreeConfig, seed: int, room: np.ndarray) -> None:
+        self._rules, self._seed, self._room = rules, seed, room
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
         """See `Kernel`."""
-        setting, shape = self._setting, (len(clock.room), self._setting.views.active)
-        active, lazy = np.full(shape, NONE, dtype=np.int32), np.zeros(shape, dtype=bool)
-        before: Columns = tables.get(VIEWS, {})
-        if before:
-            active, lazy = before["active"].astype(np.int32), before["lazy"].copy()
-            clock.alive[:] = before["alive"]
-        self._clock, self._neighbours = clock, Neighbours(active, lazy)
-        both = setting.seed, clock, self._neighbours
-        self._views = HyParView(setting.views, *both)
-        if before and setting.grows:
-            self._views.passive[:] = before["passive"]
-        self._tree = Plumtree(setting.tree, *both, setting.room)
+        slots = tables[STATE]["active"].shape[1] if STATE in tables else self._rules.active
+        near = Neighbours(np.full((len(clock.key), slots), NONE, dtype=np.int32))
+        self._clock, common = clock, (self._rules, self._seed, clock, near)
+        self._views, self._tree = HyParView(*common), Plumtree(*common, self._room)
+        columns = {"active": near.node, "lazy": near.lazy, "duplicates": near.duplicates}
+        self._columns = {**columns, "passive": self._views.passive}
+        for name in {STATE, LINKED} & set(tables):
+            clock.alive[find_sorted(clock.key, tables[name]["key"])] = True
+        if STATE in tables:
+            place = find_sorted(clock.key, tables[STATE]["key"])
+            for column, array in self._columns.items():
+                array[place] = tables[STATE][column]
+        if LINKED in tables:
+            place, linked = find_sorted(clock.key, tables[LINKED]["key"]), tables.pop(LINKED)
+            near.node[place], near.lazy[place], near.duplicates[place] = NONE, False, 0
+            near.node[place, : linked["neighbours"].shape[1]] = linked["neighbours"]
 
     def end(self, tables: Tables) -> None:
         """See `Kernel`."""
         clock, tree = self._clock, self._tree
-        tables[VIEWS] = {
-            **{"active": self._neighbours.node, "lazy": self._neighbours.lazy},
-            **{"passive": self._views.passive, "alive": clock.alive},
-        }
+        living = np.flatnonzero(clock.alive)
+        columns = {name: array[living] for name, array in self._columns.items()}
+        tables[STATE] = {"key": clock.key[living], **columns}
         rows = np.flatnonzero(tree.got_us >= 0)
         publication, place = tree.split(rows)
         tables[RECEIPTS] = {
@@ -89,14 +75,21 @@ class PlumtreeKernel:
             **{"hops": tree.hops[rows], "sender": tree.sender[rows]},
         }
 
+    @staticmethod
+    def sums(state: Columns) -> dict[str, int]:
+        """See `ClockedSystem`."""
+        here = state["active"] >= 0
+        found = {"active": here, "eager": here & ~state["lazy"], "passive": state["passive"] >= 0}
+        return {name: int(np.count_nonzero(column)) for name, column in found.items()}
+
     def __getattr__(self, name: str) -> Callable[[Events], None]:
-        """Return the handler of the protocol that has it; with views that grow, HyParView's."""
+        """Return the handler of the protocol that has it: of HyParView, unless views are static."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
         def handle(events: Events) -> None:
-            prefers_views = self._setting.grows or name != f"on_{DOWN}"
-            first: Any = self._views if prefers_views else self._tree
+            is_trees = self._rules.views == STATIC and name == f"on_{DOWN}"
+            first: Any = self._tree if is_trees else self._views
             getattr(first if hasattr(first, name) else self._tree, name)(events)
 
         return handle

@@ -26,55 +26,17 @@ those of iroh-gossip (``src/proto/plumtree.rs``) and of Corrosion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scribe_spark.clock import BucketClock, Column, Control, Events, Payload
 from scribe_spark.core.arrays import NONE
+from scribe_spark.plumtree import CORROSION, IROH, PAPER
 from scribe_spark.plumtree.neighbours import Neighbours
 
-#: Whose rules: those of the paper's algorithm, of iroh-gossip, or of Corrosion.
-PAPER, IROH, CORROSION = "paper", "iroh", "corrosion"
-
-
-@dataclass(frozen=True)
-class PlumtreeRules:
-    """The parameters of Plumtree.
-
-    Attributes
-    ----------
-    whose : str
-        :data:`PAPER`, :data:`IROH` or :data:`CORROSION`, where these differ (Z3 to Z5, Z7).
-    first_wait_us, next_wait_us : int
-        The time from an announcement to the first GRAFT, and from a GRAFT to the next one.  The
-        paper names no values; 80 and 40 ms in iroh; 1 s and half of it in Corrosion.
-    batch_us : int
-        The time for which a node collects announcements: 5 ms in iroh.
-    threshold : int
-        The number of hops by which an announcement must be better than the copy to replace its
-        link: 7 in iroh and Corrosion; 0: never.
-    duplicates : int
-        Corrosion only: the copies in vain that a link may bring: 5.
-    keeps_us : int
-        The time for which a node can answer GRAFTs: 30 s in iroh.
-    """
-
-    whose: str = PAPER
-    first_wait_us: int = 80_000
-    next_wait_us: int = 40_000
-    batch_us: int = 5_000
-    threshold: int = 7
-    duplicates: int = 5
-    keeps_us: int = 30_000_000
-
-    @classmethod
-    def of(cls, whose: str) -> Self:
-        """Return the parameters of an implementation."""
-        if whose == CORROSION:
-            return cls(whose, first_wait_us=1_000_000, next_wait_us=500_000)
-        return cls(whose)
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.plumtree.config import PlumtreeConfig
 
 
 class Plumtree:
@@ -93,7 +55,7 @@ class Plumtree:
 
     def __init__(
         self,
-        rules: PlumtreeRules,
+        rules: PlumtreeConfig,
         seed: int,
         clock: BucketClock,
         neighbours: Neighbours,
@@ -135,7 +97,7 @@ class Plumtree:
         row, publication, sender = self._row(copies), copies["publication"], copies.sender
         self._deliver(copies, publication, copies["round"] + 1)
         self._push(copies, publication, copies["round"] + 1)
-        if self.rules.whose == PAPER:
+        if self.rules.rules == PAPER:
             self.neighbours.set_lazy(copies.place, sender, False)
         self._optimise(copies)
         self._order[row] = 0
@@ -143,7 +105,7 @@ class Plumtree:
     def _on_duplicate(self, copies: Events) -> None:
         slot = self.neighbours.slot(copies.place, copies.sender)
         prunes = np.ones(len(copies), dtype=bool)
-        if self.rules.whose == CORROSION:
+        if self.rules.rules == CORROSION:
             near = np.flatnonzero(slot >= 0)
             at = copies.place[near], slot[near]
             self.neighbours.duplicates[at] += 1
@@ -163,14 +125,14 @@ class Plumtree:
         self._announced[row] += 1
         self._round[row, slot], self._order[row, slot] = notes["round"], self._announced[row]
         self._tenancy[row, slot] = self.neighbours.tenancy[notes.place, slot]
-        self._wait(notes.take(self._timer_us[row] < 0), self.rules.first_wait_us, again=0)
+        self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
 
     def on_graft(self, asks: Events) -> None:
         """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
         self.neighbours.set_lazy(asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
-        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.keeps_us))
+        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.us["keep"]))
         columns = {"publication": asks["publication"], "round": self.hops[self._row(asks)]}
         self._clock.send("gossip", asks, asks.sender, **columns)
 
@@ -196,7 +158,7 @@ class Plumtree:
         ends, row, order = ends.take(some), row[some], order[some]
         slot = order.argmin(axis=1)
         peer, takes = self.neighbours.node[ends.place, slot], np.ones(len(ends), dtype=bool)
-        if self.rules.whose == CORROSION:
+        if self.rules.rules == CORROSION:
             lazy = self.neighbours.lazy[ends.place]
             eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
             drawn = ends.pick(self._seed, "graft", eager)
@@ -205,7 +167,7 @@ class Plumtree:
         self._order[row[takes], slot[takes]] = 0
         self.neighbours.set_lazy(ends.place, peer, False)
         self._clock.send("graft", ends, peer, publication=ends["publication"])
-        self._wait(ends, self.rules.next_wait_us, again=1)
+        self._wait(ends, self.rules.us["next_wait"], again=1)
 
     # --- the parts of handlers
 
@@ -233,7 +195,7 @@ class Plumtree:
         peers = np.where(lazy, peers, NONE)
         batch_us, now = self._batch_us[events.place], events.time_us
         begins = (peers >= 0).any(axis=1) & (now >= batch_us)
-        batch_us = np.where(begins, now + self.rules.batch_us, batch_us)
+        batch_us = np.where(begins, now + self.rules.us["batch"], batch_us)
         self._batch_us[events.place] = batch_us
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
@@ -261,12 +223,12 @@ class Plumtree:
         slot = np.where(hops == least[:, None], order, _NOT).argmin(axis=1)
         peer = self.neighbours.node[place, slot]
         swaps = (least < _NOT) & (peer != copies.sender)
-        hops = copies["round"] + (self.rules.whose == IROH)  # iroh compares what it passes on
+        hops = copies["round"] + (self.rules.rules == IROH)  # iroh compares what it passes on
         swaps &= hops - least >= self.rules.threshold
         copies, peer = copies.take(swaps), peer[swaps]
         self.neighbours.set_lazy(copies.place, peer, False)
         self._clock.send("graft", copies, peer, publication=NONE)
-        if self.rules.whose != CORROSION:
+        if self.rules.rules != CORROSION:
             self.neighbours.set_lazy(copies.place, copies.sender, True)
             self._clock.send("prune", copies, copies.sender)
 

@@ -56,7 +56,7 @@ class Observer:
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
-        if not messages:
+        if not (messages or lost):
             return
         counts = np.zeros((2, len(self.kinds)), dtype=np.int64)
         if MESSAGES in tables:

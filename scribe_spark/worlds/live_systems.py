@@ -131,6 +131,7 @@ class LiveSystems:
             capacity=None if self.limits is None else self.limits[ring.node],
             links=live.links,
         )
+        usual = OwnRounds(*[round(self.seconds * 1_000_000)] * 2)
         for name, system in self.systems.items():
             # routers duplicate packets of merged systems, so no message is counted on links
             kinds = {} if system.merged else {"payload": system.payload, "control": system.control}
@@ -138,7 +139,7 @@ class LiveSystems:
             tally = Tally(
                 (*system.payload, *system.control), in_buckets=in_buckets and not system.merged
             )
-            own_rounds = replace(now, tally=tally, own=self.own.get(name, OwnRounds()))
+            own_rounds = replace(now, tally=tally, own=self.own.get(name, usual))
             done, taken, of_multicasts = self._play(live, player, name, system, kinds, own_rounds)
             measures |= of_multicasts
             sent = tally.by_kind()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.clock import (
+    COMMANDS,
     COPIES,
     COUNTS,
     PLACES,
+    RECEIPTS,
+    STATE,
     ClockSetting,
     Kinds,
     PlayKernel,
@@ -19,11 +23,10 @@ from scribe_spark.clock import (
     play_kernel,
 )
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Tables
-from scribe_spark.plumtree.hyparview import HyParViewRules
-from scribe_spark.plumtree.overlay import RECEIPTS, VIEWS, PlumtreeKernel, PlumtreeSetting
-from scribe_spark.plumtree.plumtree import PlumtreeRules
+from scribe_spark.plumtree.config import PlumtreeConfig
+from scribe_spark.plumtree.overlay import PlumtreeKernel
 
 #: A command: time in microseconds, kind, node, value, and the room (0 by default); kinds as in
 #: `PlumtreeKernel.commands`.
@@ -50,11 +53,9 @@ class Overlay:
     nodes: int
     delay: Callable[[np.ndarray, np.ndarray], np.ndarray]
     window_us: int
-    views: HyParViewRules = field(default_factory=HyParViewRules)
-    tree: PlumtreeRules = field(default_factory=PlumtreeRules)
+    rules: PlumtreeConfig = field(default_factory=PlumtreeConfig)
     seed: int = 0
     buckets: int = 1
-    grows: bool = True
     wires: Wires | None = None
     #: (room, node) of all places, ascending; by default all nodes are in room 0.
     places: np.ndarray | None = None
@@ -71,12 +72,13 @@ class Overlay:
 
     def fix(self, views: np.ndarray, lazy: np.ndarray | None = None) -> None:
         """Start with living nodes whose views (n, slots) are `views`; all neighbours are eager."""
-        self.grows = False
+        self.rules = self.rules.replace(views="static")
         lazy = np.zeros(views.shape, dtype=bool) if lazy is None else lazy
+        passive = np.full((len(views), self.rules.passive), -1)
+        state = {"key": np.arange(len(views)), "active": views, "lazy": lazy, "passive": passive}
+        state["duplicates"] = np.zeros(views.shape, dtype=np.int16)
         for bucket, tables in enumerate(self.player.tables):
-            some = slice(*self.bounds[bucket : bucket + 2])
-            alive = np.ones(len(views[some]), dtype=bool)
-            tables[VIEWS] = {"active": views[some], "lazy": lazy[some], "alive": alive}
+            tables[STATE] = take(state, slice(*self.bounds[bucket : bucket + 2]))
 
     def play(self, commands: list[Command]) -> None:
         """Play commands until nothing is due."""
@@ -88,14 +90,14 @@ class Overlay:
         published = np.flatnonzero(columns["kind"] == names.index("publish"))
         room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
         room[columns["value"][published]] = columns["room"][published]
-        setting = PlumtreeSetting(self.views, self.tree, self.seed, room, self.grows)
-        self.kinds = Kinds.of(PlumtreeKernel(setting)).names
+        self.kinds = Kinds.of(PlumtreeKernel).names
+        for bucket, tables in enumerate(self.player.tables):
+            first, last = self.bounds[bucket : bucket + 2]
+            mine = (columns["node"] >= first) & (columns["node"] < last)
+            tables[COMMANDS] = take(columns, mine)
         clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
-        play_kernel(
-            self.player,
-            PlayKernel(self.bounds, clock, lambda: PlumtreeKernel(setting)),
-            columns,
-        )
+        kernel = partial(PlumtreeKernel, self.rules.for_tasks(), self.seed, room)
+        play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 
     def table(self, name: str) -> Columns:
         """Return a table of all buckets."""
@@ -103,16 +105,16 @@ class Overlay:
 
     def views_of(self, name: str) -> dict[int, set[int]]:
         """Return the views (``active`` or ``passive``) of living nodes."""
-        return self._living(self.table(VIEWS)[name])
+        return self._living(self.table(STATE)[name])
 
     def eager(self) -> dict[int, set[int]]:
         """Return the eager neighbours of living nodes."""
-        views = self.table(VIEWS)
+        views = self.table(STATE)
         return self._living(np.where(views["lazy"], -1, views["active"]))
 
     def _living(self, rows: np.ndarray) -> dict[int, set[int]]:
-        alive = np.flatnonzero(self.table(VIEWS)["alive"]).tolist()
-        return {node: set(rows[node].tolist()) - {-1} for node in alive}
+        living = (self.table(STATE)["key"] % self.nodes).tolist()
+        return {node: set(row) - {-1} for node, row in zip(living, rows.tolist(), strict=True)}
 
     def receipts(self) -> list[tuple[int, ...]]:
         """Return (publication, node, time, hops, sender), sorted."""

@@ -103,7 +103,7 @@ def test_copies_of_two_publications_share_links():
 def test_a_message_to_a_dead_node_returns(fails_us, downs):
     # the copy arrives at 10,000; commands come before messages of the same moment
     overlay = Overlay(2, lambda a, b: np.full(len(a), 10_000), 10_000)
-    overlay.views = overlay.views.__class__(breaks=False)
+    overlay.rules = overlay.rules.replace(notice="sending")
     overlay.fix(np.array([[1], [0]]))
     overlay.play([(0, "publish", 0, 0), (fails_us, "fail", 1, 0)])
     assert overlay.counts() == {"gossip": 1, **({"down": downs} if downs else {})}

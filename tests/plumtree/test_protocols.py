@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sparse
@@ -11,8 +9,7 @@ from scipy.sparse import csgraph
 
 from plumtree.played import Overlay, drawn_delay, waves
 from plumtree.test_clock import _regular
-from scribe_spark.plumtree.hyparview import HyParViewRules
-from scribe_spark.plumtree.plumtree import PlumtreeRules
+from scribe_spark.plumtree.config import PlumtreeConfig
 
 
 def _same_delay(us):
@@ -54,7 +51,7 @@ _SLOW = _by_table([[1, 10, 90], [10, 1, 10], [90, 10, 1]])
     ],
 )
 def test_the_first_publication_leaves_a_tree(views, delay, whose, counts, eager):
-    overlay = Overlay(3, delay, 10, tree=PlumtreeRules.of(whose))
+    overlay = Overlay(3, delay, 10, rules=PlumtreeConfig(rules=whose))
     overlay.fix(np.array(views))
     overlay.play([(0, "publish", 0, 0)])
     assert (overlay.counts(), overlay.eager()) == (counts, eager)
@@ -65,8 +62,8 @@ def test_a_node_without_its_parent_grafts_an_announcing_neighbour():
     # Node 0 fails at 1000, and publication 1 begins at node 1, whose only neighbour is lazy:
     # IHAVE leaves at 1100 and arrives at 1110; 2 waits until 1190; GRAFT arrives at 1200, and the
     # copy at 1210
-    tree = PlumtreeRules(first_wait_us=80, next_wait_us=40, batch_us=100)
-    overlay = Overlay(3, _same_delay(10), 10, tree=tree)
+    rules = PlumtreeConfig(first_wait_ms=0.08, next_wait_ms=0.04, batch_ms=0.1)
+    overlay = Overlay(3, _same_delay(10), 10, rules=rules)
     overlay.fix(np.array(_TRIANGLE))
     overlay.play([(0, "publish", 0, 0), (900, "fail", 0, 0), (1000, "publish", 1, 1)])
     assert [one for one in overlay.receipts() if one[0] == 1] == [
@@ -85,8 +82,8 @@ def test_a_much_shorter_way_replaces_a_link():
     views = np.array([[(one - 1) % nodes, (one + 1) % nodes] for one in range(nodes)])
     delay = np.full((nodes, nodes), 10)
     delay[0, 11] = delay[11, 0] = 15
-    tree = PlumtreeRules(first_wait_us=1_000, next_wait_us=1_000, batch_us=0)
-    overlay = Overlay(nodes, _by_table(delay), 10, tree=tree)
+    rules = PlumtreeConfig(first_wait_ms=1.0, next_wait_ms=1.0, batch_ms=0.0)
+    overlay = Overlay(nodes, _by_table(delay), 10, rules=rules)
     lazy = np.zeros(views.shape, dtype=bool)
     lazy[0, 0] = lazy[11, 1] = True
     overlay.fix(views, lazy)
@@ -132,8 +129,8 @@ def test_newcomers_enter_at_their_contact_and_at_the_ends_of_walks():
 def test_a_full_contact_drops_a_neighbour_that_asks_others(whose):
     # views of two: 0 has 1 and 2, and so on; 3 joins at 0, which drops one of them; that one has
     # a free place, and 3, which the walk leads to the other one, has its second neighbour
-    rules = HyParViewRules(whose, active=2, passive=3)
-    overlay = Overlay(4, _same_delay(10), 10, views=rules)
+    rules = PlumtreeConfig(membership=whose, active=2, passive=3)
+    overlay = Overlay(4, _same_delay(10), 10, rules=rules)
     times = enumerate((-1, 0, 0, 0))
     overlay.play([(1_000_000 * node, "arrive", node, contact) for node, contact in times])
     views = overlay.views_of("active")
@@ -151,7 +148,9 @@ def test_a_full_contact_drops_a_neighbour_that_asks_others(whose):
     ],
 )
 def test_neighbours_notice_that_a_node_is_gone(breaks, kind, counts, views):
-    overlay = Overlay(3, _same_delay(10), 10, views=HyParViewRules(breaks=breaks))
+    overlay = Overlay(
+        3, _same_delay(10), 10, rules=PlumtreeConfig(notice="breaks" if breaks else "sending")
+    )
     overlay.play([(0, "arrive", 0, -1), (100, "arrive", 1, 0), (200, "arrive", 2, 0)])
     overlay.play([(1_000, kind, 0, 0)])
     assert (overlay.counts(), overlay.views_of("active")) == (counts, views)
@@ -177,21 +176,23 @@ def _story(nodes):
 
 @pytest.mark.parametrize("least_us", [12, 10_000])
 @pytest.mark.parametrize(
-    ("views", "tree"),
+    "rules",
     [
-        (HyParViewRules(), "paper"),
-        (HyParViewRules("iroh", active=3, passive=6, wait_us=25_000), "iroh"),
-        (HyParViewRules(breaks=False, passive=4), "corrosion"),
-        (HyParViewRules(repairs=False, active=4), "paper"),
+        {},
+        {
+            **{"rules": "iroh", "membership": "iroh", "active": 3, "passive": 6},
+            "request_ms": 25.0,
+        },
+        {"rules": "corrosion", "notice": "sending", "passive": 4},
+        {"repair": False, "active": 4},
     ],
 )
-def test_buckets_leave_the_same(least_us, views, tree):
+def test_buckets_leave_the_same(least_us, rules):
     nodes, found = 30, []
-    rules = replace(PlumtreeRules.of(tree), threshold=2)
+    rules = PlumtreeConfig(**rules, threshold=2)
     for buckets in (1, 2, 7):
-        overlay = Overlay(
-            nodes, drawn_delay(least_us, 9 * least_us), least_us, views, rules, 3, buckets
-        )
+        delay = drawn_delay(least_us, 9 * least_us)
+        overlay = Overlay(nodes, delay, least_us, rules, 3, buckets)
         overlay.play(_story(nodes))
         views_of = overlay.views_of("active"), overlay.views_of("passive"), overlay.eager()
         found.append((views_of, overlay.receipts(), overlay.copies(), overlay.counts()))
@@ -261,8 +262,7 @@ def test_redundancy_and_hops_are_within_the_bounds_of_iroh(sources, most_rmr, mo
         nodes,
         drawn_delay(10_000, 90_000),
         10_000,
-        HyParViewRules("iroh"),
-        PlumtreeRules.of("iroh"),
+        PlumtreeConfig(membership="iroh", rules="iroh"),
     )
     overlay.play([(0, "arrive", node, 0 if node else -1) for node in range(nodes)])
     rng = np.random.default_rng(1)

@@ -1,0 +1,54 @@
+"""The neighbours of places, in slots: for kernels whose nodes have few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE
+
+
+class Slots:
+    """The neighbours of places; arrays have the shape (places, slots).
+
+    Attributes
+    ----------
+    node : ndarray of int32
+        The neighbour in each slot; :data:`NONE` in a free slot.
+    tenancy : ndarray of int16
+        The number of neighbours that have left the slot.
+    """
+
+    def __init__(self, node: np.ndarray) -> None:
+        self.node, self.tenancy = node, np.zeros(node.shape, dtype=np.int16)
+
+    def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the slots of nodes at places; NONE for a node that is no neighbour."""
+        here = self.node[place] == node[:, None]
+        return np.where(here.any(axis=1), here.argmax(axis=1), NONE)
+
+    def has(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that are neighbours of places."""
+        return (self.node[place] == node[:, None]).any(axis=1)
+
+    def count(self, place: np.ndarray) -> np.ndarray:
+        """Return the number of neighbours of each place."""
+        return np.count_nonzero(self.node[place] >= 0, axis=1)
+
+    def without(self, place: np.ndarray, *others: np.ndarray) -> np.ndarray:
+        """Return the neighbours of places, with NONE instead of other nodes: (k, slots)."""
+        node = self.node[place]
+        for other in others:
+            node[node == other[:, None]] = NONE
+        return node
+
+    def add(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Add a neighbour to each place, which has a free slot; return the slots."""
+        slot = (self.node[place] < 0).argmax(axis=1)
+        self.node[place, slot] = node
+        return slot
+
+    def drop(self, place: np.ndarray, node: np.ndarray) -> None:
+        """Remove a neighbour of each place."""
+        slot = self.slot(place, node)
+        self.node[place, slot] = NONE
+        self.tenancy[place, slot] += 1

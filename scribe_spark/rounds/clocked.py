@@ -1,0 +1,583 @@
+"""Systems that play a kernel of the clock in each round: of a world, or the round 0 of a run.
+
+Each group is a room of the clock, and each member is a place.  A round has two plays, each from
+time 0 until nothing is due:
+
+1. members fail, leave and quit, newcomers arrive in waves, and members refresh what they know
+   (:class:`_Begin`, :class:`_Enter`; K8, K9);
+2. sources publish (:class:`_Publish`; K10).
+
+The state of the members stays in the buckets (`clock.STATE`).  Buckets count the messages of each
+play and the receivers of publications (:class:`_CountMessages`, :class:`_CountPublications`,
+:class:`_EndRound`; K11).
+
+Rules: docs/rules.md, K8 to K11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks
+from scribe_spark.clock import (
+    ARRIVE,
+    COMMANDS,
+    COMMANDS_OF_GROUPS,
+    COPIES,
+    COUNTS,
+    DOWN,
+    FAIL,
+    LEAVE,
+    LINKED,
+    PLACES,
+    PUBLISH,
+    RECEIPTS,
+    REFRESH,
+    SENT,
+    STATE,
+    ClockSetting,
+    Kinds,
+    Payload,
+    PlayKernel,
+    Wires,
+    play_kernel,
+)
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    find_sorted,
+    index_in_run,
+    read_table,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.program import Inbox, Outbox, Tables, append
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_counted,
+    note_expected,
+)
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    Multicasts,
+    SystemOnBuckets,
+    SystemPlayer,
+    SystemRound,
+    count_messages,
+    notes_copies,
+)
+from scribe_spark.underlay.protocol import Kernel as Network
+
+#: Tables of a round: the keys (group, node) of members that stay; copies that came, by group; sums
+#: over the members of a bucket.
+_STAY, _CAME, _SUMS = "members that stay", "copies that came", "sums over members"
+
+#: The time between two waves of newcomers, in microseconds.
+WAVE_US = 10_000_000
+
+#: The least time that a message takes while members fail, leave and arrive: a coarser clock has
+#: fewer windows.
+LEAST_US = 40_000
+
+#: With more routers than these, the least delay between two of them is not searched.
+_FEW_ROUTERS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockedSystem(SystemOnBuckets):
+    """A system whose members play a kernel of the clock (`clock.Kernel`); rules K8 to K11.
+
+    Attributes
+    ----------
+    kernel : type
+        The class of the kernel.  ``kernel(rules, seed, room)`` makes the kernel of a bucket for a
+        play; `seed` keys the draws of the round, and `room` (P,) are the rooms of the publications.
+        It has the commands `clock.COMMANDS_OF_GROUPS`.  ``kernel.sums(state)`` returns sums over
+        the rows of `clock.STATE` by the names of world measures, whose values are means.
+    rules : object
+        The settings of the kernel; picklable.
+    least_wait_us : int
+        A lower bound of the waits of the kernel's timers.
+    growth : float or None
+        The factor by which a wave of newcomers increases a group; None: the first newcomer of an
+        empty group is a wave, and all others are one.
+    refresh_us : int
+        The time between two commands `clock.REFRESH` of a member; 0: none.
+    links : int
+        If not 0: newcomers do not arrive by commands; the members of their groups begin anew with
+        about as many drawn neighbours (`clock.LINKED`), and members fail instead of leaving.
+    state : mapping of str to str
+        As in `SystemOnBuckets`; a name is also a column of `clock.STATE` that has nodes.
+    """
+
+    kernel: Any = field(kw_only=False)
+    rules: Any = field(kw_only=False)
+    least_wait_us: int
+    growth: float | None
+    refresh_us: int
+    links: int
+    state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
+
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
+    member_table: ClassVar[str] = STATE
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """The kinds of messages that are copies of publications."""
+        kinds = self.kernel.messages.items()
+        return tuple(name for name, one in kinds if isinstance(one, Payload))
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """All other kinds of messages; `clock.DOWN` is none."""
+        return tuple(name for name in self.kernel.messages if name not in self.payload)
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """Play one round of the system; see `SystemOnBuckets.play_round`."""
+        published = read_table(Published, kept, PUBLISHED)
+        round = _Round.of(self, player, now)
+        if round.has_events:
+            player.keep(partial(_play, round), "clock")
+        if len(round.source):
+            came, shape = player.take(_CAME)[_CAME], (-1, len(round.number))
+            first, again = (came[one].reshape(shape).sum(axis=0) for one in ("first", "again"))
+            of_group = np.bincount(round.published, minlength=len(round.number))
+            published.add(now.number, of_group, first, again)
+        last = last_counted(now)
+        player.play(_EndRound(round, last, now.is_last))
+        taken = player.take(DUE, _SUMS)
+        due = published.take_counted(last, len(round.number), taken)
+        kept[PUBLISHED] = published.to_columns()
+        count_messages(player, now)
+        sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
+        members = sums.pop("members", 1)
+        measures = {name: total / members for name, total in sums.items()}
+        measured = round.multicasts() if now.measures else None
+        return SystemRound(measures, due, multicasts=measured, begun=Begun())
+
+
+@dataclass(frozen=True)
+class _Round:
+    """The common data of the programs of a round; picklable."""
+
+    system: ClockedSystem
+    bounds: np.ndarray
+    facts: KnowsRing
+    index: int  # the number of the round
+    number: np.ndarray  # (G,): the numbers of the groups
+    fail: np.ndarray  # nodes, ascending
+    leave: np.ndarray
+    quit: np.ndarray  # keys (group, node), ascending
+    join: np.ndarray
+    #: (P,): the publications of the round: the indices of their groups and the positions of their
+    #: sources, ascending by both.
+    published: np.ndarray
+    source: np.ndarray
+    refreshes: int  # the number of these in the round
+    network: Network
+    lan_us: int
+    least_us: int  # a lower bound of the delays between nodes
+    seed: int
+    measures: tuple[str, ...]
+    observer: Observer
+    links: RoundLinks | None
+
+    @classmethod
+    def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
+        size, every, us = len(now.ring), system.refresh_us, now.own.world_us
+        source = np.sort(key_of(now.publish, size))
+        pairs = (np.sort(key_of(pair, size)) for pair in (now.quit, now.join))
+        refreshes = (now.number + 1) * us // every - now.number * us // every if every else 0
+        quits, joins = pairs
+        return cls(
+            *(system, player.bounds, player.facts, now.number, now.group),
+            fail=np.sort(now.events.fail),
+            leave=np.sort(now.events.leave),
+            quit=quits,
+            join=joins,
+            published=source // size,
+            source=source % size,
+            refreshes=refreshes,
+            network=now.kernel,
+            lan_us=now.lan_us,
+            least_us=_least_delay(now.ring.router, now.kernel, now.lan_us),
+            seed=int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
+            measures=now.measures,
+            observer=now.tally.observer,
+            links=now.links,
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of nodes, K."""
+        return len(self.facts.ring)
+
+    @property
+    def has_events(self) -> bool:
+        """True if anything is to be played."""
+        some = self.fail, self.leave, self.quit, self.join, self.source
+        return bool(self.refreshes or any(map(len, some)))
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The kinds of events."""
+        return Kinds.of(self.system.kernel)
+
+    def multicasts(self) -> Multicasts:
+        """Return the first publication of each group, by its source."""
+        first = run_starts(self.published)
+        return Multicasts.from_start(self.published[first], first, self.source[first])
+
+    def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
+        """Return D between nodes in microseconds, at least `least_us`: int64."""
+        router = self.facts.ring.router
+        return np.maximum(self.network.delays(router[a], router[b]) + 2 * self.lan_us, least_us)
+
+    def mine(self, bucket: int, node: np.ndarray) -> np.ndarray:
+        """Return True for the nodes of a bucket."""
+        first, last = self.bounds[bucket : bucket + 2]
+        return (node >= first) & (node < last)
+
+    def play(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
+        """Play the commands in the buckets, with publications in these rooms.
+
+        Messages take at least `least_us`.
+        """
+        links, wires, ring = self.links, None, self.facts.ring
+        if links is not None:
+            up, down, _ = links.rates(ring.node, ring.router)
+            size = np.full(len(room), links.size)
+            wires = Wires(up, down, size, links.uplink, links.shared)
+        traffic = self.observer.traffic
+        window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
+        delay = partial(self.delay, least_us=least_us)
+        setting = ClockSetting(self.size, delay, window_us, wires, traffic)
+        make = partial(self.system.kernel, self.system.rules, self.seed, room)
+        play_kernel(player, PlayKernel(self.bounds, setting, make))
+
+    def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
+        """Return a drawn number below `below` for each pair (group, node)."""
+        group, node = np.divmod(key, self.size)
+        bits = draws.bits_np(self.seed, purpose, self.number[group], self.facts.ring.node[node])
+        return (bits % np.maximum(below, 1).astype(np.uint64)).astype(np.int64)
+
+
+def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
+    """Return a lower bound of the delays between different nodes, at least 1 us."""
+    distinct_routers, least = distinct(np.sort(router)), 0
+    if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
+        a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
+        least = int(network.delays(a[a != b], b[a != b]).min())
+    return max(1, least + 2 * lan_us)
+
+
+def _play(round: _Round, player: SystemPlayer) -> None:
+    """Play the events of a round, and then its publications."""
+    player.play(_Begin(round))
+    stay = player.take(_STAY).get(_STAY, {}).get("key", whole_numbers())
+    stay = np.sort(stay)
+    arrivals = _Arrivals.of(round, stay)
+    members = np.sort(np.r_[stay, arrivals.key])
+    player.play(_Enter(round, arrivals, members))
+    round.play(player, whole_numbers(), LEAST_US)
+    player.play(_CountMessages(round))
+    if len(round.source):
+        guests, contact = _guests(round, members)
+        player.play(_Publish(round, guests, contact))
+        round.play(player, round.published, 1)
+        player.play(_CountMessages(round))
+        player.play(_CountPublications(round, guests))
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    """The newcomers of a round, ascending by key (group, node); rule K9."""
+
+    key: np.ndarray
+    contact: np.ndarray  # a node, or NONE
+    at_us: np.ndarray
+    ends_us: np.ndarray  # (G,): the times after the last waves of groups
+    groups: np.ndarray  # their groups, ascending
+
+    @classmethod
+    def of(cls, round: _Round, members: np.ndarray) -> Self:
+        """Let newcomers arrive in waves at drawn members."""
+        key, size, groups = round.join, round.size, len(round.number)
+        group = key // size
+        waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
+        first, new = np.cumsum(there) - there, np.cumsum(waiting) - waiting
+        rank, before = index_in_run(group), there.copy()
+        wave, known = np.zeros((2, len(key)), dtype=np.int64)
+        last, done, number = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64), 0
+        while (done < waiting).any():
+            growth = round.system.growth
+            more = waiting if growth is None else np.maximum(np.floor(before * (growth - 1)), 1)
+            more = more if number else there == 0  # the first one of an empty group is alone
+            more = np.minimum(waiting - done, more).astype(np.int64)
+            mine = (rank >= done[group]) & (rank < (done + more)[group])
+            wave[mine], known[mine] = number, before[group[mine]]
+            last[more > 0] = number
+            before, done, number = before + more, done + more, number + 1
+        at = round.pick("contact", key, known)
+        is_old = at < there[group]
+        contact = np.full(len(key), NONE)
+        old, young = np.flatnonzero(is_old), np.flatnonzero(~is_old & (known > 0))
+        contact[old] = members[first[group[old]] + at[old]] % size
+        row = new[group[young]] + at[young] - there[group[young]]
+        contact[young] = key[row] % size
+        return cls(key, contact, wave * WAVE_US, (last + 1) * WAVE_US, distinct(group))
+
+
+def _guests(round: _Round, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys of sources that are no members, and a drawn member for each; rule K10."""
+    key = key_of([round.published, round.source], round.size)
+    key = key[find_sorted(members, key) < 0]
+    first, last = (
+        np.searchsorted(members, (key // round.size + one) * round.size) for one in (0, 1)
+    )
+    some = last > first
+    key, first, last = key[some], first[some], last[some]
+    return key, members[first + round.pick("contact of a source", key, last - first)] % round.size
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program of a round that sends nothing."""
+
+    round: _Round
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The positions at which the buckets begin, and the number of nodes."""
+        return self.round.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Change the tables of a bucket."""
+        self.change(bucket, tables)
+        return {}
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        raise NotImplementedError
+
+    def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
+        """Append commands to places."""
+        rows = {"time_us": key * 0, "value": key * 0, **columns}
+        room, node = np.divmod(key, self.round.size)
+        kind = np.full(len(key), COMMANDS_OF_GROUPS.index(name))
+        append(tables, COMMANDS, {"node": node, "room": room, "kind": kind, **rows})
+
+    def put(self, tables: Tables, key: np.ndarray) -> None:
+        """Write the places: those with state, and others."""
+        room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
+        tables[PLACES] = {"room": room, "node": node}
+
+
+def _members(tables: Mapping[str, Columns]) -> np.ndarray:
+    """Return the keys (group, node) of the members in a bucket: ascending."""
+    return tables[STATE]["key"] if STATE in tables else whole_numbers()
+
+
+class _Begin(_Program):
+    """Let members fail, leave and quit: rule K8."""
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        round, key = self.round, _members(tables)
+        node = key % round.size
+        fails, leaves = (find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
+        quits = (leaves | (find_sorted(round.quit, key) >= 0)) & ~fails
+        self.command(tables, FAIL, key[fails])
+        self.command(tables, FAIL if round.system.links else LEAVE, key[quits])
+        tables[_STAY] = {"key": key[~(fails | quits)]}
+
+
+@dataclass(frozen=True)
+class _Enter(_Program):
+    """Let newcomers arrive, and members refresh what they know: rule K9."""
+
+    arrivals: _Arrivals
+    members: np.ndarray  # the keys (group, node) of all members after the events, ascending
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        round, new = self.round, self.arrivals
+        mine = round.mine(bucket, new.key % round.size)
+        key = new.key[mine]
+        self.put(tables, key)
+        if round.system.links:
+            self._link(bucket, tables)
+            return
+        self.command(tables, ARRIVE, key, time_us=new.at_us[mine], value=new.contact[mine])
+        key = np.sort(np.r_[_members(tables), key])
+        for number in range(round.refreshes):
+            at_us = new.ends_us[key // round.size] + number * round.system.refresh_us
+            self.command(tables, REFRESH, key, time_us=at_us)
+
+    def _link(self, bucket: int, tables: Tables) -> None:
+        """Draw the neighbours of all members of groups with newcomers."""
+        round, size = self.round, self.round.size
+        key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
+        mine = round.mine(bucket, key % size)
+        if mine.any():
+            links = drawn_links(round, key)[mine]
+            tables[LINKED] = {"key": key[mine], "neighbours": links}
+
+
+def drawn_links(round: _Round, key: np.ndarray) -> np.ndarray:
+    """Return drawn neighbours of members (group, node), ascending: (m, `ClockedSystem.links`).
+
+    The members of a group form drawn rings, each of which gives them two neighbours, and drawn
+    pairs if the number of links is odd.  A link that is there already is left out.
+    """
+    slots = round.system.links
+    group, node = np.divmod(key, round.size)
+    links = np.full((len(node), slots), NONE)
+    start = run_starts(group)
+    size = np.diff(start, append=len(group))
+    first, size = np.repeat(start, size), np.repeat(size, size)
+    at = np.arange(len(group)) - first
+    name = round.number[group], round.facts.ring.node[node]
+    for slot in range(0, slots, 2):
+        order = np.lexsort((draws.bits_np(round.seed, "ring", slot, *name), group))
+        if slot + 1 < slots:
+            links[order, slot] = node[order[first + (at + 1) % size]]
+            links[order, slot + 1] = node[order[first + (at - 1) % size]]
+        else:
+            paired = np.flatnonzero((at ^ 1) < size)
+            links[order[paired], slot] = node[order[(first + (at ^ 1))[paired]]]
+    links[links == node[:, None]] = NONE
+    links.sort(axis=1)
+    links[:, 1:][links[:, 1:] == links[:, :-1]] = NONE
+    return links
+
+
+@dataclass(frozen=True)
+class _Publish(_Program):
+    """Let sources publish: rule K10."""
+
+    guests: np.ndarray  # the keys of sources that are no members, ascending
+    contact: np.ndarray
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        round = self.round
+        mine = round.mine(bucket, self.guests % round.size)
+        if mine.any():
+            contact = self.contact[mine, None]
+            tables[LINKED] = {"key": self.guests[mine], "neighbours": contact}
+        self.put(tables, self.guests[mine])
+        value = np.flatnonzero(round.mine(bucket, round.source))
+        key = key_of([round.published[value], round.source[value]], round.size)
+        self.command(tables, PUBLISH, key, value=value)
+
+
+class _CountMessages(_Program):
+    """Count the messages of a play by kind: rule K11."""
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        if COUNTS not in tables:  # a bucket without nodes
+            return
+        counts, sent = tables.pop(COUNTS), tables.pop(SENT, {})
+        for kind, name in enumerate(
+            self.round.kinds.names[: len(self.round.system.kernel.messages) + 1]
+        ):
+            if name == DOWN:
+                continue
+
+            def between(kind: int = kind) -> tuple[np.ndarray, np.ndarray]:
+                rows = sent["kind"] == kind
+                return sent["sender"][rows], sent["node"][rows]
+
+            many = counts["count"][kind], counts["lost"][kind]
+            self.round.observer.count(tables, name, *many, between=between)
+
+
+@dataclass(frozen=True)
+class _CountPublications(_Program):
+    """Count the copies and receivers of publications, and note those that are measured: K11."""
+
+    guests: np.ndarray  # as in `_Publish`
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        round, size, groups = self.round, self.round.size, len(self.round.number)
+        none = dict.fromkeys(("publication", "node", "hops", "at_us"), whole_numbers())
+        lost = {"lost": np.zeros(0, dtype=bool)}
+        copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
+        if len(self.guests) and STATE in tables:
+            tables[STATE] = take(tables[STATE], find_sorted(self.guests, _members(tables)) < 0)
+        of = round.published
+        arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
+        first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
+        tables[_CAME] = {"first": first, "again": arrived - first}
+        published = np.bincount(of, minlength=groups)
+        members = _members(tables)
+        members = members[published[members // size] > 0]
+        row = find_sorted(members, key_of([of[came["publication"]], came["node"]], size))
+        got = np.bincount(row[row >= 0], minlength=len(members))
+        note_expected(
+            *(tables, round.index, groups, size, members),
+            count=published[members // size],
+            got=got.astype(np.int64),
+        )
+        if round.measures:
+            self._note(tables, came, copies)
+
+    def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
+        """Note the copies and deliveries of the publications that are measured."""
+        round, measured = self.round, self.round.multicasts().publication
+
+        def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
+            mine = take(rows, find_sorted(measured, rows["publication"]) >= 0)
+            return {**mine, "group": round.published[mine["publication"]]}
+
+        rows = of_multicasts(take(came, came["hops"] > 0))
+        names = {"group": "group", "publication": "publication", "node": "node", "hops": "hops"}
+        names |= {"at_us": "delay_us"}
+        tables[DELIVERED] = {new: rows[old].astype(np.int64) for old, new in names.items()}
+        if not notes_copies(round.measures) or "sender" not in copies:
+            return
+        rows = of_multicasts(copies)
+        key = key_of([rows["publication"], rows["node"]], round.size)
+        firsts = np.zeros(len(key), dtype=bool)
+        firsts[np.unique(key, return_index=True)[1]] = True
+        sources = key_of([measured, round.source[measured]], round.size)
+        firsts &= ~rows["lost"] & (find_sorted(sources, key) < 0)
+        sent_us = rows["at_us"] - rows["took_us"] - round.delay(rows["sender"], rows["node"])
+        tables[CARRIED] = {
+            **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
+            **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
+        }
+
+
+@dataclass(frozen=True)
+class _EndRound(_Program):
+    """Count the publications that are due, and sums over members: rule K11."""
+
+    last: int  # the last round whose publications are due
+    is_last: bool
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        round, members = self.round, _members(tables)
+        count_due(tables, self.last, len(round.number), round.size, members)
+        if not len(members):
+            return
+        state = tables[STATE]
+        sums = {"members": len(members), **round.system.kernel.sums(state)}
+        tables[_SUMS] = {name: np.array([value]) for name, value in sums.items()}
+        for name, entries in round.system.state.items() if self.is_last else ():
+            row, _ = np.nonzero(state[name] >= 0)
+            tables[entries] = {"key": members[row]}

@@ -1,0 +1,223 @@
+"""Plumtree in rounds: exact numbers, the oracle's views, and the same tables on any buckets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from arriving import Kernel
+from living_buckets import SystemBuckets, ring_of
+from oracle.plumtree.draws import keyed_draw
+from oracle.plumtree.hyparview import Views
+from oracle.plumtree.play import Command, Network, Played
+from oracle.plumtree.plumtree import Rules
+
+from scribe_spark import draws
+from scribe_spark.plumtree.config import PlumtreeConfig
+from scribe_spark.plumtree.declaration import PLUMTREE
+from scribe_spark.rounds.clocked import WAVE_US
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.lives import NEVER, Lives
+from scribe_spark.rounds.system import CARRIED, DELIVERED, LivingRound, OwnRounds, SystemRound
+from scribe_spark.rounds.tally import Tally
+
+LAN_US = 1_000
+
+#: The number of each group.
+GROUPS = np.array([3, 5])
+
+
+@dataclass
+class World:
+    """A world of Plumtree alone in this process."""
+
+    nodes: int
+    rules: dict[str, Any] = field(default_factory=dict)
+    buckets: int = 1
+    blind: bool = False
+    seed: int = 0
+    cuts: tuple[int, ...] = ()  # the numbers of buckets into which the state is cut between rounds
+    rounds: int = 10
+    seconds: int = 30
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        drawn = rng.permutation(self.nodes).tolist()
+        idents = {node: one << 100 for node, one in enumerate(drawn)}
+        between = rng.integers(20_000, 90_000, (self.nodes, self.nodes))
+        self.kernel = Kernel(between + between.T, np.arange(self.nodes))
+        self.ring = ring_of(idents)
+        self.lives = Lives.of(self.nodes, np.arange(self.nodes))
+        config = SimpleNamespace(plumtree=PlumtreeConfig(**self.rules))
+        self.system = PLUMTREE.world(config)
+        self.world = SystemBuckets.empty(self.ring, self.buckets, self.blind)
+        self.number = 0
+
+    def play(self, join=(), quit=(), publish=(), **events) -> SystemRound:
+        """Play a round; joins, quits and publications are pairs (index of the group, position)."""
+        happens = Events(**{kind: np.array(nodes) for kind, nodes in events.items()})
+        self.lives.exit(happens.fail, self.number, 1)
+        self.lives.exit(happens.leave, self.number, 0)
+        self.lives.enter(happens.entering)
+
+        def pairs(rows):
+            rows = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2)
+            return rows[:, 0], rows[:, 1]
+
+        self.tally = Tally((*self.system.payload, *self.system.control), in_buckets=False)
+        now = LivingRound(
+            *(self.number, self.rounds, self.ring, self.lives, happens, GROUPS, GROUPS, GROUPS),
+            *(pairs(join), pairs(quit), pairs(publish), self.kernel, LAN_US, self.seed, 1),
+            *(self.tally, np.full(self.nodes, NEVER), OwnRounds(*[self.seconds * 10**6] * 2)),
+            measures=("delay", "node_stress"),
+        )
+        player = self.world.player(self.system)
+
+        def measure(done: SystemRound) -> None:
+            self.rows = player.gather(DELIVERED, CARRIED)
+            measured = self.world.measure(self.system, done, self.kernel, self.lives)
+            self.measures = measured if done.multicasts is not None and len(publish) else None
+
+        done = self.system.play_on(player, now, measure)
+        self.tables = self.world.tables_of(self.system)
+        if self.cuts:
+            count = self.cuts[self.number % len(self.cuts)]
+            self.world = self.world.cut_again(self.system, count)
+        self.number += 1
+        return done
+
+    def state(self) -> dict[int, tuple]:
+        """Return the views of each member, by key: active, lazy and passive nodes."""
+        found = self.tables["clock state"]
+        rows = zip(*(found[n].tolist() for n in ("key", "active", "lazy", "passive")), strict=True)
+        return {
+            key: (
+                {peer for peer, is_lazy in zip(active, lazy, strict=True) if not is_lazy} - {-1},
+                {peer for peer, is_lazy in zip(active, lazy, strict=True) if is_lazy} - {-1},
+                set(passive) - {-1},
+            )
+            for key, active, lazy, passive in rows
+        }
+
+
+def everybody(world: World, group: int = 0) -> list[tuple[int, int]]:
+    return [(group, node) for node in range(world.nodes)]
+
+
+STATIC = {"views": "static", "active": 4}
+
+
+def test_the_first_publication_floods_static_views_and_later_ones_follow_a_tree():
+    world = World(60, STATIC)
+    first = world.play(join=everybody(world), publish=[(0, 7)])
+    degrees = 60 * first.measures["active"]
+    assert 3.5 * 60 < degrees <= 4 * 60
+    assert world.tally.by_kind()["gossip"] == degrees - 59
+    again = world.play(publish=[(0, 7)]).publications.to_columns()
+    assert again["duplicates"] == [degrees - 2 * 59]
+    assert world.tally.by_kind()["gossip"] == 59
+    done = world.play()
+    assert done.publications.to_columns() == {
+        **{"round": [1], "group": [0], "expected": [60], "in_time": [60], "late": [0]},
+        **{"first_copies": [59], "duplicates": [0]},
+    }
+    assert done.measures["eager"] == pytest.approx(2 * 59 / 60)
+
+
+def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
+    """Play commands by the queue of events, with the draws of a round."""
+    delays, rules = world.kernel.delay_us + 2 * LAN_US, world.rules
+    views = Views(active=rules["active"], passive=rules["passive"])
+    delay = lambda a, b: int(delays[a, b])  # noqa: E731
+    network = Network(world.nodes, delay, keyed_draw(seed), views, Rules())
+    network.add([Command(*one) for one in commands])
+    network.play()
+    return network.played()
+
+
+@pytest.mark.parametrize("views", ["waves", "at_once"])
+def test_newcomers_get_the_views_that_a_queue_of_events_gives(views):
+    world = World(40, {"views": views, "passive": 8, "active": 3})
+    world.play(join=everybody(world), publish=[(0, 9)])
+    seed = int(draws.bits_np(0, "round of a clock", 0) >> np.uint64(1))
+    commands, there, wave = [], 0, 0
+    while there < 40:
+        size = 1 if not wave else max(1, there // 2) if views == "waves" else 40
+        for node in range(there, min(40, there + size)):
+            bits = int(draws.bits_np(seed, "contact", GROUPS[0], world.ring.node[node]))
+            contact = bits % there if there else -1
+            commands.append((wave * WAVE_US, "join", node, contact))
+        there, wave = min(40, there + size), wave + 1
+    expected = _by_the_oracle(world, seed, [*commands, (10**9, "publish", 9, 0)])
+    state = world.state()
+    assert {key: active | lazy for key, (active, lazy, _) in state.items()} == expected.active
+    assert {key: passive for key, (*_, passive) in state.items()} == expected.passive
+    assert {key: eager for key, (eager, *_) in state.items()} == expected.eager
+    receipts = {of: got for of, got in expected.receipts.items()}
+    rows = world.rows[DELIVERED]
+    names = "publication", "node", "delay_us", "hops"
+    found = sorted(zip(*(rows[name].tolist() for name in names), strict=True))
+    assert len(found) == 39
+    assert [(p, node) for p, node, *_ in found] == [(0, n) for n in range(40) if n != 9]
+    for publication, node, delay_us, hops in found:
+        assert receipts[publication, node][:2] == (10**9 + delay_us, hops)
+
+
+def _story(world: World) -> list:
+    """Play rounds with all events; return everything that they leave."""
+    left = []
+
+    def play(**events) -> None:
+        done = world.play(**events)
+        left.append((done.measures, done.publications.by_group(GROUPS, world.number - 2)))
+        left.append((world.tally.by_kind(), world.state(), world.measures))
+
+    some = [(1, node) for node in range(0, 40, 3)]
+    play(join=[*everybody(world), *some], publish=[(0, 1), (1, 2), (1, 3)])
+    play(publish=[(0, 1), (0, 5)], quit=[(0, 2), (1, 3)])
+    play(fail=range(10, 22), leave=[30, 31], publish=[(0, 1), (1, 5)])
+    play(recover=[12, 13], join=[(0, 12), (0, 2), (1, 13)], publish=[(0, 12), (1, 1)])
+    play()
+    play(publish=[(0, 4), (1, 5)])
+    return left
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"shuffle_seconds": 40.0},
+        {"rules": "iroh", "membership": "iroh", "views": "at_once", "passive": 6},
+        {"rules": "corrosion", "notice": "sending", "growth": 2.0, "shuffle_seconds": 7.0},
+        {"views": "static"},
+        {"repair": False, "active": 4},
+    ],
+)
+def test_any_buckets_leave_the_same(rules):
+    one = _story(World(40, rules))
+    assert repr(_story(World(40, rules, buckets=2, blind=True))) == repr(one)
+    assert repr(_story(World(40, rules, buckets=3, cuts=(7, 1, 2)))) == repr(one)
+
+
+def test_the_dead_are_forgotten_and_those_that_come_back_begin_anew():
+    world = World(40, {"shuffle_seconds": 30.0})
+    world.play(join=everybody(world))
+    before = world.state()
+    done = world.play(fail=[3, 4], leave=[5], quit=[(0, 6)], publish=[(0, 6)])
+    after = world.state()
+    assert set(before) - set(after) == {3, 4, 5, 6}
+    assert not any({3, 4, 5, 6} & (eager | lazy) for eager, lazy, _ in after.values())
+    # 6 has quit, and publishes as a guest, by one copy to a member
+    rows = world.rows[CARRIED]
+    assert np.count_nonzero(rows["sender"] == 6) == 1
+    assert len(world.rows[DELIVERED]["node"]) == 36
+    done = world.play()
+    assert done.publications.to_columns()["expected"] == [36]
+    assert done.publications.to_columns()["in_time"] == [36]
+    world.play(recover=[3], join=[(0, 3), (0, 6)])
+    views = {key: eager | lazy for key, (eager, lazy, _) in world.state().items()}
+    assert len(views[3]) >= 1
+    assert len(views[6]) >= 1
+    assert all(one in views[peer] for one in views for peer in views[one])
