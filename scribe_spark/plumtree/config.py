@@ -21,7 +21,7 @@ _IROH = used_when(lambda of: of.plumtree.membership == IROH, "--plumtree-members
 _CORROSION = used_when(lambda of: of.plumtree.rules == CORROSION, "--plumtree-rules corrosion")
 _OF_WORLDS = UsedWhen(lambda of: of.is_world, "has no effect in runs; leave it out")
 
-_Wait = Annotated[float, within(0.001, 3_600_000.0)]
+_Wait = Annotated[float | None, within(0.001, 3_600_000.0)]
 _Length = Annotated[int, within(0, 100)]
 
 
@@ -66,7 +66,7 @@ class PlumtreeConfig(Section):
     shuffle_seconds: Annotated[float, within(0.0, 86_400.0), _GROWS, _OF_WORLDS] = setting(
         60.0, "Seconds between two shuffles of a node (iroh; Partisan: 10, Babel: 2); 0: never"
     )
-    request_ms: Annotated[_Wait, _GROWS, _IROH] = setting(
+    request_ms: Annotated[float, within(0.001, 3_600_000.0), _GROWS, _IROH] = setting(
         500.0, "Time until a request to a passive node is given up, in ms (iroh)"
     )
     notice: Literal["breaks", "sending"] = setting(
@@ -75,10 +75,10 @@ class PlumtreeConfig(Section):
         "send (sending)",
     )
     repair: Annotated[bool, _GROWS] = setting(True, "Passive nodes replace lost neighbours")
-    first_wait_ms: _Wait | None = unset(
+    first_wait_ms: _Wait = unset(
         "Time from an announcement to the first GRAFT, in ms [default: 80 (iroh); corrosion: 1000]"
     )
-    next_wait_ms: _Wait | None = unset(
+    next_wait_ms: _Wait = unset(
         "Time from a GRAFT to the next one, in ms [default: 40 (iroh); corrosion: 500]"
     )
     batch_ms: Annotated[float, within(0.0, 3_600_000.0)] = setting(
