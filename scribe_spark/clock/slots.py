@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scribe_spark.core.arrays import NONE
 
@@ -16,10 +17,14 @@ class Slots:
         The neighbour in each slot; :data:`NONE` in a free slot.
     tenancy : ndarray of int16
         The number of neighbours that have left the slot.
+    flags : mapping of str to ndarray
+        What a node knows of its neighbours, by name; a new neighbour has 0.
     """
 
-    def __init__(self, node: np.ndarray) -> None:
-        self.node, self.tenancy = node, np.zeros(node.shape, dtype=np.int16)
+    def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
+        self.node = np.full(shape, NONE, dtype=np.int32)
+        self.tenancy = np.zeros(shape, dtype=np.int16)
+        self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
 
     def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the slots of nodes at places; NONE for a node that is no neighbour."""
@@ -41,11 +46,25 @@ class Slots:
             node[node == other[:, None]] = NONE
         return node
 
-    def add(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Add a neighbour to each place, which has a free slot; return the slots."""
+    def add(self, place: np.ndarray, node: np.ndarray) -> None:
+        """Add a neighbour to each place, which has a free slot."""
         slot = (self.node[place] < 0).argmax(axis=1)
         self.node[place, slot] = node
-        return slot
+        for flags in self.flags.values():
+            flags[place, slot] = 0
+
+    def begin(self, place: np.ndarray, nodes: np.ndarray) -> None:
+        """Give each place these neighbours (k, m) and no others."""
+        for array in (self.tenancy, *self.flags.values()):
+            array[place] = 0
+        self.node[place] = NONE
+        self.node[place, : nodes.shape[1]] = nodes
+
+    def mark(self, flag: str, place: np.ndarray, node: np.ndarray, value: int) -> None:
+        """Set a flag of nodes where they are neighbours."""
+        slot = self.slot(place, node)
+        here = np.flatnonzero(slot >= 0)
+        self.flags[flag][place[here], slot[here]] = value
 
     def drop(self, place: np.ndarray, node: np.ndarray) -> None:
         """Remove a neighbour of each place."""

@@ -19,13 +19,7 @@ know.
 | SHUFFLEREPLY(nodes) | the node at the end of the walk, to the origin | `on_shuffle_reply` |
 | down | the clock, for a message that met a dead node; a broken connection | `on_down` |
 
-The rules are Y1 to Y11 in docs/rules.md.
-
-References
-----------
-J. Leitao, J. Pereira, L. Rodrigues: HyParView: a membership protocol for reliable gossip-based
-broadcast, DSN 2007.  Its text could not be had; the parameters are quoted by iroh-gossip
-(``src/proto/hyparview.rs``), and the lines of the algorithm by Babel (``HyParView.java``).
+The rules are Y1 to Y11 in docs/rules.md; `config` names the sources.
 """
 
 from __future__ import annotations
@@ -34,10 +28,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, Column, Control, Events
+from scribe_spark.clock import BucketClock, Column, Control, Events, Slots
 from scribe_spark.core.arrays import NONE
 from scribe_spark.plumtree import IROH, PAPER
-from scribe_spark.plumtree.neighbours import Neighbours
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.plumtree.config import PlumtreeConfig
@@ -66,7 +59,7 @@ class HyParView:
     timers: ClassVar[dict[str, tuple[Column, ...]]] = {"request": ("asked",)}
 
     def __init__(
-        self, rules: PlumtreeConfig, seed: int, clock: BucketClock, neighbours: Neighbours
+        self, rules: PlumtreeConfig, seed: int, clock: BucketClock, neighbours: Slots
     ) -> None:
         self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
         places = len(neighbours.node)
@@ -107,7 +100,7 @@ class HyParView:
         self._clock.send("shuffle", sends, to, origin=sends.node, ttl=ttl, nodes=nodes)
         self._refill(starts)
 
-    # --- messages
+    # --- messages and timers
 
     def on_join(self, joins: Events) -> None:
         """Take in the newcomer, and send it on walks from all other neighbours (rule Y2)."""
@@ -202,8 +195,6 @@ class HyParView:
         """Learn the nodes of a reply (rule Y9)."""
         self._into_passive(replies, replies["nodes"], self._shuffled[replies.place])
         self._refill(replies)
-
-    # --- timers
 
     def on_request(self, ends: Events) -> None:
         """Give up a node that does not answer (rule Y8)."""

@@ -19,13 +19,13 @@ from scribe_spark.clock import (
     Control,
     Events,
     Payload,
+    Slots,
 )
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 from scribe_spark.plumtree import STATIC
 from scribe_spark.plumtree.hyparview import HyParView
-from scribe_spark.plumtree.neighbours import Neighbours
 from scribe_spark.plumtree.plumtree import Plumtree
 
 if TYPE_CHECKING:  # not on executors
@@ -46,11 +46,10 @@ class PlumtreeKernel:
     def begin(self, clock: BucketClock, tables: Tables) -> None:
         """See `Kernel`."""
         slots = tables[STATE]["active"].shape[1] if STATE in tables else self._rules.active
-        near = Neighbours(np.full((len(clock.key), slots), NONE, dtype=np.int32))
+        near = Slots((len(clock.key), slots), lazy=bool, duplicates=np.int16)
         self._clock, common = clock, (self._rules, self._seed, clock, near)
         self._views, self._tree = HyParView(*common), Plumtree(*common, self._room)
-        columns = {"active": near.node, "lazy": near.lazy, "duplicates": near.duplicates}
-        self._columns = {**columns, "passive": self._views.passive}
+        self._columns = {"active": near.node, "passive": self._views.passive, **near.flags}
         for name in {STATE, LINKED} & set(tables):
             clock.alive[find_sorted(clock.key, tables[name]["key"])] = True
         if STATE in tables:
@@ -58,9 +57,8 @@ class PlumtreeKernel:
             for column, array in self._columns.items():
                 array[place] = tables[STATE][column]
         if LINKED in tables:
-            place, linked = find_sorted(clock.key, tables[LINKED]["key"]), tables.pop(LINKED)
-            near.node[place], near.lazy[place], near.duplicates[place] = NONE, False, 0
-            near.node[place, : linked["neighbours"].shape[1]] = linked["neighbours"]
+            linked = tables.pop(LINKED)
+            near.begin(find_sorted(clock.key, linked["key"]), linked["neighbours"])
 
     def end(self, tables: Tables) -> None:
         """See `Kernel`."""

@@ -15,13 +15,7 @@ grafts the announcing neighbour into the tree.
 | down | the clock, for a message that met a dead node; a broken connection | `on_down` |
 | timer graft(publication) | a node that heard of a publication | `on_wait` |
 
-The rules are Z1 to Z7 in docs/rules.md.
-
-References
-----------
-J. Leitao, J. Pereira, L. Rodrigues: Epidemic broadcast trees, SRDS 2007.  Its text could not be
-had; the lines of the algorithm are quoted by Babel (``PlumTree.java``), and the parameters are
-those of iroh-gossip (``src/proto/plumtree.rs``) and of Corrosion.
+The rules are Z1 to Z7 in docs/rules.md; `config` names the sources.
 """
 
 from __future__ import annotations
@@ -30,10 +24,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, Column, Control, Events, Payload
+from scribe_spark.clock import BucketClock, Column, Control, Events, Payload, Slots
 from scribe_spark.core.arrays import NONE
 from scribe_spark.plumtree import CORROSION, IROH, PAPER
-from scribe_spark.plumtree.neighbours import Neighbours
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.plumtree.config import PlumtreeConfig
@@ -58,7 +51,7 @@ class Plumtree:
         rules: PlumtreeConfig,
         seed: int,
         clock: BucketClock,
-        neighbours: Neighbours,
+        neighbours: Slots,
         room: np.ndarray,
     ) -> None:
         self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
@@ -85,7 +78,7 @@ class Plumtree:
         self._deliver(starts, starts["value"], 0)
         self._push(starts, starts["value"], np.zeros(len(starts), dtype=np.int32))
 
-    # --- messages
+    # --- messages and timers
 
     def on_gossip(self, copies: Events) -> None:
         """Pass a new publication on; cut the link of a copy in vain (rules Z2 to Z4)."""
@@ -98,7 +91,7 @@ class Plumtree:
         self._deliver(copies, publication, copies["round"] + 1)
         self._push(copies, publication, copies["round"] + 1)
         if self.rules.rules == PAPER:
-            self.neighbours.set_lazy(copies.place, sender, False)
+            self.neighbours.mark("lazy", copies.place, sender, False)
         self._optimise(copies)
         self._order[row] = 0
 
@@ -108,12 +101,13 @@ class Plumtree:
         if self.rules.rules == CORROSION:
             near = np.flatnonzero(slot >= 0)
             at = copies.place[near], slot[near]
-            self.neighbours.duplicates[at] += 1
-            many = self.neighbours.duplicates[at] > self.rules.duplicates
-            self.neighbours.duplicates[at] *= ~many  # the count begins again
+            duplicates = self.neighbours.flags["duplicates"]
+            duplicates[at] += 1
+            many = duplicates[at] > self.rules.duplicates
+            duplicates[at] *= ~many  # the count begins again
             prunes[near] = many
         copies = copies.take(prunes)
-        self.neighbours.set_lazy(copies.place, copies.sender, True)
+        self.neighbours.mark("lazy", copies.place, copies.sender, True)
         self._clock.send("prune", copies, copies.sender)
 
     def on_ihave(self, notes: Events) -> None:
@@ -129,7 +123,7 @@ class Plumtree:
 
     def on_graft(self, asks: Events) -> None:
         """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
-        self.neighbours.set_lazy(asks.place, asks.sender, False)
+        self.neighbours.mark("lazy", asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
         asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.us["keep"]))
@@ -138,14 +132,12 @@ class Plumtree:
 
     def on_prune(self, prunes: Events) -> None:
         """Take a link out of the tree (rule Z4)."""
-        self.neighbours.set_lazy(prunes.place, prunes.sender, True)
+        self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
 
     def on_down(self, downs: Events) -> None:
         """Drop a dead neighbour."""
         downs = downs.take(self.neighbours.has(downs.place, downs.sender))
         self.neighbours.drop(downs.place, downs.sender)
-
-    # --- timers
 
     def on_wait(self, ends: Events) -> None:
         """Graft the link to an announcing neighbour, and wait again (rule Z5)."""
@@ -159,13 +151,13 @@ class Plumtree:
         slot = order.argmin(axis=1)
         peer, takes = self.neighbours.node[ends.place, slot], np.ones(len(ends), dtype=bool)
         if self.rules.rules == CORROSION:
-            lazy = self.neighbours.lazy[ends.place]
+            lazy = self.neighbours.flags["lazy"][ends.place]
             eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
             drawn = ends.pick(self._seed, "graft", eager)
             takes = (ends["again"] == 0) | (drawn < 0)
             peer = np.where(takes, peer, drawn)
         self._order[row[takes], slot[takes]] = 0
-        self.neighbours.set_lazy(ends.place, peer, False)
+        self.neighbours.mark("lazy", ends.place, peer, False)
         self._clock.send("graft", ends, peer, publication=ends["publication"])
         self._wait(ends, self.rules.us["next_wait"], again=1)
 
@@ -189,7 +181,7 @@ class Plumtree:
     def _push(self, events: Events, publication: np.ndarray, hops: np.ndarray) -> None:
         """Send a publication to eager neighbours and its announcement to lazy ones (rule Z2)."""
         peers = self.neighbours.without(events.place, events.sender)
-        lazy = self.neighbours.lazy[events.place]
+        lazy = self.neighbours.flags["lazy"][events.place]
         columns = {"publication": publication, "round": hops}
         self._clock.send("gossip", events, np.where(lazy, NONE, peers), **columns)
         peers = np.where(lazy, peers, NONE)
@@ -226,10 +218,10 @@ class Plumtree:
         hops = copies["round"] + (self.rules.rules == IROH)  # iroh compares what it passes on
         swaps &= hops - least >= self.rules.threshold
         copies, peer = copies.take(swaps), peer[swaps]
-        self.neighbours.set_lazy(copies.place, peer, False)
+        self.neighbours.mark("lazy", copies.place, peer, False)
         self._clock.send("graft", copies, peer, publication=NONE)
         if self.rules.rules != CORROSION:
-            self.neighbours.set_lazy(copies.place, copies.sender, True)
+            self.neighbours.mark("lazy", copies.place, copies.sender, True)
             self._clock.send("prune", copies, copies.sender)
 
 

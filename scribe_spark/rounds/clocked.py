@@ -232,7 +232,12 @@ class _Round:
     @property
     def has_events(self) -> bool:
         """True if anything is to be played."""
-        some = self.fail, self.leave, self.quit, self.join, self.source
+        return self.has_changes or len(self.source) > 0
+
+    @property
+    def has_changes(self) -> bool:
+        """True if the first play has events."""
+        some = self.fail, self.leave, self.quit, self.join
         return bool(self.refreshes or any(map(len, some)))
 
     @cached_property
@@ -295,9 +300,10 @@ def _play(round: _Round, player: SystemPlayer) -> None:
     stay = np.sort(stay)
     arrivals = _Arrivals.of(round, stay)
     members = np.sort(np.r_[stay, arrivals.key])
-    player.play(_Enter(round, arrivals, members))
-    round.play(player, whole_numbers(), LEAST_US)
-    player.play(_CountMessages(round))
+    if round.has_changes:
+        player.play(_Enter(round, arrivals, members))
+        round.play(player, whole_numbers(), LEAST_US)
+        player.play(_CountMessages(round))
     if len(round.source):
         guests, contact = _guests(round, members)
         player.play(_Publish(round, guests, contact))
