@@ -105,9 +105,9 @@ class _Playing:
         # 2. windows
         sent: dict[str, Columns] = {}
         due, announces = _NEVER, bucket.given.discipline.idontwant is not None
-        # a window has the start of a publication, or the start, the end or the arrival of a copy,
-        # and each publication has one copy at most on each link
-        most = 1 + len(bucket.given.publications) * (1 + 3 * every)
+        # in a window, a publication begins, or a copy starts, arrives, is complete or lets its
+        # receiver enqueue others; each publication has one copy at most on each link
+        most = 1 + len(bucket.given.publications) * (2 + 4 * every)
         for _ in counted("clock with bandwidth", most, "windows"):
             found = bucket.first_window()
             own = _NEVER if found is None else found
