@@ -76,6 +76,8 @@ class Overlay:
         for bucket, tables in enumerate(self.player.tables):
             some = slice(*self.bounds[bucket : bucket + 2])
             alive = np.ones(len(views[some]), dtype=bool)
+            if not len(alive):
+                continue
             tables[VIEWS] = {"active": views[some], "lazy": lazy[some], "alive": alive}
 
     def play(self, commands: list[Command]) -> None:

@@ -251,7 +251,6 @@ def random_case(seed: int, static: bool | None = None) -> PlumtreeCase:
         timer_2_us=rng.choice([max(1, timer // 2), high, 2 * high]),
         batch_us=rng.choice([0, 1, max(1, high // 2), high, 3 * high]),
         threshold=rng.choice([0, 1, 1, 2, 3, 7]),
-        payload_us=30_000_000,
     )
     views = random_views(rng)
     if static is None:
@@ -269,6 +268,12 @@ def random_case(seed: int, static: bool | None = None) -> PlumtreeCase:
         commands = waves(count, seed, wave_us, rng.choice([1.5, 2.0]))
         start = commands[-1].at + rng.choice([0, 5 * high, 20 * high])
     commands += drawn_commands(rng, count, start, high, static)
+    views = replace(views, answer_us=rng.choice([500_000, high, 2 * high, 3 * high]))
+    rules = replace(
+        rules,
+        duplicates=rng.choice([0, 1, 5]),
+        payload_us=rng.choice([30_000_000, 30_000_000, 10 * high]),
+    )
     return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.7, given)
 
 

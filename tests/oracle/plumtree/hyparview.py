@@ -11,8 +11,8 @@ H4 *FORWARDJOIN(j, ttl)* at j itself: if ttl > 0, it goes on with ttl - 1; else 
    Elsewhere the walk ends at ttl 0 or with at most one neighbour.  Else j enters the passive view
    if ttl = PRWL, and the message goes on with ttl - 1.  It goes on to a drawn neighbour that is
    not its sender.
-H5 *End of the walk*, unless j is a neighbour.  `paper`: room is made, j enters the active view and
-   gets ACCEPT(newcomer).  `iroh`: j gets NEIGHBOR(newcomer).
+H5 *End of the walk*, unless j is a neighbour or is asked (H10).  `paper`: room is made, j enters
+   the active view and gets ACCEPT(newcomer).  `iroh`: j gets NEIGHBOR(newcomer).
 H6 *NEIGHBOR* of a neighbour, with the priority high or newcomer, or into a free place: room is
    made, the sender enters the active view and gets ACCEPT of the same priority; a neighbour gets
    ACCEPT again.  Else the sender gets REFUSE with 3 drawn nodes of the active and 4 of the passive
@@ -166,7 +166,7 @@ class HyParView:
             if ttl == self.views.prwl:
                 self.into_passive([newcomer], [])
             self.send(self.queue.pick("walk", others), "FORWARDJOIN", newcomer, ttl - 1)
-        elif newcomer not in self.active:
+        elif newcomer not in self.active and not self.asks(newcomer):
             if self.views.is_iroh:
                 self.send(newcomer, "NEIGHBOR", NEWCOMER)
             else:
@@ -188,9 +188,8 @@ class HyParView:
 
     def on_accept(self, sender: int, priority: int) -> None:
         """Handle ACCEPT (H7)."""
-        is_asked = self.request is not None and self.request[0] == sender
+        is_expected = priority == NEWCOMER or self.asks(sender)
         self.answered_by(sender)
-        is_expected = priority == NEWCOMER or is_asked
         has_place = priority != LOW or len(self.active) < self.views.active
         if sender in self.active or (is_expected and has_place):
             self.take(sender)
@@ -232,9 +231,13 @@ class HyParView:
             self.drop_active(sender)
         self.ask()
 
+    def asks(self, node: int) -> bool:
+        """Whether a request to a node is under way."""
+        return self.request is not None and self.request[0] == node
+
     def answered_by(self, node: int) -> None:
         """End the request under way if it was to this node."""
-        if self.request is not None and self.request[0] == node:
+        if self.asks(node):
             self.request = None
 
     def new_round(self) -> None:
