@@ -58,6 +58,7 @@ class Overlay:
     wires: Wires | None = None
     #: (room, node) of all places, ascending; by default all nodes are in room 0.
     places: np.ndarray | None = None
+    kernel: Callable[[PlumtreeSetting], PlumtreeKernel] = PlumtreeKernel
 
     def __post_init__(self) -> None:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
@@ -84,18 +85,18 @@ class Overlay:
         """Play commands until nothing is due."""
         names = list(PlumtreeKernel.commands)
         rows = [(one[0], names.index(one[1]), *one[2:], 0)[:5] for one in commands]
-        columns = dict(
-            zip(("time_us", "kind", "node", "value", "room"), np.array(rows).T, strict=True)
-        )
+        names_of = "time_us", "kind", "node", "value", "room"
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(names_of))
+        columns = dict(zip(names_of, table.T, strict=True))
         published = np.flatnonzero(columns["kind"] == names.index("publish"))
         room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
         room[columns["value"][published]] = columns["room"][published]
         setting = PlumtreeSetting(self.views, self.tree, self.seed, room, self.grows)
-        self.kinds = Kinds.of(PlumtreeKernel(setting)).names
+        self.kinds = Kinds.of(self.kernel(setting)).names
         clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
         play_kernel(
             self.player,
-            PlayKernel(self.bounds, clock, lambda: PlumtreeKernel(setting)),
+            PlayKernel(self.bounds, clock, lambda: self.kernel(setting)),
             columns,
         )
 
