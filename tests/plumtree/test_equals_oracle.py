@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from oracle.plumtree.cases import PlumtreeCase, by_hand, random_case
+from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case
 from plumtree.played import Overlay
 from scribe_spark.plumtree.hyparview import HyParViewRules
 from scribe_spark.plumtree.plumtree import PlumtreeRules
@@ -78,13 +78,24 @@ def test_cases_by_hand(one, buckets):
     _check(one.case, buckets)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_some_random_cases(seed):
-    _check(random_case(seed), _BUCKETS[seed % 3])
+#: Cases of a quick run: those in which rare things happen, and some more.
+_SOME = [
+    *((random_case, seed) for seed in [*range(24), 32, 77, 109, 111, 179, 223]),
+    *((lively_case, seed) for seed in range(16)),
+]
+_ALL = [
+    *((random_case, seed) for seed in range(300)),
+    *((lively_case, seed) for seed in range(300)),
+]
+
+
+@pytest.mark.parametrize(("draw", "seed"), _SOME)
+def test_some_drawn_cases(draw, seed):
+    _check(draw(seed), _BUCKETS[seed % 3])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("buckets", _BUCKETS)
-@pytest.mark.parametrize("seed", range(400))
-def test_random_cases(seed, buckets):
-    _check(random_case(seed), buckets)
+@pytest.mark.parametrize(("draw", "seed"), _ALL)
+def test_drawn_cases(draw, seed, buckets):
+    _check(draw(seed), buckets)

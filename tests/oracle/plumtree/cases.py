@@ -277,6 +277,46 @@ def random_case(seed: int, static: bool | None = None) -> PlumtreeCase:
     return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.7, given)
 
 
+def lively_case(seed: int) -> PlumtreeCase:
+    """Draw a case in which nodes join, leave, fail, shuffle and publish all the time."""
+    rng = random.Random(seed)
+    count = rng.choice([5, 8, 13, 20])
+    low, high = rng.choice([(1, 3), (1, 20), (7, 7)])
+    span = 60 * high
+    joins = [0, *sorted(rng.randrange(span // 2) for _ in range(count - 1))]
+    commands = [
+        Command(at, "join", node, rng.randrange(node) if node else -1)
+        for node, at in enumerate(joins)
+    ]
+    commands += [
+        Command(joins[node] + rng.randrange(1, span), rng.choice(["fail", "leave"]), node)
+        for node in range(count)
+        if rng.random() < 0.4
+    ]
+    commands += [
+        Command(rng.randrange(span), "shuffle", rng.randrange(count)) for _ in range(count)
+    ]
+    at = sorted(rng.randrange(span // 4, span) for _ in range(15))
+    commands += publish(*((one, rng.randrange(count)) for one in at))
+    commands.sort(key=lambda one: one.at)
+    timer = rng.choice([1, 2, high, 3 * high])
+    rules = Rules(
+        rules=rng.choice(["paper", "iroh", "corrosion", "corrosion"]),
+        timer_1_us=timer,
+        timer_2_us=rng.choice([1, timer, high]),
+        batch_us=rng.choice([0, 1, high]),
+        threshold=rng.choice([0, 1, 2]),
+        duplicates=rng.choice([0, 1, 2]),
+        payload_us=rng.choice([30_000_000, 4 * high]),
+    )
+    views = replace(
+        random_views(rng),
+        active=rng.choice([2, 3, 4]),
+        answer_us=rng.choice([high, 2 * high, 4 * high]),
+    )
+    return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.5, None)
+
+
 def random_graph(rng: random.Random, count: int, degree: int) -> dict[int, list[int]]:
     """Draw symmetric views, of at most 5 nodes each; some nodes may have none."""
     views: dict[int, set[int]] = {node: set() for node in range(count)}
