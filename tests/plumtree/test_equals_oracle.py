@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
 from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case
+
 from plumtree.played import Overlay
 from scribe_spark.plumtree.hyparview import HyParViewRules
 from scribe_spark.plumtree.plumtree import PlumtreeRules
