@@ -29,6 +29,7 @@ GOSSIP = "tests/gossipsub/test_world.py"
 BAYEUX = "tests/bayeux/test_world.py"
 MULTICASTS = "tests/scribe_living/test_multicast_measures.py"
 CLOCK = "tests/bandwidth/test_kernel.py"
+REACTS = "tests/plumtree/test_equals_oracle.py"
 
 
 _PATIENCE = 600  # seconds
@@ -515,6 +516,97 @@ FAULTS = {
     ),
     "a node without children": Fault(
         "measures/multicasts.py", "values.mean(live)", "values.mean()", MULTICASTS
+    ),
+    # the clock that reacts, HyParView and Plumtree
+    "reacting: events of a moment in the order of sending": Fault(
+        "clock/bucket.py", "sender = rows[:, SENDER] - COMMAND", "sender = 0 * rows[:, 3]", REACTS
+    ),
+    "reacting: a message to a dead node that does not return": Fault(
+        "clock/bucket.py",
+        "self._return(number, rows[~alive])",
+        "self._return(number, rows[:0])",
+        REACTS,
+    ),
+    "reacting: a window that a message is too late for": Fault(
+        "clock/windows.py",
+        "own = min(due, _NEVER if found is None else found)",
+        "own = _NEVER if found is None else found",
+        REACTS,
+    ),
+    "reacting: a draw that is the same for all senders": Fault(
+        "clock/kernel.py",
+        "purpose, self.time_us, self.node, self.sender)",
+        "purpose, self.time_us, self.node, 0 * self.sender)",
+        REACTS,
+    ),
+    "reacting: a newcomer that is asked and taken in": Fault(
+        "plumtree/hyparview.py",
+        'last.take(~has & (self._asked[last.place] != last["newcomer"]))',
+        "last.take(~has)",
+        REACTS,
+    ),
+    "reacting: a round of requests that a living neighbour begins": Fault(
+        "plumtree/hyparview.py",
+        "self._asks[events.place] *= alive",
+        "self._asks[events.place] = 0",
+        REACTS,
+    ),
+    "reacting: a node that refused and is asked again": Fault(
+        "plumtree/hyparview.py",
+        "self._refused[events.place[row], slot] = True",
+        "self._refused[events.place[row], slot] = False",
+        REACTS,
+    ),
+    "reacting: an entry that was sent and stays": Fault(
+        "plumtree/hyparview.py",
+        "if sent is not None and self.rules.whose == PAPER:",
+        "if sent is not None and self.rules.whose == IROH:",
+        REACTS,
+    ),
+    "reacting: a shuffle that goes too far": Fault(
+        "plumtree/hyparview.py",
+        "(1 if self.rules.whose == PAPER else 0)",
+        "(0 if self.rules.whose == PAPER else 0)",
+        REACTS,
+    ),
+    "reacting: the timer of another request": Fault(
+        "plumtree/hyparview.py",
+        "& (self._asked_us[ends.place] == since)",
+        "& (since == since)",
+        REACTS,
+    ),
+    "reacting: what a former neighbour announced": Fault(
+        "plumtree/neighbours.py",
+        "self.tenancy[place, slot] += 1",
+        "self.tenancy[place, slot] += 0",
+        REACTS,
+    ),
+    "reacting: copies in vain of a former neighbour": Fault(
+        "plumtree/neighbours.py",
+        "self.duplicates[place, slot] = 0",
+        "self.duplicates[place, slot] += 0",
+        REACTS,
+    ),
+    "reacting: an announcement at the end of a batch": Fault(
+        "plumtree/plumtree.py", "& (now >= batch_us)", "& (now > batch_us)", REACTS
+    ),
+    "reacting: the round that iroh compares": Fault(
+        "plumtree/plumtree.py",
+        'copies["round"] + (self.rules.whose == IROH)',
+        'copies["round"] + 0 * (self.rules.whose == IROH)',
+        REACTS,
+    ),
+    "reacting: a payload that is kept too long": Fault(
+        "plumtree/plumtree.py",
+        "(asks.time_us - got_us <= self.rules.keeps_us)",
+        "(asks.time_us >= got_us)",
+        REACTS,
+    ),
+    "reacting: a sender that stays lazy": Fault(
+        "plumtree/plumtree.py",
+        "self.neighbours.set_lazy(copies.place, sender, False)",
+        "self.neighbours.set_lazy(copies.place, sender, True)",
+        REACTS,
     ),
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 from scribe_spark.clock.bucket import BucketClock, ClockSetting
 from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, Kernel, times
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine.limits import most_supersteps
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -39,9 +40,6 @@ RECEIPTS, COPIES, COUNTS, SENT = "clock receipts", "clock copies", "clock counts
 _GOES_ON = "clock goes on"
 
 _NEXT, _MESSAGE = "next window", "message"
-
-#: The number of supersteps in one play; a player takes more for an endless program.
-_AT_ONCE = 5_000
 
 #: A window later than any other: no window.
 _NEVER = np.iinfo(np.int64).max
@@ -86,7 +84,8 @@ class PlayKernel:
             self._end(playing, tables)
             del self.playing[bucket]
             return {}
-        if superstep >= _AT_ONCE:  # true in all buckets together
+        # before a player takes the program for an endless one; true in all buckets together
+        if superstep == most_supersteps(int(self.bounds[-1])) - 1:
             playing.waiting = outbox
             tables[_GOES_ON] = {"bucket": np.array([bucket])}
             return {}

@@ -334,6 +334,16 @@ def test_a_shuffle_exchanges_entries() -> None:
     assert bench.node.passive == KNOWN - set(named) | {20, 21, 22, 23}
 
 
+@pytest.mark.parametrize("rules", ["paper", "iroh"])
+def test_a_walk_ends_at_a_node_that_asks_the_newcomer(rules: str) -> None:
+    """Only one of the two makes the link: else a DISCONNECT between them left it one-sided."""
+    bench = Bench({1}, {9}, Views(rules))
+    bench.node.ask()
+    bench.node.on_forwardjoin(1, 9, 0)
+    assert bench.sent == [(9, "NEIGHBOR", LOW)]
+    assert bench.node.active == {1}
+
+
 def test_whom_a_node_asks() -> None:
     """One at a time, nobody twice, with high priority without neighbours; then it is over."""
     bench = Bench(set(), {10, 11, 12}, Views())
@@ -429,7 +439,8 @@ def test_what_always_holds(seed: int) -> None:
     lost = sum(arrives >= gone.get(x, never) for _, _, x, _, _, arrives in played.copies)
     if case.rules.rules != "corrosion" and not case.rules.threshold:
         assert played.counts["prune"] == len(played.copies) - first - lost
-    if case.static is not None and not any(one.kind == "fail" for one in case.commands):
+    keeps = case.rules.payload_us == Rules().payload_us
+    if case.static is not None and keeps and not any(one.kind == "fail" for one in case.commands):
         for one in case.commands:
             reached = {x for p, x in played.receipts if p == one.value}
             assert reached == set(measured.distances(case.static, one.node))

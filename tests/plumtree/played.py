@@ -59,6 +59,8 @@ class Overlay:
     wires: Wires | None = None
     #: (room, node) of all places, ascending; by default all nodes are in room 0.
     places: np.ndarray | None = None
+    #: Makes the kernel of a bucket, as `PlumtreeKernel` does.
+    kernel: Callable[..., PlumtreeKernel] = PlumtreeKernel
 
     def __post_init__(self) -> None:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
@@ -84,9 +86,9 @@ class Overlay:
         """Play commands until nothing is due."""
         names = list(PlumtreeKernel.commands)
         rows = [(one[0], names.index(one[1]), *one[2:], 0)[:5] for one in commands]
-        columns = dict(
-            zip(("time_us", "kind", "node", "value", "room"), np.array(rows).T, strict=True)
-        )
+        names_of = "time_us", "kind", "node", "value", "room"
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(names_of))
+        columns = dict(zip(names_of, table.T, strict=True))
         published = np.flatnonzero(columns["kind"] == names.index("publish"))
         room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
         room[columns["value"][published]] = columns["room"][published]
@@ -96,7 +98,7 @@ class Overlay:
             mine = (columns["node"] >= first) & (columns["node"] < last)
             tables[COMMANDS] = take(columns, mine)
         clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
-        kernel = partial(PlumtreeKernel, self.rules.for_tasks(), self.seed, room)
+        kernel = partial(self.kernel, self.rules.for_tasks(), self.seed, room)
         play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 
     def table(self, name: str) -> Columns:

@@ -251,7 +251,6 @@ def random_case(seed: int, static: bool | None = None) -> PlumtreeCase:
         timer_2_us=rng.choice([max(1, timer // 2), high, 2 * high]),
         batch_us=rng.choice([0, 1, max(1, high // 2), high, 3 * high]),
         threshold=rng.choice([0, 1, 1, 2, 3, 7]),
-        payload_us=30_000_000,
     )
     views = random_views(rng)
     if static is None:
@@ -269,7 +268,53 @@ def random_case(seed: int, static: bool | None = None) -> PlumtreeCase:
         commands = waves(count, seed, wave_us, rng.choice([1.5, 2.0]))
         start = commands[-1].at + rng.choice([0, 5 * high, 20 * high])
     commands += drawn_commands(rng, count, start, high, static)
+    views = replace(views, answer_us=rng.choice([500_000, high, 2 * high, 3 * high]))
+    rules = replace(
+        rules,
+        duplicates=rng.choice([0, 1, 5]),
+        payload_us=rng.choice([30_000_000, 30_000_000, 10 * high]),
+    )
     return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.7, given)
+
+
+def lively_case(seed: int) -> PlumtreeCase:
+    """Draw a case in which nodes join, leave, fail, shuffle and publish all the time."""
+    rng = random.Random(seed)
+    count = rng.choice([5, 8, 13, 20])
+    low, high = rng.choice([(1, 3), (1, 20), (7, 7)])
+    span = 60 * high
+    joins = [0, *sorted(rng.randrange(span // 2) for _ in range(count - 1))]
+    commands = [
+        Command(at, "join", node, rng.randrange(node) if node else -1)
+        for node, at in enumerate(joins)
+    ]
+    commands += [
+        Command(joins[node] + rng.randrange(1, span), rng.choice(["fail", "leave"]), node)
+        for node in range(count)
+        if rng.random() < 0.4
+    ]
+    commands += [
+        Command(rng.randrange(span), "shuffle", rng.randrange(count)) for _ in range(count)
+    ]
+    at = sorted(rng.randrange(span // 4, span) for _ in range(15))
+    commands += publish(*((one, rng.randrange(count)) for one in at))
+    commands.sort(key=lambda one: one.at)
+    timer = rng.choice([1, 2, high, 3 * high])
+    rules = Rules(
+        rules=rng.choice(["paper", "iroh", "corrosion", "corrosion"]),
+        timer_1_us=timer,
+        timer_2_us=rng.choice([1, timer, high]),
+        batch_us=rng.choice([0, 1, high]),
+        threshold=rng.choice([0, 1, 2]),
+        duplicates=rng.choice([0, 1, 2]),
+        payload_us=rng.choice([30_000_000, 4 * high]),
+    )
+    views = replace(
+        random_views(rng),
+        active=rng.choice([2, 3, 4]),
+        answer_us=rng.choice([high, 2 * high, 4 * high]),
+    )
+    return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.5, None)
 
 
 def random_graph(rng: random.Random, count: int, degree: int) -> dict[int, list[int]]:

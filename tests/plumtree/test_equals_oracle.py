@@ -1,0 +1,98 @@
+"""The kernels of HyParView and Plumtree leave what a plain queue of events leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case
+
+from plumtree.played import Overlay
+from scribe_spark.plumtree.config import PlumtreeConfig
+
+#: The kernels' names of commands and of messages, where the oracle has others.
+_NAMES = {"join": "arrive", "shuffle": "refresh"}
+_COUNTS = {"forwardjoin": "forward_join", "shufflereply": "shuffle_reply"}
+_BUCKETS = 1, 2, 7
+
+
+def _by_the_kernels(case: PlumtreeCase, buckets: int) -> Overlay:
+    """Play a case by the kernels."""
+    views, rules, nodes = case.views, case.rules, range(case.count)
+    delay = case.delay()
+    delays = np.array([[delay(a, b) if a != b else 1 for b in nodes] for a in nodes])
+    waits = delays[~np.eye(case.count, dtype=bool)].min(), rules.timer_1_us, rules.timer_2_us
+    overlay = Overlay(
+        case.count,
+        lambda a, b: delays[a, b],
+        int(min(*waits, views.answer_us)),
+        PlumtreeConfig(
+            rules=rules.rules,
+            membership=views.rules,
+            active=views.active,
+            passive=views.passive,
+            walk=views.arwl,
+            passive_walk=views.prwl,
+            shuffle_walk=views.shuffle_ttl,
+            request_ms=views.answer_us / 1000,
+            notice="breaks" if views.breaks else "sending",
+            repair=views.repair,
+            first_wait_ms=rules.timer_1_us / 1000,
+            next_wait_ms=rules.timer_2_us / 1000,
+            batch_ms=rules.batch_us / 1000,
+            threshold=rules.threshold,
+            duplicates=rules.duplicates,
+            keep_seconds=rules.payload_us / 1_000_000,
+        ),
+        seed=case.seed,
+        buckets=buckets,
+    )
+    if case.static is not None:
+        slots = max(1, *map(len, case.static.values()))
+        rows = [[*case.static[node], *[-1] * slots][:slots] for node in nodes]
+        overlay.fix(np.array(rows))
+    overlay.play([(one.at, _NAMES.get(one.kind, one.kind), *one[2:]) for one in case.commands])
+    return overlay
+
+
+def _check(case: PlumtreeCase, buckets: int) -> None:
+    """Compare the kernels with the oracle: views, receipts, copies, counts."""
+    expected, overlay = case.play(), _by_the_kernels(case, buckets)
+    counts = {_COUNTS.get(kind, kind): count for kind, count in expected.counts.items()}
+    assert Counter(overlay.counts()) == Counter(counts)
+    receipts = [(*of, *receipt) for of, receipt in expected.receipts.items()]
+    assert overlay.receipts() == sorted(receipts)
+    assert overlay.copies() == sorted((*copy[:3], copy[5]) for copy in expected.copies)
+    assert overlay.views_of("active") == expected.active
+    assert overlay.views_of("passive") == expected.passive
+    assert overlay.eager() == expected.eager
+
+
+@pytest.mark.parametrize("buckets", _BUCKETS)
+@pytest.mark.parametrize("one", list(by_hand()), ids=lambda one: one.name)
+def test_cases_by_hand(one, buckets):
+    _check(one.case, buckets)
+
+
+#: Cases of a quick run: those in which rare things happen, and some more.
+_SOME = [
+    *((random_case, seed) for seed in [*range(24), 32, 77, 109, 111, 179, 223]),
+    *((lively_case, seed) for seed in range(16)),
+]
+_ALL = [
+    *((random_case, seed) for seed in range(300)),
+    *((lively_case, seed) for seed in range(300)),
+]
+
+
+@pytest.mark.parametrize(("draw", "seed"), _SOME)
+def test_some_drawn_cases(draw, seed):
+    _check(draw(seed), _BUCKETS[seed % 3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buckets", _BUCKETS)
+@pytest.mark.parametrize(("draw", "seed"), _ALL)
+def test_drawn_cases(draw, seed, buckets):
+    _check(draw(seed), buckets)
