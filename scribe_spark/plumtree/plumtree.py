@@ -195,14 +195,13 @@ class Plumtree:
         some = np.flatnonzero((order < _NOT).any(axis=1))
         ends, row, order = ends.take(some), row[some], order[some]
         slot = order.argmin(axis=1)
-        peer, takes = self.neighbours.node[ends.place, slot], np.ones(len(ends), dtype=bool)
+        peer = self.neighbours.node[ends.place, slot]
+        self._order[row, slot] = 0
         if self.rules.whose == CORROSION:
             lazy = self.neighbours.lazy[ends.place]
             eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
             drawn = ends.pick(self._seed, "graft", eager)
-            takes = (ends["again"] == 0) | (drawn < 0)
-            peer = np.where(takes, peer, drawn)
-        self._order[row[takes], slot[takes]] = 0
+            peer = np.where((ends["again"] == 0) | (drawn < 0), peer, drawn)
         self.neighbours.set_lazy(ends.place, peer, False)
         self._clock.send("graft", ends, peer, publication=ends["publication"])
         self._wait(ends, self.rules.next_wait_us, again=1)
