@@ -149,14 +149,13 @@ class Plumtree:
         some = np.flatnonzero((order < _NOT).any(axis=1))
         ends, row, order = ends.take(some), row[some], order[some]
         slot = order.argmin(axis=1)
-        peer, takes = self.neighbours.node[ends.place, slot], np.ones(len(ends), dtype=bool)
+        peer = self.neighbours.node[ends.place, slot]
+        self._order[row, slot] = 0
         if self.rules.rules == CORROSION:
             lazy = self.neighbours.flags["lazy"][ends.place]
             eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
             drawn = ends.pick(self._seed, "graft", eager)
-            takes = (ends["again"] == 0) | (drawn < 0)
-            peer = np.where(takes, peer, drawn)
-        self._order[row[takes], slot[takes]] = 0
+            peer = np.where((ends["again"] == 0) | (drawn < 0), peer, drawn)
         self.neighbours.mark("lazy", ends.place, peer, False)
         self._clock.send("graft", ends, peer, publication=ends["publication"])
         self._wait(ends, self.rules.us["next_wait"], again=1)

@@ -17,9 +17,10 @@ E7 *IHAVE(p, r)* of a neighbour, without p: the node notes (sender, r).  Unless 
    is set to `timer_1_us`.
 E8 *Timer* of p, without p: the first node of the notes is taken from them, becomes eager, and gets
    GRAFT(p); the timer is set to `timer_2_us`.  Without notes nothing happens.  `corrosion`: a timer
-   that was set by a timer takes a drawn eager neighbour instead; without one, the first of the
-   notes.  *GRAFT(p)*: the sender becomes eager if it is a neighbour.  If the node got p at most
-   `payload_us` ago, the sender gets GOSSIP(p, r) with the r with which the node pushed p.
+   that was set by a timer asks a drawn eager neighbour instead, if there is one; the first note
+   is taken, too, so that requests for what nobody keeps come to an end. *GRAFT(p)*: the sender
+   becomes eager if it is a neighbour. If the node got p at most `payload_us` ago, the sender gets
+   GOSSIP(p, r) with the r with which the node pushed p.
 E9 *Optimisation*, if the sender of GOSSIP(p, r) is a neighbour: x is the node of the note with the
    least round number r', and of these the first.  If x is not the sender and r - r' >= `threshold`
    (`iroh`: r + 1 - r'), x becomes eager and gets GRAFT without a publication, and the sender
@@ -197,10 +198,9 @@ class Plumtree:
         announced = self.announced.get(publication, [])
         if not announced:
             return
+        node, _ = announced.pop(0)
         if self.rules.rules == "corrosion" and by_timer and self.eager:
             node = self.queue.pick("graft", self.eager)
-        else:
-            node, _ = announced.pop(0)
         self.make_eager(node)
         self.queue.send(self.me, node, "GRAFT", publication)
         self.set_timer(publication, self.rules.timer_2_us, True)
