@@ -84,9 +84,9 @@ class Overlay:
         """Play commands until nothing is due."""
         names = list(PlumtreeKernel.commands)
         rows = [(one[0], names.index(one[1]), *one[2:], 0)[:5] for one in commands]
-        columns = dict(
-            zip(("time_us", "kind", "node", "value", "room"), np.array(rows).T, strict=True)
-        )
+        names_of = "time_us", "kind", "node", "value", "room"
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(names_of))
+        columns = dict(zip(names_of, table.T, strict=True))
         published = np.flatnonzero(columns["kind"] == names.index("publish"))
         room = np.zeros(int(columns["value"][published].max(initial=-1)) + 1, dtype=np.int64)
         room[columns["value"][published]] = columns["room"][published]
