@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
@@ -49,7 +50,7 @@ from scribe_spark.rounds.system import (
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.scribe import limits_by_number
-from scribe_spark.systems import MESH, System, live_system
+from scribe_spark.systems import MESH, System, is_built_in, live_system
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
@@ -112,10 +113,12 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
         "capacity": _capacity(stages),
     }
+    is_mesh = system.family == MESH
+    if is_mesh and is_built_in(system) and stages.config.bandwidth.has_sizes:
+        given["links"] = links_of(stages)  # copies of trees are replayed with sizes
     known = stages.overlay.known if live.reads else []
     tables = BucketTables(ring.layout, ring.starts(), known)
     player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
-    is_mesh = system.family == MESH
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, is_mesh)
     if stages.in_tasks:
         player.play_in_tasks(orchestrate, "round 0")

@@ -63,7 +63,7 @@ class Observer:
             counts += tables[MESSAGES]["messages"], tables[MESSAGES]["lost"]
         counts[:, self._index[kind]] += int(messages), int(lost)
         tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
-        if self.traffic:
+        if self.traffic and messages:
             sender, to = ends_of(kind, messages, between)
             before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
             tables[f"{TRAFFIC} {before}"] = {
