@@ -17,6 +17,7 @@ from scribe_spark import RunConfig, draws, experiments
 from scribe_spark.config import Execution
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime import settings
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import unregister_system
 
 #: Trees that begin at the root; those that begin at the source, and depend on it.
@@ -234,8 +235,9 @@ def test_buckets_and_engines_change_nothing(spark, done, run, given, buckets, en
         config = RunConfig(**given | {"systems": "scribe,gossipsub"})
         with Simulation(spark, config, shares=done.simulation, engine=engine) as stages:
             for made in stages.systems:
-                for name, of in (("deliveries", made.deliveries), ("copies", made.copies)):
-                    table = (of if hasattr(of, "frame") else of()).frame.toPandas()
+                copies = made.handed_over("copies")
+                for name, of in (("deliveries", made.deliveries), ("copies", copies)):
+                    table = Batches.of(of).frame.toPandas()
                     theirs = run.rows(name, made.system, "publication")
                     assert Counter(table["publication"]) == Counter(p for (p,) in theirs)
                     self_rows(run, made.system, name, table)
