@@ -554,19 +554,19 @@ FAULTS = {
     "reacting: a node that refused and is asked again": Fault(
         "plumtree/hyparview.py",
         "self._refused[events.place[row], slot] = True",
-        "self._refused[events.place[row], slot] = False",
+        "self._refused[events.place[row], slot] |= False",
         REACTS,
     ),
     "reacting: an entry that was sent and stays": Fault(
         "plumtree/hyparview.py",
-        "if sent is not None and self.rules.whose == PAPER:",
-        "if sent is not None and self.rules.whose == IROH:",
+        "if sent is not None and self.rules.membership == PAPER:",
+        "if sent is not None and self.rules.membership == IROH:",
         REACTS,
     ),
     "reacting: a shuffle that goes too far": Fault(
         "plumtree/hyparview.py",
-        "(1 if self.rules.whose == PAPER else 0)",
-        "(0 if self.rules.whose == PAPER else 0)",
+        "(1 if self.rules.membership == PAPER else 0)",
+        "(0 if self.rules.membership == PAPER else 0)",
         REACTS,
     ),
     "reacting: the timer of another request": Fault(
@@ -576,15 +576,15 @@ FAULTS = {
         REACTS,
     ),
     "reacting: what a former neighbour announced": Fault(
-        "plumtree/neighbours.py",
+        "clock/slots.py",
         "self.tenancy[place, slot] += 1",
         "self.tenancy[place, slot] += 0",
         REACTS,
     ),
     "reacting: copies in vain of a former neighbour": Fault(
-        "plumtree/neighbours.py",
-        "self.duplicates[place, slot] = 0",
-        "self.duplicates[place, slot] += 0",
+        "clock/slots.py",
+        "flags[place, slot] = 0",
+        "flags[place, slot] *= flags.dtype != bool",
         REACTS,
     ),
     "reacting: an announcement at the end of a batch": Fault(
@@ -592,20 +592,20 @@ FAULTS = {
     ),
     "reacting: the round that iroh compares": Fault(
         "plumtree/plumtree.py",
-        'copies["round"] + (self.rules.whose == IROH)',
-        'copies["round"] + 0 * (self.rules.whose == IROH)',
+        'copies["round"] + (self.rules.rules == IROH)',
+        'copies["round"] + 0 * (self.rules.rules == IROH)',
         REACTS,
     ),
     "reacting: a payload that is kept too long": Fault(
         "plumtree/plumtree.py",
-        "(asks.time_us - got_us <= self.rules.keeps_us)",
+        '(asks.time_us - got_us <= self.rules.us["keep"])',
         "(asks.time_us >= got_us)",
         REACTS,
     ),
     "reacting: a sender that stays lazy": Fault(
         "plumtree/plumtree.py",
-        "self.neighbours.set_lazy(copies.place, sender, False)",
-        "self.neighbours.set_lazy(copies.place, sender, True)",
+        'self.neighbours.mark("lazy", copies.place, sender, False)',
+        'self.neighbours.mark("lazy", copies.place, sender, True)',
         REACTS,
     ),
 }
