@@ -52,8 +52,12 @@ def test_a_page_runs_nothing(pages, commands, tmp_path):
 
 def test_sections_are_those_whose_experiment_is_there(pages, tmp_path):
     (tmp_path / "two").mkdir()
-    sections = {name: lambda out, name=name: [f"of {name}", ""] for name in COMMANDS}
-    assert pages.sections_of(tmp_path, sections) == ["of two", ""]
+    sections = [
+        pages.Section(f"{name[:2]}*", f"of {name}: {{n:,}}\n{{table}}\n",
+                      lambda out: {"n": 1000, "table": ["| a |", out.name]})
+        for name in COMMANDS
+    ]  # fmt: skip
+    assert pages.sections(tmp_path, sections) == f"of two: 1,000\n| a |\n{tmp_path.name}\n"
 
 
 def test_a_table_in_markdown(pages):

@@ -1,10 +1,7 @@
-"""GossipSub beside what others have published, and what becomes of it when nodes fail.
+"""GossipSub beside what others have published: the table of ``docs/gossipsub.md``.
 
-``python -m tools.gossipsub_results PAGE [--seeds N] [--nodes N ...]``
-
-Plays topics in one process (about a minute) and writes one table between the marks in PAGE,
-``docs/gossipsub.md``: receivers by hop, mesh degrees, the processing time that gives the published
-duplicates, and the share of nodes reached after failures, each beside the published number.
+``python -m tools.gossipsub_results PAGE [--seeds N] [--nodes N ...]`` plays topics in one process
+(about a minute) and writes the table between the marks of PAGE.
 """
 
 from __future__ import annotations
@@ -22,8 +19,6 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.paths import replace_file
 from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 from tools.pages import table, with_lines
-
-__all__ = ["SCHEDULES", "WAKU", "lines", "main", "receivers_by_hop"]
 
 MARKS = ("<!-- gossipsub results: begin -->\n", "<!-- gossipsub results: end -->\n")
 
@@ -67,9 +62,6 @@ def one_topic(nodes: int, seed: int, **given: Any) -> TopicsInMemory:
     return build_topics(config, nodes, [np.arange(nodes)], delays, seed, source)
 
 
-# --- (1) receivers by hop
-
-
 def receivers_by_hop(seeds: Sequence[int], **given: Any) -> tuple[np.ndarray, float]:
     """Return the receivers at hops 1 to 5 in Waku's set-up, shape (seeds, 5); the mean degree."""
     topics = [one_topic(1000, seed, **{"dials": 25, "clock": "hops"} | given) for seed in seeds]
@@ -79,46 +71,30 @@ def receivers_by_hop(seeds: Sequence[int], **given: Any) -> tuple[np.ndarray, fl
 
 def _hops(seeds: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of receivers by hop and of mesh degrees."""
-    published = ", ".join(map(str, WAKU))
     for schedule, given in SCHEDULES.items():
         counts, _ = receivers_by_hop(seeds, **given)
         mean, spread = counts.mean(axis=0)[:4], counts.std(axis=0)[:4]
         found = ", ".join(f"{m:.0f} ± {s:.0f}" for m, s in zip(mean, spread, strict=True))
-        yield [f"nodes first reached after 1, 2, 3, 4 hops; {schedule}", published, found]
+        what = f"nodes first reached after 1, 2, 3, 4 hops; {schedule}"
+        yield [what, ", ".join(map(str, WAKU)), found]
     for high, degree in WAKU_DEGREES.items():
         _, found_degree = receivers_by_hop(seeds, **WHILE_DIALLING, d_high=high)
         what = f"mesh links, mean of all nodes, D_high = {high}; nodes dial while heartbeats run"
         yield [what, f"{degree}", f"{found_degree:.2f}"]
 
 
-# --- (2) duplicates by processing time
-
-
-def _duplicates(nodes: Sequence[int], seeds: Sequence[int]) -> Iterator[list[str]]:
-    """Yield the rows of the processing times that give the published number of duplicates."""
-    for count in nodes:
-        topics = [one_topic(count, seed, preset="ethereum", flood_publish=False) for seed in seeds]
-        found = [_mean_duplicates(topics, ms) for ms in _PROCESSING_MS]
-        # duplicates fall as processing takes longer
-        reached = np.interp(-_VAC, [-one for one in found], _PROCESSING_MS)
-        what = f"duplicates per node, {count:,} nodes, D = 8"
-        yield [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
-
-
-def _mean_duplicates(topics: Sequence[TopicsInMemory], ms: int) -> float:
-    """Return the mean number of duplicates of a node; the source gets none."""
-    return float(
-        np.mean(
-            [
-                np.count_nonzero(~done.copies["first"]) / (len(done.arrivals) - 1)
-                for topic in topics
-                for done in [topic.publish(processing_ms=float(ms))]
-            ]
-        )
-    )
-
-
-# --- (3) failures
+def _duplicates(nodes: int, seeds: Sequence[int]) -> list[str]:
+    """Return the row of the processing time that gives the published number of duplicates."""
+    topics = [one_topic(nodes, seed, preset="ethereum", flood_publish=False) for seed in seeds]
+    found = []
+    for ms in _PROCESSING_MS:
+        each = [topic.publish(processing_ms=float(ms)) for topic in topics]
+        # the source gets none
+        again = [np.sum(~done.copies["first"]) / (len(done.arrivals) - 1) for done in each]
+        found.append(-float(np.mean(again)))
+    reached = np.interp(-_VAC, found, _PROCESSING_MS)  # duplicates fall as processing takes longer
+    what = f"duplicates per node, {nodes:,} nodes, D = 8"
+    return [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
 
 
 def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:
@@ -130,29 +106,19 @@ def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:
         alive = (drawn >> np.uint64(11)) * 2.0**-53 >= _FAIL
         alive[topic.source] = True
         heartbeat = topic.publish(alive).arrivals.heartbeat
-        reached.append(
-            [np.count_nonzero(heartbeat <= k) / np.count_nonzero(alive) for k in range(2)]
-        )
+        reached.append([np.sum(heartbeat <= k) / np.sum(alive) for k in range(2)])
     found = ", ".join(f"{mean:.3f}" for mean in np.mean(reached, axis=0))
     reach = "share of the live nodes reached by the mesh, and after one more heartbeat"
-    what = f"{reach}; {_FAIL:.0%} of {nodes:,} nodes fail"
-    return [what, _CHECKED, found]
-
-
-# --- the page
+    return [f"{reach}; {_FAIL:.0%} of {nodes:,} nodes fail", _CHECKED, found]
 
 
 def lines(seeds: int, nodes: Sequence[int]) -> list[str]:
     """Play all set-ups; return the lines of the page."""
     every = range(1, seeds + 1)
     few = every[:3]
-    rows = [*_hops(every), *_duplicates(nodes, few), _failures(max(nodes), every)]
+    rows = [*_hops(every), *(_duplicates(n, few) for n in nodes), _failures(max(nodes), every)]
     simulated = f"simulated (mean of {seeds} seeds; duplicates: {len(few)})"
-    return [
-        "",
-        *table(["measured number", "published", simulated], rows),
-        "",
-    ]
+    return ["", *table(["measured number", "published", simulated], rows), ""]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -26,8 +26,7 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
-from tools.groups_tables import number
-from tools.pages import table, with_lines
+from tools.pages import number, table, with_lines
 from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
 
 ROOT = Path(__file__).resolve().parents[1]
