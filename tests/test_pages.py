@@ -25,7 +25,7 @@ def commands(pages, monkeypatch):
 
 
 def test_experiments_are_run_with_resume(pages, commands, tmp_path):
-    pages.main([str(tmp_path)], "", COMMANDS, write=None)
+    pages.main("", COMMANDS, None, [str(tmp_path)])
     program = [sys.executable, "-m", "scribe_spark.cli"]
     assert commands == [
         [*program, *command, "--out", str(tmp_path / name), "--resume"]
@@ -34,17 +34,17 @@ def test_experiments_are_run_with_resume(pages, commands, tmp_path):
 
 
 def test_only_some_experiments_are_run(pages, commands, tmp_path, capsys):
-    pages.main([str(tmp_path), "--only", "two"], "", COMMANDS, write=None)
+    pages.main("", COMMANDS, None, [str(tmp_path), "--only", "two"])
     assert [command[3] for command in commands] == ["sweep"]
     with pytest.raises(SystemExit):
-        pages.main([str(tmp_path), "--only", "three"], "", COMMANDS, write=None)
+        pages.main("", COMMANDS, None, [str(tmp_path), "--only", "three"])
     assert "invalid choice: 'three'" in capsys.readouterr().err
 
 
 def test_a_page_runs_nothing(pages, commands, tmp_path):
     file = tmp_path / "page.md"
     pages.main(
-        [str(tmp_path), "--page", str(file)], "", COMMANDS, lambda out, page: f"{out} {page}"
+        "", COMMANDS, lambda *told: "{} {}".format(*told), [str(tmp_path), "--page", str(file)]
     )
     assert file.read_text() == f"{tmp_path} {file}"
     assert not commands

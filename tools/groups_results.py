@@ -332,7 +332,7 @@ def _churn(out: Path) -> dict[str, Any]:
     for world in _World.find(out, "waited-20"):
         lost, expected = (number(_DELIVERIES[name](world)) for name in ("lost", "expected"))
         waited = [
-            "\n",
+            "",
             f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds "
             f"{_rounds([world])}: {lost} of {expected} deliveries lost.",
         ]
@@ -586,10 +586,7 @@ def page(out: Path, file: Path) -> str:
     return _HEAD + pages.sections(out, _SECTIONS) + _claims(out)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    pages.main(arguments, "Measure Scribe in worlds.", EXPERIMENTS, page, run)
-
+main = partial(pages.main, "Measure Scribe in worlds.", EXPERIMENTS, page, play=run)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,15 +214,12 @@ The first four columns of numbers are mean hops of 200,000 lookups in a round. P
 )  # fmt: skip
 
 
-def page(out: Path) -> str:
+def page(out: Path, file: Path | None = None) -> str:
     """Return ``docs/living_results.md``, of the experiments that are there."""
     return _HEAD + pages.sections(out, _SECTIONS)
 
 
-def main(arguments: Sequence[str]) -> None:
-    about = "Measure the living overlay."
-    pages.main(arguments, about, EXPERIMENTS, lambda out, _: page(out))
-
+main = partial(pages.main, "Measure Pastry in worlds.", EXPERIMENTS, page)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -43,10 +43,10 @@ def parser(description: str, names: Collection[str]) -> argparse.ArgumentParser:
 
 
 def main(
-    arguments: Sequence[str],
     description: str,
     commands: Mapping[str, Sequence[str]],
     write: Callable[[Path, Path], str],
+    arguments: Sequence[str],
     play: Callable[[Path, Iterable[str]], None] | None = None,
 ) -> None:
     """Run experiments, or write their page.

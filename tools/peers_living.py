@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,6 @@ from scribe_spark.core.paths import replace_file
 from tools import pages
 from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds_in_words
 from tools.pages import Panel, number, table
-
-__all__ = ["COUNTS", "commands", "main", "page"]
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
@@ -273,10 +272,7 @@ def page(out: Path, file: Path) -> str:
     )
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    pages.main(arguments, __doc__ or "", commands(), page)
-
+main = partial(pages.main, "Measure systems under the same events.", commands(), page)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

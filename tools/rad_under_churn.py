@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -111,10 +112,7 @@ def page(out: Path, file: Path) -> str:
     return pages.with_lines(file.read_text("utf-8"), MARKS, ["", *numbers(played), ""])
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    pages.main(arguments, "Measure trees under churn.", EXPERIMENTS, page)
-
+main = partial(pages.main, "Measure trees under churn.", EXPERIMENTS, page)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +151,8 @@ def page(out: Path, file: Path) -> str:
     return pages.with_lines(file.read_text("utf-8"), MARKS, [pages.sections(out, _SECTIONS)])
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    commands = {
-        name: ["reference-tree", *shlex.split(flags)] for name, flags in EXPERIMENTS.items()
-    }
-    pages.main(arguments, "Measure the reference tree.", commands, page)
-
+_COMMANDS = {n: ["reference-tree", *shlex.split(flags)] for n, flags in EXPERIMENTS.items()}
+main = partial(pages.main, "Measure the reference tree.", _COMMANDS, page)
 
 if __name__ == "__main__":
     main(sys.argv[1:])
