@@ -7,6 +7,7 @@ where none does; else it depends.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -87,12 +88,10 @@ def share(part: float, of_all: float) -> str:
 SIMILAR = 0.2
 
 
-def _more(mine: float, other: float) -> bool:
-    return mine > other
+Holds = Callable[[float, float], bool]
 
-
-def _less(mine: float, other: float) -> bool:
-    return mine < other
+_more: Holds = operator.gt
+_less: Holds = operator.lt
 
 
 def _much_more(mine: float, other: float) -> bool:
@@ -126,34 +125,35 @@ _BUILDING = {
 SHOWN = {*_DELAYS, *_STRESS, *_STATE}
 
 
-def _beside_scribe(
-    metrics: Mapping[str, str], holds: Callable[[float, float], bool], *runs: str
-) -> Cases:
+def _beside_scribe(metrics: Mapping[str, str], holds: Holds, *runs: str) -> Cases:
     """Cases for each of some metrics and runs, of the run's system beside Scribe."""
 
     def cases(peers: Peers) -> Iterator[Case]:
         for name in runs:
             of = "" if len(runs) == 1 else f" ({name})"
             for metric, what in metrics.items():
-                mine, scribes = peers[name].value(metric), peers[name].value(metric, "scribe")
-                if mine is not None and scribes is not None:
-                    words = f"{what}{of} {number(mine)}, Scribe {number(scribes)}"
-                    yield Case(holds(mine, scribes), "" if metric in SHOWN else words)
+                values = peers[name].value(metric), peers[name].value(metric, "scribe")
+                words = "" if metric in SHOWN else f"{what}{of} {{}}, Scribe {{}}"
+                yield from _case(holds, words, *values)
 
     return cases
 
 
-def _landmarks(metrics: Mapping[str, str], holds: Callable[[float, float], bool]) -> Cases:
+def _landmarks(metrics: Mapping[str, str], holds: Holds) -> Cases:
     """Cases for each of some metrics, of CAN with landmarks beside CAN without."""
 
     def cases(peers: Peers) -> Iterator[Case]:
         for metric, what in metrics.items():
-            before, after = (peers[name].value(metric) for name in ("can", "can_landmarks"))
-            if before is not None and after is not None:
-                words = f"{what} {number(after)} with landmarks, {number(before)} without"
-                yield Case(holds(after, before), words)
+            values = peers["can_landmarks"].value(metric), peers["can"].value(metric)
+            yield from _case(holds, f"{what} {{}} with landmarks, {{}} without", *values)
 
     return cases
+
+
+def _case(holds: Holds, words: str, mine: float | None, other: float | None) -> Iterator[Case]:
+    """Yield the case of two numbers that are known; braces in the words stand for them."""
+    if mine is not None and other is not None:
+        yield Case(holds(mine, other), words.format(number(mine), number(other)))
 
 
 # --- Bayeux
@@ -254,13 +254,11 @@ def _scribe_keeps_little(peers: Peers) -> Iterator[Case]:
     peer = peers["scribe"]
     mean, most = peer.value("state.mean"), peer.value("state.max")
     memberships, largest = peer.number("groups.size.sum"), peer.number("groups.size.max")
-    if mean is not None and memberships is not None:
-        a_node = memberships / int(peer.config["nodes"])
-        words = f"{number(mean)} entries a node, of {number(a_node)} memberships a node"
-        yield Case(mean <= 2 * a_node, words)
-    if most is not None and largest is not None:
-        words = f"{number(most)} at the busiest, the largest group has {number(largest)}"
-        yield Case(most <= largest / 10, words)
+    a_node = None if memberships is None else memberships / int(peer.config["nodes"])
+    words = "{} entries a node, of {} memberships a node"
+    yield from _case(lambda mine, other: mine <= 2 * other, words, mean, a_node)
+    words = "{} at the busiest, the largest group has {}"
+    yield from _case(lambda mine, other: mine <= other / 10, words, most, largest)
 
 
 def _bounded(peers: Peers) -> Iterator[Case]:
@@ -419,18 +417,15 @@ def grid_of(peers: Peers) -> list[list[str]]:
     return rows
 
 
-def _direction(
-    overlays: Iterable[tuple[str, str]], metrics: str, holds: Callable[[float, float], bool]
-) -> Cases:
+def _direction(overlays: Iterable[tuple[str, str]], metrics: str, holds: Holds) -> Cases:
     """Cases that one combination has less of some metrics than another one."""
 
     def cases(peers: Peers) -> Iterator[Case]:
         for less, more in overlays:
             for grid in _GRIDS.values():
                 for metric in metrics.split():
-                    a, b = (_value(peers, grid, one, metric) for one in (less, more))
-                    if a is not None and b is not None:
-                        yield Case(holds(a, b))  # `grid_of` has the numbers
+                    values = (_value(peers, grid, one, metric) for one in (less, more))
+                    yield from _case(holds, "", *values)  # `grid_of` has the numbers
 
     return cases
 
@@ -444,10 +439,8 @@ def _many_duplicates(peers: Peers) -> Iterator[Case]:
         )
         if again is not None:
             yield Case(again > 0, f"d = {dimensions}: {number(again)} duplicates a member")
-    few, many = (peers[name].value("link_stress.max") for name in ("can_2", "can"))
-    if few is not None and many is not None:
-        words = f"maximum link stress {number(few)} with d = 2, {number(many)} with d = 6"
-        yield Case(few > many, words)
+    values = peers["can_2"].value("link_stress.max"), peers["can"].value("link_stress.max")
+    yield from _case(_more, "maximum link stress {} with d = 2, {} with d = 6", *values)
 
 
 _TREES = [(f"tree over {overlay}", f"flooding over {overlay}") for overlay in ("Pastry", "CAN")]

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -33,29 +33,15 @@ FIGURE = "figure-peers-living.svg"
 FAILURE, CHURN = (16, 8), (60, 5)
 
 
-class _Scenario(NamedTuple):
-    """Events of a world: in the table, in the figure, rounds and deadline, flags."""
-
-    brief: str
-    words: str
-    lasts: tuple[int, int]
-    flags: str
-
-
+#: Name -> the events in the table, and in the figure, and flags.
 _QUARTER = "quarter-fails"
 _CHURN = "--generator churn+publications --lifetime-seconds"
 _SCENARIOS = {
-    _QUARTER: _Scenario(
-        *("failure", "a quarter of the nodes fails in round 3", FAILURE),
-        "--generator mass-failure+publications --share 0.25 --event-round 3",
-    ),
-    "lifetime-1800": _Scenario(
-        *("lifetime 30 min", "churn, mean lifetime 30 minutes", CHURN, f"{_CHURN} 1800"),
-    ),
-    "lifetime-600": _Scenario(
-        *("lifetime 10 min", "churn, mean lifetime 10 minutes", CHURN, f"{_CHURN} 600"),
-    ),
-}
+    _QUARTER: ("failure", "a quarter of the nodes fails in round 3",
+               "--generator mass-failure+publications --share 0.25 --event-round 3"),
+    "lifetime-1800": ("lifetime 30 min", "churn, mean lifetime 30 minutes", f"{_CHURN} 1800"),
+    "lifetime-600": ("lifetime 10 min", "churn, mean lifetime 10 minutes", f"{_CHURN} 600"),
+}  # fmt: skip
 
 #: The middle of a folder's name -> the delivery and the systems of the world, and its seeds.  A
 #: world of all systems takes three times as long as Scribe alone, in which Scribe is the same.
@@ -80,23 +66,24 @@ _RELIABLE = "Scribe, reliable"
 
 def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
     """Return the command of each world, by the name of its folder, the most telling ones first."""
+    every = [
+        (name, world, seed)
+        for name in _SCENARIOS
+        for world in _WORLDS
+        for seed in _WORLDS[world][2]
+    ]
     found = {}
-    for name, scenario in _SCENARIOS.items():
-        fails, (rounds, deadline) = name == _QUARTER, scenario.lasts
-        size = f"--nodes {nodes if fails else nodes * 6 // 5}"
-        size += "" if fails else f" --initial {nodes}"
-        for world, (delivery, systems, seeds) in _WORLDS.items():
-            for seed in seeds:
-                found[name, world, seed] = (
-                    f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
-                    f"--deadline {deadline} --link-stress-period 5 {scenario.flags} "
-                    f"--delivery {delivery} --systems {systems} --measures delay"
-                ).split()
-    first = sorted(found, key=lambda one: one[2] > 1)
-    return {
-        f"{scenario}-{world}-{seed}": found[scenario, world, seed]
-        for scenario, world, seed in first
-    }
+    for name, world, seed in sorted(every, key=lambda one: one[2] > 1):
+        (rounds, deadline), size = CHURN, f"--nodes {nodes * 6 // 5} --initial {nodes}"
+        if name == _QUARTER:
+            (rounds, deadline), size = FAILURE, f"--nodes {nodes}"
+        delivery, systems, _ = _WORLDS[world]
+        found[f"{name}-{world}-{seed}"] = (
+            f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
+            f"--deadline {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
+            f"--delivery {delivery} --systems {systems} --measures delay"
+        ).split()
+    return found
 
 
 class Seen(Folder):
@@ -179,7 +166,7 @@ def numbers(found: Found) -> list[str]:
     rows = []
     for (scenario, kind), worlds in found.items():
         rounds = rounds_in_words([one.begin for one in worlds], worlds[0].last)
-        about = [_SCENARIOS[scenario].brief, kind, f"{len(worlds)}", rounds]
+        about = [_SCENARIOS[scenario][0], kind, f"{len(worlds)}", rounds]
         rows.append([*about, *cells_of(_COLUMNS, worlds)])
     return table(["events", "system", "seeds", "rounds", *_COLUMNS], rows)
 
@@ -206,7 +193,7 @@ def figure(found: Found) -> str:
             panels.append(
                 Panel(
                     *((0.07 + place * 0.315, 0.7 - row * 0.305, 0.27, 0.22), lines, axes),
-                    "" if row else _SCENARIOS[scenario].words.replace(", mean", ",\nmean"),
+                    "" if row else _SCENARIOS[scenario][1].replace(", mean", ",\nmean"),
                     {"fontsize": 5.5, "loc": "lower left"} if below else None,
                 )
             )
@@ -227,12 +214,10 @@ def _lines(found: Found, scenario: str, drawn: str) -> Iterator[tuple[str, pd.Se
             sums = together.groupby("round")[list(COUNTS)].sum()
             got = sums["in_time"] + (sums["late"] if reliable else 0)  # in time as best effort
             yield kind + ", in the end" * reliable, 100 * got / sums["expected"], style
-        ratios = (
-            [] if reliable or drawn == "delivered" else [one.multicast(drawn) for one in worlds]
-        )
-        if any(len(line) for line in ratios):
-            together = pd.concat([line for line in ratios if len(line)])
-            yield kind, together.groupby(level=0).mean(), style
+        if drawn != "delivered" and not reliable:
+            ratios = [line for one in worlds if len(line := one.multicast(drawn))]
+            if ratios:
+                yield kind, pd.concat(ratios).groupby(level=0).mean(), style
 
 
 _PAGE = f"""\
@@ -244,7 +229,7 @@ This page compares systems in worlds with the same events: the same nodes fail a
 
 {{table}}
 
-*Events*: {_SCENARIOS[_QUARTER].words}; or churn with a mean lifetime. *Seeds*: the number of worlds; {{there}} A number is the mean over the seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}
+*Events*: {_SCENARIOS[_QUARTER][1]}; or churn with a mean lifetime. *Seeds*: the number of worlds; {{there}} A number is the mean over the seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}
 
 *In time*: delivered in the round of the publication. *Lost*: not delivered within {FAILURE[1]} more rounds (with churn {CHURN[1]}).
 
