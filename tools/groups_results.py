@@ -101,8 +101,9 @@ def created_again(out: Path) -> pd.DataFrame:
     alive = np.setdiff1d(world.table("nodes")["node"].to_numpy(), failed)
     start = (events["round"] == 0) & events["event"].isin(["create", "join"])
     joined = events[start & (events["event"] == "join")]
-    rows = []
-    for group in sorted(world.publications.loc[world.is_lost, "group"].unique()):
+    told, rows = world.publications, []
+    last = told[told["round"] == told["round"].max()]
+    for group in sorted(last.loc[last["in_time"] + last["late"] == 0, "group"]):
         members = joined.loc[joined["group"] == group, "node"].to_numpy(np.int64)
         raw = draws.stream(1, "created again by", int(group))
         creator = alive[draws.whole_numbers(raw, len(alive), 1)[0]]
