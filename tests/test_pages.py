@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tools import pages as module
+from tools.folders import Folder
 
 COMMANDS = {"one": ["world", "--rounds", "1"], "two": ["sweep"]}
 
@@ -58,6 +59,21 @@ def test_sections_are_those_whose_experiment_is_there(pages, tmp_path):
         for name in COMMANDS
     ]  # fmt: skip
     assert pages.sections(tmp_path, sections) == f"of two: 1,000\n| a |\n{tmp_path.name}\n"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ("mass-*", ["mass-1", "mass-2"]),  # mass-3 was not played to its end
+        ("root mass-1", ["root", "mass-1"]),
+        ("mass-3", []),
+        ("mass-1 holders-4", []),  # all patterns are needed
+    ],
+)
+def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
+    for end in ("mass-2/tables/rounds", "mass-1/metrics.json", "root/result.json", "mass-3/x"):
+        (tmp_path / end).mkdir(parents=True)
+    assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
 
 
 def test_a_table_in_markdown(pages):
