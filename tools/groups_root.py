@@ -54,7 +54,8 @@ def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
     file = folder / "access.csv"
     rights = pd.DataFrame({"right": ["join", "multicast"]})
     allowed = pd.DataFrame({"group": _GROUP, "node": np.arange(unnamed[0])})
-    replace_file(file, rights.merge(allowed, how="cross").to_csv(index=False).encode())
+    access = rights.merge(allowed, how="cross")[["group", "node", "right"]]
+    replace_file(file, access.to_csv(index=False).encode())
     config = WorldConfig(
         **{"seed": 1, "rounds": 20, "lookups": 0, "access": str(file), "event_round": _FAILS},
         **{"generator": "root-failure+publications", **sizes},
