@@ -146,11 +146,7 @@ def run(out: Path, names: Iterable[str]) -> None:
 # --- many nodes fail
 
 _DISORDER = "scribe.deliveries.out_of_order"
-_MASS_HEADS = (
-    "delivery | k | seeds | rounds until reached again, most | lost deliveries | "
-    "expected deliveries | duplicates | out of order | late | repaired after N rounds | "
-    "groups lost | deliveries lost with them"
-)
+_MASS_HEADS = "delivery | k | seeds | rounds until reached again, most | lost deliveries | expected deliveries | duplicates | out of order | late | repaired after N rounds | groups lost | deliveries lost with them"
 
 
 def _mass(out: Path) -> dict[str, Any]:
@@ -504,19 +500,14 @@ def _replicated(worlds: Worlds) -> str:
 _CLAIMS: tuple[tuple[str, str, Callable[[Worlds], str]], ...] = (
     ("Multicast messages serve as an implicit heartbeat signal", "mass-?", _implicit),
     ("Pastry will route the message to a new parent", "mass-?", _repaired),
-    ("Scribe can also tolerate the failure of multicast tree roots", "holders-4 holders-5",
-     _survives),
-    ("its immediate children detect the failure and join again through Pastry", "root",
-     _children_join),
+    ("Scribe can also tolerate the failure of multicast tree roots", "holders-4 holders-5", _survives),
+    ("its immediate children detect the failure and join again through Pastry", "root", _children_join),
     ("Pastry routes the join messages to a new root [...]", "root", _new_root),
     ("Multicast senders likewise discover the new rendez-vous point", "holders-1", _senders),
-    ("Children table entries are discarded unless they are periodically refreshed", "mass-?",
-     _discarded),
-    ("fault detection is done by sending messages to a small number of nodes", "churn-*",
-     _detection),
+    ("Children table entries are discarded unless they are periodically refreshed", "mass-?", _discarded),
+    ("fault detection is done by sending messages to a small number of nodes", "churn-*", _detection),
     ("only a small number of nodes (O(log_2^b N)) is involved", "local-*", _local),
-    ("Scribe may fail to deliver messages or may deliver them out of order", "mass-best-effort",
-     _best_effort),
+    ("Scribe may fail to deliver messages or may deliver them out of order", "mass-best-effort", _best_effort),
     ("an application can implement ordered, reliable delivery", "mass-?", _reliable),
     ("the root needs to be replicated", "created-again", _replicated),
 )  # fmt: skip

@@ -99,11 +99,7 @@ def _hops(out: Path) -> dict[str, Any]:
     return {"table": table(["tables", *map(str, count), "mean"], rows)}
 
 
-_FAILURE_HEADS = (
-    "repair | leaf set | hops before | round of the failure | next round | last round | lost per "
-    "lookup, round 1 | delivered, round 1 | missing cells per node, last round | remote calls per "
-    "failed node"
-)
+_FAILURE_HEADS = "repair | leaf set | hops before | round of the failure | next round | last round | lost per lookup, round 1 | delivered, round 1 | missing cells per node, last round | remote calls per failed node"
 
 
 def _failure(out: Path) -> dict[str, Any]:

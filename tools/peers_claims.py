@@ -333,50 +333,27 @@ def _contacts(peers: Peers) -> Iterator[Case]:
 
 #: In the order of the papers.
 CLAIMS: tuple[Claim, ...] = (
-    Claim("JSAC V", "algorithms to build and maintain the network have space and time costs of "
-          "O(log N)", "scribe", _logarithmic),
-    Claim("JSAC V", "[Bayeux] requires nodes to maintain more group membership information",
-          "bayeux", _beside_scribe(_STATE, _more, "bayeux")),
+    Claim("JSAC V", "algorithms to build and maintain the network have space and time costs of O(log N)", "scribe", _logarithmic),
+    Claim("JSAC V", "[Bayeux] requires nodes to maintain more group membership information", "bayeux", _beside_scribe(_STATE, _more, "bayeux")),
     Claim("JSAC V", "the root keeps a list of all group members", "bayeux", _root_lists_all),
-    Claim("NGC 4", "the routers one hop away from the [root] keep a list containing on average "
-          "|G|/b members", "bayeux", _first_hop_lists),
-    Claim("JSAC V", "it generates more traffic when handling group membership changes", "bayeux",
-          _beside_scribe(_JOINING, _more, "bayeux")),
-    Claim("JSAC V", "all group management traffic must go through the root", "bayeux",
-          _all_at_root),
-    Claim("JSAC V", "[partitioning] only improves scalability by a small constant factor",
-          "bayeux bayeux_partitions", _partitioning),
-    Claim("JSAC V", "the expected amount of group membership information kept by each node is "
-          "small", "scribe", _scribe_keeps_little),
-    Claim("JSAC V", "it can be bounded by a constant [...] by using the bottleneck removal "
-          "algorithm", "scribe_bottleneck", _bounded),
-    Claim("JSAC V", "group join and leave requests are handled locally", "scribe",
-          _joins_are_local),
-    Claim("JSAC V", "Scribe and Bayeux have similar delay characteristics", "bayeux",
-          _beside_scribe(_DELAYS, _similar, "bayeux")),
-    Claim("JSAC V", "Bayeux induces a higher link stress than Scribe", "bayeux bayeux_leaf_set",
-          _beside_scribe(_STRESS, _more, "bayeux", "bayeux_leaf_set")),
-    Claim("JSAC V", "many long links near the leaves in Bayeux, while in Scribe, [...] few long "
-          "links near the root", "bayeux", _long_links),
-    Claim("JSAC V", "[in CAN multicast] only group members forward multicast traffic for a group",
-          "can", _members_forward),
-    Claim("JSAC V", "it is significantly more expensive to build and maintain separate CAN "
-          "overlays per group than Scribe multicast trees", "can can_2",
-          _beside_scribe(_BUILDING, _much_more, "can", "can_2")),
-    Claim("JSAC V", "the delays [...] reported for CAN multicast are significantly higher than "
-          "those observed for Scribe", "can can_2",
-          _beside_scribe(_DELAYS, _much_more, "can", "can_2")),
-    Claim("JSAC V", "the [...] link stresses reported for CAN multicast are significantly higher",
-          "can can_2", _beside_scribe(_STRESS, _much_more, "can", "can_2")),
-    Claim("JSAC V", "taking network topology into account when building CAN overlays is likely to "
-          "reduce delays and link stresses", "can can_landmarks",
-          _landmarks({**_DELAYS, **_STRESS}, _less)),
-    Claim("JSAC V", "but it will increase the cost of overlay construction and maintenance "
-          "further", "can can_landmarks", _landmarks(_BUILDING, _more)),
-    Claim("JSAC V", "the node [...] that supplies the contact node for the group and the contact "
-          "node itself handle all join traffic", "can", _contacts),
-    Claim("JSAC V", "Bayeux does not provide a mechanism to handle root failures whereas Scribe "
-          "does", "bayeux_roots", _root_failures),
+    Claim("NGC 4", "the routers one hop away from the [root] keep a list containing on average |G|/b members", "bayeux", _first_hop_lists),
+    Claim("JSAC V", "it generates more traffic when handling group membership changes", "bayeux", _beside_scribe(_JOINING, _more, "bayeux")),
+    Claim("JSAC V", "all group management traffic must go through the root", "bayeux", _all_at_root),
+    Claim("JSAC V", "[partitioning] only improves scalability by a small constant factor", "bayeux bayeux_partitions", _partitioning),
+    Claim("JSAC V", "the expected amount of group membership information kept by each node is small", "scribe", _scribe_keeps_little),
+    Claim("JSAC V", "it can be bounded by a constant [...] by using the bottleneck removal algorithm", "scribe_bottleneck", _bounded),
+    Claim("JSAC V", "group join and leave requests are handled locally", "scribe", _joins_are_local),
+    Claim("JSAC V", "Scribe and Bayeux have similar delay characteristics", "bayeux", _beside_scribe(_DELAYS, _similar, "bayeux")),
+    Claim("JSAC V", "Bayeux induces a higher link stress than Scribe", "bayeux bayeux_leaf_set", _beside_scribe(_STRESS, _more, "bayeux", "bayeux_leaf_set")),
+    Claim("JSAC V", "many long links near the leaves in Bayeux, while in Scribe, [...] few long links near the root", "bayeux", _long_links),
+    Claim("JSAC V", "[in CAN multicast] only group members forward multicast traffic for a group", "can", _members_forward),
+    Claim("JSAC V", "it is significantly more expensive to build and maintain separate CAN overlays per group than Scribe multicast trees", "can can_2", _beside_scribe(_BUILDING, _much_more, "can", "can_2")),
+    Claim("JSAC V", "the delays [...] reported for CAN multicast are significantly higher than those observed for Scribe", "can can_2", _beside_scribe(_DELAYS, _much_more, "can", "can_2")),
+    Claim("JSAC V", "the [...] link stresses reported for CAN multicast are significantly higher", "can can_2", _beside_scribe(_STRESS, _much_more, "can", "can_2")),
+    Claim("JSAC V", "taking network topology into account when building CAN overlays is likely to reduce delays and link stresses", "can can_landmarks", _landmarks({**_DELAYS, **_STRESS}, _less)),
+    Claim("JSAC V", "but it will increase the cost of overlay construction and maintenance further", "can can_landmarks", _landmarks(_BUILDING, _more)),
+    Claim("JSAC V", "the node [...] that supplies the contact node for the group and the contact node itself handle all join traffic", "can", _contacts),
+    Claim("JSAC V", "Bayeux does not provide a mechanism to handle root failures whereas Scribe does", "bayeux_roots", _root_failures),
 )  # fmt: skip
 
 
@@ -448,20 +425,9 @@ _TREES = [(f"tree over {overlay}", f"flooding over {overlay}") for overlay in ("
 
 #: The directions of the comparison of 2003; its text could not be had, and they are recalled.
 DIRECTIONS: tuple[Claim, ...] = (
-    Claim("INFOCOM 2003, abstract", "trees have lower delay and overhead than flooding over "
-          "per-group overlays, whatever the overlay", _GRID_RUNS,
-          _direction(_TREES, "rad.median messages", _less)),
-    Claim("INFOCOM 2003, recalled", "flooding over Pastry has about half the delay penalty of "
-          "flooding over CAN", _GRID_RUNS,
-          _direction([("flooding over Pastry", "flooding over CAN")], "rad.median",
-                     lambda a, b: a <= 0.75 * b)),
-    Claim("INFOCOM 2003, recalled", "flooding a CAN has duplicates, and a high maximum link "
-          "stress with few dimensions", "can can_2", _many_duplicates),
-    Claim("INFOCOM 2003, recalled", "trees over Pastry have 20 to 50 % less delay than trees over "
-          "CAN", _GRID_RUNS,
-          _direction([("tree over Pastry", "tree over CAN")], "rad.median",
-                     lambda a, b: 0.5 * b <= a <= 0.8 * b)),
-    Claim("INFOCOM 2003, abstract", "building an overlay for each group costs far more than "
-          "joining trees", _GRID_RUNS,
-          _direction(_TREES, "control_packets", lambda a, b: 2 * a < b)),
+    Claim("INFOCOM 2003, abstract", "trees have lower delay and overhead than flooding over per-group overlays, whatever the overlay", _GRID_RUNS, _direction(_TREES, "rad.median messages", _less)),
+    Claim("INFOCOM 2003, recalled", "flooding over Pastry has about half the delay penalty of flooding over CAN", _GRID_RUNS, _direction([("flooding over Pastry", "flooding over CAN")], "rad.median", lambda a, b: a <= 0.75 * b)),
+    Claim("INFOCOM 2003, recalled", "flooding a CAN has duplicates, and a high maximum link stress with few dimensions", "can can_2", _many_duplicates),
+    Claim("INFOCOM 2003, recalled", "trees over Pastry have 20 to 50 % less delay than trees over CAN", _GRID_RUNS, _direction([("tree over Pastry", "tree over CAN")], "rad.median", lambda a, b: 0.5 * b <= a <= 0.8 * b)),
+    Claim("INFOCOM 2003, abstract", "building an overlay for each group costs far more than joining trees", _GRID_RUNS, _direction(_TREES, "control_packets", lambda a, b: 2 * a < b)),
 )  # fmt: skip

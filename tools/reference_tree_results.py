@@ -72,10 +72,7 @@ class _Rows:
         return int((mine["value"] * mine["count"]).sum())
 
 
-_PAPER_HEADS = (
-    "hosts | degree 1 | degree 2 | degree 3 | more | area, connections | area, disconnections | "
-    "computing | faults"
-)
+_PAPER_HEADS = "hosts | degree 1 | degree 2 | degree 3 | more | area, connections | area, disconnections | computing | faults"
 
 
 def _paper(out: Path) -> dict[str, Any]:
@@ -104,10 +101,7 @@ def _degrees(out: Path) -> dict[str, Any]:
     }
 
 
-_SCALING_HEADS = (
-    "assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | log2 N "
-    "| area | events | faults | look-ups for the parent | for children"
-)
+_SCALING_HEADS = "assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
 
 
 def _scaling(out: Path) -> dict[str, Any]:
