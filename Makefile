@@ -181,9 +181,13 @@ site: java $(VENV)/.docs out/gallery/made ## Build a website of all pages in sit
 	$(BIN)/python -m mkdocs build --quiet
 	$(BIN)/python -m tools.check_site site
 
-# what the site shows of reports: three small experiments, half a minute, once
+# what the site shows of reports: two runs, a comparison of them, and a world, once
+GALLERY := --nodes 1000 --groups 30 --systems scribe,gossipsub --overwrite
 out/gallery/made: | setup
-	$(BIN)/python -m tools.gallery out/gallery
+	$(SCRIBE) run $(GALLERY) --out out/gallery/run
+	$(SCRIBE) run $(GALLERY) --gossipsub-d 12 --out out/gallery/degree
+	$(SCRIBE) world $(GALLERY) --generator mass-failure+publications --share 0.25 --rounds 20 --out out/gallery/world
+	$(SCRIBE) compare out/gallery/run out/gallery/degree --out out/gallery/compare
 	@touch $@
 
 .PHONY: wheel

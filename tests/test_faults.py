@@ -10,6 +10,11 @@ import scribe_spark
 from tools.try_faults import FAULTS, ROOT
 
 
+def test_every_entry_of_the_file_is_a_fault():
+    text = (ROOT / "tools" / "faults.txt").read_text("utf-8")
+    assert len(FAULTS) == text.count("\n    ") > 75
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_changes_one_line(name):
     fault = FAULTS[name]

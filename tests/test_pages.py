@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tools import pages as module
+from tools.folders import Folder
 
 COMMANDS = {"one": ["world", "--rounds", "1"], "two": ["sweep"]}
 
@@ -25,7 +26,7 @@ def commands(pages, monkeypatch):
 
 
 def test_experiments_are_run_with_resume(pages, commands, tmp_path):
-    pages.main([str(tmp_path)], "", COMMANDS, write=None)
+    pages.main("", COMMANDS, None, [str(tmp_path)])
     program = [sys.executable, "-m", "scribe_spark.cli"]
     assert commands == [
         [*program, *command, "--out", str(tmp_path / name), "--resume"]
@@ -34,17 +35,17 @@ def test_experiments_are_run_with_resume(pages, commands, tmp_path):
 
 
 def test_only_some_experiments_are_run(pages, commands, tmp_path, capsys):
-    pages.main([str(tmp_path), "--only", "two"], "", COMMANDS, write=None)
+    pages.main("", COMMANDS, None, [str(tmp_path), "--only", "two"])
     assert [command[3] for command in commands] == ["sweep"]
     with pytest.raises(SystemExit):
-        pages.main([str(tmp_path), "--only", "three"], "", COMMANDS, write=None)
+        pages.main("", COMMANDS, None, [str(tmp_path), "--only", "three"])
     assert "invalid choice: 'three'" in capsys.readouterr().err
 
 
 def test_a_page_runs_nothing(pages, commands, tmp_path):
     file = tmp_path / "page.md"
     pages.main(
-        [str(tmp_path), "--page", str(file)], "", COMMANDS, lambda out, page: f"{out} {page}"
+        "", COMMANDS, lambda *told: "{} {}".format(*told), [str(tmp_path), "--page", str(file)]
     )
     assert file.read_text() == f"{tmp_path} {file}"
     assert not commands
@@ -52,8 +53,27 @@ def test_a_page_runs_nothing(pages, commands, tmp_path):
 
 def test_sections_are_those_whose_experiment_is_there(pages, tmp_path):
     (tmp_path / "two").mkdir()
-    sections = {name: lambda out, name=name: [f"of {name}", ""] for name in COMMANDS}
-    assert pages.sections_of(tmp_path, sections) == ["of two", ""]
+    sections = [
+        pages.Section(f"{name[:2]}*", f"of {name}: {{n:,}}\n{{table}}\n",
+                      lambda out: {"n": 1000, "table": ["| a |", out.name]})
+        for name in COMMANDS
+    ]  # fmt: skip
+    assert pages.sections(tmp_path, sections) == f"of two: 1,000\n| a |\n{tmp_path.name}\n"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ("mass-*", ["mass-1", "mass-2"]),  # mass-3 was not played to its end
+        ("root mass-1", ["root", "mass-1"]),
+        ("mass-3", []),
+        ("mass-1 holders-4", []),  # all patterns are needed
+    ],
+)
+def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
+    for end in ("mass-2/tables/rounds", "mass-1/metrics.json", "root/result.json", "mass-3/x"):
+        (tmp_path / end).mkdir(parents=True)
+    assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
 
 
 def test_a_table_in_markdown(pages):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from tools import peers_living
+from tools.folders import COUNTS
 from tools.peers_living import CHURN, FAILURE
 
 
@@ -53,9 +54,7 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
             ]
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
-        "publications": pd.DataFrame(
-            publications, columns=["round", "system", "group", *peers_living.COUNTS]
-        ),
+        "publications": pd.DataFrame(publications, columns=["round", "system", "group", *COUNTS]),
     }
     for name, table in tables.items():
         (folder / "tables" / name).mkdir(parents=True)

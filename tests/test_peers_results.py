@@ -12,9 +12,10 @@ import pytest
 from command_line import exit_code
 
 from tools import peers_results
-from tools.peers_claims import CLAIMS, DIRECTIONS, Case, grid_of, verdict
+from tools.folders import Folder
+from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, Case, grid_of, verdict
 from tools.peers_claims import rows_of as rows_of_claims
-from tools.peers_tables import LENGTHS, Peer, edge_lengths, tree_shape
+from tools.peers_results import edge_lengths, tree_shape
 
 #: Of each system, so that one is more than the other by a factor.
 NUMBERS = {
@@ -86,7 +87,7 @@ def test_commands_are_understood(name, monkeypatch, capsys):
 def test_the_needs_of_claims_are_experiments():
     known = {*peers_results.PEERS, *peers_results.WORLDS}
     for claim in (*CLAIMS, *DIRECTIONS):
-        assert {*claim.needs} <= known, claim.words
+        assert {*claim.needs.split()} <= known, claim.words
 
 
 def test_a_verdict_is_true_false_or_depends():
@@ -154,9 +155,9 @@ def test_verdicts_are_of_what_was_measured(bayeux):
 
 def test_the_shape_of_trees_and_how_long_edges_are():
     edges = EDGES.drop(columns="system")
-    shape = tree_shape(edges)
-    assert shape.depth.tolist() == [1, 2, 2, 3, 1]
-    assert shape.is_inner.tolist() == [True, True, False, False, False]
+    depth, is_inner = tree_shape(edges)
+    assert depth.tolist() == [1, 2, 2, 3, 1]
+    assert is_inner.tolist() == [True, True, False, False, False]
     # a leaf under the root is at neither end
     ms = edge_lengths(edges, np.array([8000, 4000, 2000, 6000, 99_000]))
     assert ms == {"first": 8.0, "last": 4.0}
@@ -192,9 +193,9 @@ def test_flooding_and_trees_over_both_overlays(tmp_path):
         factors = {"scribe": 1, "flooding": 2, "can": 4}
         write_run(tmp_path, f"{grid}_pastry", factors)
         write_run(tmp_path, f"{grid}_can", {"scribe": 3})
-    found = {name: Peer(tmp_path / name, "flooding") for name in ("all_pastry", "all_can")}
+    found = {name: Folder(tmp_path / name, "flooding") for name in ("all_pastry", "all_can")}
     assert grid_of(found) == []
-    found |= {name: Peer(tmp_path / name, "flooding") for name in ("groups_pastry", "groups_can")}
+    found |= {name: Folder(tmp_path / name, "flooding") for name in ("groups_pastry", "groups_can")}
     head, *rows = grid_of(found)
     assert head[1:3] == ["one group: RAD, median group", "one group: packets"]
     assert [row[:3] for row in rows] == [
@@ -210,5 +211,5 @@ def test_flooding_and_trees_over_both_overlays(tmp_path):
 def test_what_was_run_halfway_is_not_on_the_page(tmp_path):
     write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
     (tmp_path / "can").mkdir()
-    assert not Peer(tmp_path / "can", "can").is_there
+    assert not Folder(tmp_path / "can", "can").is_complete
     assert "CAN" not in page_of(tmp_path).partition("## What")[0].partition("| system")[2]

@@ -30,13 +30,8 @@ def words_of_pages() -> dict[str, int]:
     return {page.name: words_in(page.read_text("utf-8")) for page in sorted(ROOT.glob("docs/*.md"))}
 
 
-def main() -> None:
-    """Print the words of each page, and of all."""
+if __name__ == "__main__":
     found = words_of_pages()
-    for name, words in sorted(found.items(), key=lambda item: -item[1]):
+    for words, name in sorted((words, name) for name, words in found.items()):
         print(f"{words:>7,} {name}")
     print(f"{sum(found.values()):>7,} in all")
-
-
-if __name__ == "__main__":
-    main()

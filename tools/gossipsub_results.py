@@ -1,10 +1,7 @@
-"""GossipSub beside what others have published, and what becomes of it when nodes fail.
+"""GossipSub beside what others have published: the table of ``docs/gossipsub.md``.
 
-``python -m tools.gossipsub_results PAGE [--seeds N] [--nodes N ...]``
-
-Plays topics in one process (about a minute) and writes one table between the marks in PAGE,
-``docs/gossipsub.md``: receivers by hop, mesh degrees, the processing time that gives the published
-duplicates, and the share of nodes reached after failures, each beside the published number.
+``python -m tools.gossipsub_results PAGE [--seeds N] [--nodes N ...]`` plays topics in one process
+(about a minute) and writes the table between the marks of PAGE.
 """
 
 from __future__ import annotations
@@ -12,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,25 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
-from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import Tables
+from scribe_spark.engine.ring import Ring
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Directory, KnowsDelays, Topics, building
+from scribe_spark.gossipsub.publication import (
+    ANSWERS,
+    ARRIVALS,
+    COPIES,
+    Arrivals,
+    Messages,
+    publish,
+)
+from scribe_spark.gossipsub.router import Links
+from scribe_spark.rounds.lives import Lives
 from tools.pages import table, with_lines
-
-__all__ = ["SCHEDULES", "WAKU", "lines", "main", "receivers_by_hop"]
 
 MARKS = ("<!-- gossipsub results: begin -->\n", "<!-- gossipsub results: end -->\n")
 
@@ -59,15 +71,113 @@ _PROCESSING_MS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200)
 _FAIL, _CHECKED = 0.5, "0.995, 1"
 
 
+# --- topics in one process, by the programs of runs: without routers and Spark
+
+
+@dataclass(frozen=True)
+class DrawnDelays:
+    """A delay for each pair of nodes, drawn uniformly; the same both ways."""
+
+    least_us: int
+    most_us: int
+    seed: int
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """See :class:`KnowsDelays`."""
+        bits = draws.bits_np(self.seed, "pair delay", np.minimum(a, b), np.maximum(a, b))
+        span = np.uint64(self.most_us - self.least_us + 1)
+        return self.least_us + (bits % span).astype(np.int64)
+
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """See :class:`KnowsDelays`."""
+        return None
+
+
+@dataclass(frozen=True)
+class Published:
+    """The arrivals and the copies of a publication of each topic."""
+
+    arrivals: Arrivals
+    copies: dict[str, np.ndarray]
+    lazy_heartbeats: int
+
+
+@dataclass(frozen=True)
+class TopicsInMemory:
+    """Topics with their meshes; nodes are positions, topics indices."""
+
+    topics: Topics
+    tables: Tables
+    source: np.ndarray
+    clock: str
+
+    @property
+    def mesh(self) -> Links:
+        """The mesh of every topic."""
+        return read_table(Links, self.tables, MESH)
+
+    @property
+    def connections(self) -> Links:
+        """The connections of every topic."""
+        return read_table(Links, self.tables, CONNECTIONS)
+
+    def degrees(self) -> np.ndarray:
+        """Return how many peers each subscriber has in its mesh: int64."""
+        return self.topics.space.count(self.mesh, self.topics.directory.place)
+
+    def publish(self, alive: np.ndarray | None = None, **rules: Any) -> Published:
+        """Publish to every topic."""
+        lives = None if alive is None else Lives.of(len(alive), np.flatnonzero(alive))
+        topics = replace(self.topics, rules=self.topics.rules.replace(**rules), lives=lives)
+        messages = Messages(np.arange(len(self.source)), self.source, self.clock)
+        tables = Tables.of({name: self.tables[name] for name in self.tables})
+        lazy = publish(lambda program, name: play(program, [tables]), topics, messages)
+        names = [name for name in tables if name.split()[0] in (COPIES, ANSWERS)]
+        wanted = ("message", "node", "sender", "sent", "hops", "lost", "first")
+        copies = concatenate([{one: tables[name][one] for one in wanted} for name in names])
+        return Published(read_table(Arrivals, tables, ARRIVALS), copies, lazy)
+
+
+def build_topics(
+    config: GossipSubConfig,
+    nodes: int,
+    members: Sequence[np.ndarray],
+    kernel: KnowsDelays,
+    seed: int,
+    source: np.ndarray | None = None,
+) -> TopicsInMemory:
+    """Connect the members of topics, and build their meshes."""
+    number = np.arange(nodes, dtype=np.int64)
+    ring = Ring(number.astype(np.uint64), np.zeros(nodes, dtype=np.uint64), number, number)
+    if source is None:
+        source = np.array([some[0] for some in members], dtype=np.int64)
+    subscribing = [distinct(np.r_[some, one]) for some, one in zip(members, source, strict=True)]
+    place = np.concatenate([topic * nodes + some for topic, some in enumerate(subscribing)])
+    topics = Topics(
+        np.array([0, nodes]),
+        RingInMemory(ring),
+        np.arange(1, len(members) + 1),
+        Directory.of(place, len(members), nodes),
+        config.filled(),
+        kernel,
+        0,
+        seed,
+    )
+    tables = Tables.of({})
+    for _, program in building(topics, config):
+        play(program, [tables])
+    return TopicsInMemory(topics, tables, source, config.clock)
+
+
+# --- the rows of the table
+
+
 def one_topic(nodes: int, seed: int, **given: Any) -> TopicsInMemory:
     """Build the mesh of one topic of all nodes, whose source is drawn; delays of 40 to 130 ms."""
     config = GossipSubConfig(**given)
     source = draws.distinct_below(nodes, 1, seed, "source", 0)
     delays = DrawnDelays(40_000, 130_000, seed)
     return build_topics(config, nodes, [np.arange(nodes)], delays, seed, source)
-
-
-# --- (1) receivers by hop
 
 
 def receivers_by_hop(seeds: Sequence[int], **given: Any) -> tuple[np.ndarray, float]:
@@ -79,46 +189,30 @@ def receivers_by_hop(seeds: Sequence[int], **given: Any) -> tuple[np.ndarray, fl
 
 def _hops(seeds: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of receivers by hop and of mesh degrees."""
-    published = ", ".join(map(str, WAKU))
     for schedule, given in SCHEDULES.items():
         counts, _ = receivers_by_hop(seeds, **given)
         mean, spread = counts.mean(axis=0)[:4], counts.std(axis=0)[:4]
         found = ", ".join(f"{m:.0f} ± {s:.0f}" for m, s in zip(mean, spread, strict=True))
-        yield [f"nodes first reached after 1, 2, 3, 4 hops; {schedule}", published, found]
+        what = f"nodes first reached after 1, 2, 3, 4 hops; {schedule}"
+        yield [what, ", ".join(map(str, WAKU)), found]
     for high, degree in WAKU_DEGREES.items():
         _, found_degree = receivers_by_hop(seeds, **WHILE_DIALLING, d_high=high)
         what = f"mesh links, mean of all nodes, D_high = {high}; nodes dial while heartbeats run"
         yield [what, f"{degree}", f"{found_degree:.2f}"]
 
 
-# --- (2) duplicates by processing time
-
-
-def _duplicates(nodes: Sequence[int], seeds: Sequence[int]) -> Iterator[list[str]]:
-    """Yield the rows of the processing times that give the published number of duplicates."""
-    for count in nodes:
-        topics = [one_topic(count, seed, preset="ethereum", flood_publish=False) for seed in seeds]
-        found = [_mean_duplicates(topics, ms) for ms in _PROCESSING_MS]
-        # duplicates fall as processing takes longer
-        reached = np.interp(-_VAC, [-one for one in found], _PROCESSING_MS)
-        what = f"duplicates per node, {count:,} nodes, D = 8"
-        yield [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
-
-
-def _mean_duplicates(topics: Sequence[TopicsInMemory], ms: int) -> float:
-    """Return the mean number of duplicates of a node; the source gets none."""
-    return float(
-        np.mean(
-            [
-                np.count_nonzero(~done.copies["first"]) / (len(done.arrivals) - 1)
-                for topic in topics
-                for done in [topic.publish(processing_ms=float(ms))]
-            ]
-        )
-    )
-
-
-# --- (3) failures
+def _duplicates(nodes: int, seeds: Sequence[int]) -> list[str]:
+    """Return the row of the processing time that gives the published number of duplicates."""
+    topics = [one_topic(nodes, seed, preset="ethereum", flood_publish=False) for seed in seeds]
+    found = []
+    for ms in _PROCESSING_MS:
+        each = [topic.publish(processing_ms=float(ms)) for topic in topics]
+        # the source gets none
+        again = [np.sum(~done.copies["first"]) / (len(done.arrivals) - 1) for done in each]
+        found.append(-float(np.mean(again)))
+    reached = np.interp(-_VAC, found, _PROCESSING_MS)  # duplicates fall as processing takes longer
+    what = f"duplicates per node, {nodes:,} nodes, D = 8"
+    return [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
 
 
 def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:
@@ -130,29 +224,19 @@ def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:
         alive = (drawn >> np.uint64(11)) * 2.0**-53 >= _FAIL
         alive[topic.source] = True
         heartbeat = topic.publish(alive).arrivals.heartbeat
-        reached.append(
-            [np.count_nonzero(heartbeat <= k) / np.count_nonzero(alive) for k in range(2)]
-        )
+        reached.append([np.sum(heartbeat <= k) / np.sum(alive) for k in range(2)])
     found = ", ".join(f"{mean:.3f}" for mean in np.mean(reached, axis=0))
     reach = "share of the live nodes reached by the mesh, and after one more heartbeat"
-    what = f"{reach}; {_FAIL:.0%} of {nodes:,} nodes fail"
-    return [what, _CHECKED, found]
-
-
-# --- the page
+    return [f"{reach}; {_FAIL:.0%} of {nodes:,} nodes fail", _CHECKED, found]
 
 
 def lines(seeds: int, nodes: Sequence[int]) -> list[str]:
     """Play all set-ups; return the lines of the page."""
     every = range(1, seeds + 1)
     few = every[:3]
-    rows = [*_hops(every), *_duplicates(nodes, few), _failures(max(nodes), every)]
+    rows = [*_hops(every), *(_duplicates(n, few) for n in nodes), _failures(max(nodes), every)]
     simulated = f"simulated (mean of {seeds} seeds; duplicates: {len(few)})"
-    return [
-        "",
-        *table(["measured number", "published", simulated], rows),
-        "",
-    ]
+    return ["", *table(["measured number", "published", simulated], rows), ""]
 
 
 def main(arguments: Sequence[str]) -> None:

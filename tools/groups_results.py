@@ -1,87 +1,525 @@
-"""Measure Scribe in worlds, and write ``docs/groups_results.md`` of it.
+"""Scribe's trees in worlds: the experiments and the sections of ``docs/groups_results.md``.
 
 ``python -m tools.groups_results OUT [--only NAME ...] [--page FILE]``
 
-Each experiment has a folder of its own in OUT; one that is complete is not run again.  Most are a
-command of scribe-spark, some with tables that are written to OUT/inputs before
-(:mod:`groups_inputs`); one steps a world in Python (:mod:`groups_root`).  With ``--page`` nothing
-is run: the page, and its figure beside it, are written from what is in OUT.
+Most experiments are a command of scribe-spark, some with events that are written to OUT/inputs
+before; one steps a world in Python (:mod:`groups_root`).
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from scribe_spark import draws
 from scribe_spark.core.paths import replace_file
-from tools import groups_inputs, groups_root, pages
-from tools.groups_churn import FIGURE, WAITED, churn, churn_figure
-from tools.groups_claims import claims
-from tools.groups_failures import holders, mass, root
-from tools.groups_tables import complete, memberships, number, of, per_cent, rounds
-from tools.pages import table
+from tools import groups_root, pages
+from tools.folders import (
+    COUNTS,
+    STEADY_RULE,
+    Columns,
+    Folder,
+    cells_of,
+    of,
+    rounds_in_words,
+)
+from tools.pages import Panel, Section, number, over_seeds, per_cent, table
 
-_MASS = ["world", "--config", "data/groups_mass_failure.toml"]
-_ROOTS = ["world", "--config", "data/groups_root_failures.toml"]
-_CHURN = ["world", "--config", "data/groups_churn.toml"]
+# --- the experiments
+
+#: `data/groups_root_failures.toml` without its generators: events are a table.
+CREATED_AGAIN = {"nodes": 10_000, "groups": 150, "seed": 1, "rounds": 20, "lookups": 0}
+
+#: Nodes -> how often some of them fail, the first round in which they do, and rounds between.
+WAVES = {1_000: 20, 10_000: 5, 100_000: 2}
+_FIRST, _BETWEEN = 4, 6
+
+
+def local_world(nodes: int) -> dict[str, int]:
+    """Return a world in which few nodes fail: as many groups for each node whatever its size."""
+    rounds, groups = _FIRST + WAVES[nodes] * _BETWEEN, 15 * nodes // 1_000
+    return {"nodes": nodes, "groups": groups, "seed": 1, "rounds": rounds, "lookups": 0}
+
+
+def _flags(config: Mapping[str, int]) -> str:
+    return " ".join(f"--{name} {value}" for name, value in config.items())
+
+
+_SEEDS = range(1, 6)
+_LIFETIMES = (20, 60, 200)
+_MASS = "world --config data/groups_mass_failure.toml"
+_CHURN = "world --config data/groups_churn.toml --lifetime"
+_HOLDERS = "world --config data/groups_root_failures.toml --holders"
 
 #: Folder in OUT -> command of scribe-spark; none where the world is stepped in Python.
 EXPERIMENTS: dict[str, list[str]] = {
-    **{f"mass-{seed}": [*_MASS, "--seed", str(seed)] for seed in range(1, 6)},
-    **{
-        f"mass-{seed}-replicas-8": [*_MASS, "--seed", str(seed), "--replicas", "8"]
-        for seed in range(1, 6)
-    },
-    "mass-best-effort": [*_MASS, "--delivery", "best-effort"],
-    "root": [],
-    **{f"holders-{count}": [*_ROOTS, "--holders", str(count)] for count in (1, 4, 5)},
-    "created-again": ["world", *groups_inputs.flags(groups_inputs.CREATED_AGAIN)],
-    "crowd": ["world", "--config", "data/groups_flash_crowd.toml"],
-    **{
-        f"local-{nodes}": ["world", *groups_inputs.flags(groups_inputs.local_world(nodes))]
-        for nodes in groups_inputs.WAVES
-    },
-    **{
-        f"churn-{rounds}-{seed}": [*_CHURN, "--lifetime", str(rounds), "--seed", str(seed)]
-        for seed in range(1, 6)
-        for rounds in (20, 60, 200)
-    },
-    WAITED: [*_CHURN, "--lifetime", "20", "--deadline", "20"],
+    name: command.split()
+    for name, command in {
+        **{f"mass-{seed}": f"{_MASS} --seed {seed}" for seed in _SEEDS},
+        **{f"mass-{seed}-replicas-8": f"{_MASS} --seed {seed} --replicas 8" for seed in _SEEDS},
+        "mass-best-effort": f"{_MASS} --delivery best-effort",
+        "root": "",
+        **{f"holders-{count}": f"{_HOLDERS} {count}" for count in (1, 4, 5)},
+        "created-again": f"world {_flags(CREATED_AGAIN)}",
+        "crowd": "world --config data/groups_flash_crowd.toml",
+        **{f"local-{nodes}": f"world {_flags(local_world(nodes))}" for nodes in WAVES},
+        **{f"churn-{n}-{s}": f"{_CHURN} {n} --seed {s}" for s in _SEEDS for n in _LIFETIMES},
+        "waited-20": f"{_CHURN} 20 --deadline 20",
+    }.items()
 }
 
-#: Experiment -> what writes tables into a folder of inputs, and gives the flags that name them.
-#: The first argument is OUT: events can be made of those of another experiment.
-_INPUTS: dict[str, Callable[[Path, Path], list[str]]] = {
-    "created-again": groups_inputs.created_again,
-    **{
-        f"local-{nodes}": partial(groups_inputs.failures, nodes=nodes)
-        for nodes in groups_inputs.WAVES
-    },
+
+def failures(out: Path, nodes: int) -> pd.DataFrame:
+    """Return events: every few rounds one of 500 nodes fails, which are drawn."""
+    few, waves = nodes // 500, WAVES[nodes]
+    drawn = draws.distinct_below(nodes, few * waves, 1, "few failures", nodes)
+    order = np.argsort(draws.bits_np(1, "order of failures", drawn))
+    rounds = np.repeat(_FIRST + _BETWEEN * np.arange(waves), few)
+    return pd.DataFrame({"round": rounds, "node": drawn[order], "event": "fail"})
+
+
+#: Groups that are lost are created again in this round, and so many nodes join each in the next.
+_CREATED, _JOINING = 12, 50
+
+
+def created_again(out: Path) -> pd.DataFrame:
+    """Return the events of ``holders-5``, after which each lost group is created and joined again.
+
+    Its members try to join in every round by themselves; the nodes that join by events are others.
+    """
+    world = Folder(out / "holders-5")
+    events = world.table("events").convert_dtypes()
+    failed = events.loc[events["event"] == "fail", "node"].to_numpy(np.int64)
+    alive = np.setdiff1d(world.table("nodes")["node"].to_numpy(), failed)
+    start = (events["round"] == 0) & events["event"].isin(["create", "join"])
+    joined = events[start & (events["event"] == "join")]
+    told, rows = world.publications, []
+    last = told[told["round"] == told["round"].max()]
+    for group in sorted(last.loc[last["in_time"] + last["late"] == 0, "group"]):
+        members = joined.loc[joined["group"] == group, "node"].to_numpy(np.int64)
+        raw = draws.stream(1, "created again by", int(group))
+        creator = alive[draws.whole_numbers(raw, len(alive), 1)[0]]
+        rows.append((_CREATED, creator, "create", group))
+        others = np.setdiff1d(alive, members)
+        few = min(_JOINING, len(others))
+        drawn = others[draws.distinct_below(len(others), few, 1, "joins again", int(group))]
+        rows += [(_CREATED + 1, node, "join", group) for node in drawn]
+    more = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
+    # what happens at the start is no part of a table of events
+    both = pd.concat([events[~start], more.convert_dtypes()])
+    return both[["round", "node", "event", "group"]]
+
+
+#: Experiment -> its events, which are the same whenever they are made: a world that is complete is
+#: recognised by the digests of its tables.
+_EVENTS: dict[str, Callable[[Path], pd.DataFrame]] = {
+    "created-again": created_again,
+    **{f"local-{nodes}": partial(failures, nodes=nodes) for nodes in WAVES},
 }
-
-#: Experiment -> what runs it in Python.
-_STEPPED: dict[str, Callable[[Path], None]] = {"root": groups_root.run}
-
-#: Experiment -> the one whose tables it needs.
-_NEEDS = {"created-again": "holders-5"}
 
 
 def run(out: Path, names: Iterable[str]) -> None:
     """Run the experiments that are not complete."""
     for name in names:
-        if name in _STEPPED:
-            _STEPPED[name](out / name)
+        if name == "root":
+            groups_root.run(out / name)
             continue
-        if name in _NEEDS:
-            run(out, [_NEEDS[name]])
+        if name == "created-again":
+            run(out, ["holders-5"])
         command = EXPERIMENTS[name]
-        if name in _INPUTS:
-            folder = out / "inputs" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            command = [*command, *_INPUTS[name](out, folder)]
+        if name in _EVENTS:
+            file = out / "inputs" / name / "events.csv"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, _EVENTS[name](out).to_csv(index=False).encode())
+            command = [*command, "--events", str(file)]
         pages.run({name: command}, out, [name])
+
+
+# --- many nodes fail
+
+_DISORDER = "scribe.deliveries.out_of_order"
+_MASS_HEADS = "delivery | k | seeds | rounds until reached again, most | lost deliveries | expected deliveries | duplicates | out of order | late | repaired after N rounds | groups lost | deliveries lost with them"
+
+
+def _mass(out: Path) -> dict[str, Any]:
+    worlds = pd.DataFrame([_mass_numbers(world) for world in Folder.find(out, "mass-*")])
+    rows = [
+        [delivery, str(replicas), *_mass_cells(some)]
+        for (delivery, replicas), some in worlds.groupby(["delivery", "replicas"])
+    ]
+    return {"table": table(_MASS_HEADS.split(" | "), rows)}
+
+
+def _mass_numbers(world: Folder) -> dict[str, Any]:
+    """Return the numbers of a world."""
+    published, alive = world.publications, world.publications[~world.is_lost]
+    failed = int(world.of("nodes.live").diff().idxmin())
+    late = published["round"] >= failed
+    return {
+        "delivery": world.config["delivery"].replace("-", " "),
+        **{name: world.config[name] for name in ("replicas", "seed")},
+        "again": _reached_again(alive, failed),
+        **alive[list(COUNTS)].sum(),
+        "disorder": world.total(_DISORDER),
+        "repaired": Counter(world.spread("scribe.repaired")),
+        "groups": world.of("scribe.groups.lost").max(),
+        "with groups": published.loc[world.is_lost & late, "lost"].sum(),
+    }
+
+
+def _mass_cells(worlds: pd.DataFrame) -> list[str]:
+    """Return the cells of the worlds of all seeds."""
+    seeds, again = sorted(worlds["seed"]), worlds["again"].max()
+    sums = worlds[["lost", "due", "duplicates", "disorder", "late"]].sum()
+    waits: Counter[int] = sum(worlds["repaired"], Counter())
+    return [
+        str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
+        "never" if math.isinf(again) else number(again),
+        *map(number, sums),
+        ", ".join(f"{n}: {number(count)}" for n, count in sorted(waits.items())),
+        *(number(worlds[name].sum()) for name in ("groups", "with groups")),
+    ]
+
+
+def _reached_again(published: pd.DataFrame, failed: int) -> float:
+    """Return the rounds from a failure to the first from which on all is delivered in its round."""
+    sums = published.groupby("round")[["expected", "in_time"]].sum()
+    short = sums.index[(sums.index >= failed) & (sums["in_time"] < sums["expected"])]
+    if not len(short):
+        return 0
+    return math.inf if short.max() == sums.index.max() else int(short.max()) + 1 - failed
+
+
+# --- roots and holders fail
+
+_ROOT_ROWS = {
+    "members of the group": "{members:,}",
+    "children of its root": "{children:,}",
+    "nodes that have another parent after the repair, without the new root": "{rejoined:,}",
+    "of these, not children of the failed root": "{rejoined_no_children:,}",
+    "children of the failed root that have not joined again": "{children_not_rejoined:,}",
+    "the new root is the live node nearest to the groupId": "{is_nearest}",
+    "JOINs and publications by nodes that the list does not name": "{tried} and {tried}",
+    "refused by the new root's tree": "{refused[JOIN]:,.0f} and {refused[MULTICAST]:,.0f}",
+    "members in the end, of the nodes that the list names": "{joined_named:,} of {named:,}",
+    "deliveries in time of a publication by one of them":
+        "{permitted[in_time]:,} of {permitted[expected]:,}",
+}  # fmt: skip
+
+
+def _root(out: Path) -> dict[str, Any]:
+    found = Folder(out / "root").json("result.json")
+    found["is_nearest"] = "yes" if found["new_root"] == found["nearest"] else "**no**"
+    rows = [[words, numbers.format(**found)] for words, numbers in _ROOT_ROWS.items()]
+    root_too = "is one" if found["new_root_was_child"] else "is none"
+    return {"root_too": root_too, "table": table(["", "measured"], rows)}
+
+
+_FAIL = {
+    "holders-1": "the root",
+    "holders-4": "4 of 5 holders",
+    "holders-5": "all 5 holders",
+    "created-again": "all 5; created again in round 12, joined by 50 others each in round 13",
+}
+_PARTS = ((4, 4), (5, 6), (7, 7), (8, 11), (12, 12), (13, 13), (14, 19))
+_HOLDERS_HEADS = (
+    "fail | nodes | groups lost | round 4 | 5-6 | 7 | 8-11 | 12 | 13 | 14-19 | refused: no group"
+)
+
+
+def _holders(out: Path) -> dict[str, Any]:
+    rows = []
+    for world in (world for name in _FAIL for world in Folder.find(out, name)):
+        lost = world.of("scribe.groups.lost")
+        most, last = number(lost.max()), number(lost.iloc[-1])
+        cells = [_FAIL[world.path.name], number(-world.of("nodes.live").diff().min())]
+        cells += [most if most == last else f"{most}, then {last}", *_ten(world, *_PARTS)]
+        rows.append([*cells, number(world.total("scribe.refused.no group"))])
+    return {"table": table(_HOLDERS_HEADS.split(" | "), rows)}
+
+
+def _ten(world: Folder, *parts: tuple[int, int]) -> list[str]:
+    """Return the share delivered in time to the ten largest groups in each of some rounds."""
+    ten = world.publications[world.publications["group"] <= 10]
+    some = (ten.loc[ten["round"].between(*ends), ["in_time", "expected"]].sum() for ends in parts)
+    return [per_cent(sums["in_time"], sums["expected"]) for sums in some]
+
+
+# --- churn
+
+#: The figure's file, beside the page.
+FIGURE = "figure-groups-churn.svg"
+
+#: Rounds at the end whose publications have not had all their time.
+_DEADLINE = 10
+
+_KINDS = "payload heartbeat refresh JOIN LEAVE MULTICAST acknowledgement retransmission replica"
+
+
+class _World(Folder):
+    """A world under churn."""
+
+    control_kinds = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica")
+
+    def rounds(self, name: str) -> pd.Series:
+        """Return a measure in the rounds that count."""
+        return self.of(f"scribe.{name}").loc[self.first : self.last]
+
+    def share(self, name: str) -> float:
+        """Return the share of the expected deliveries, in per cent."""
+        counted, expected = self.rounds(name).sum(), self.rounds("publications.expected").sum()
+        return 100 * float(counted) / max(1.0, float(expected))
+
+    def sent(self, *kinds: str) -> float:
+        """Return the messages of some kinds per live node and second."""
+        some = self.measures.loc[self.first : self.last]
+        sent = sum(of(some, f"messages.{kind}").sum() for kind in kinds)
+        return float(sent) / some["nodes.live"].sum() / self.manifest["round"]["seconds"]
+
+
+def _sum(name: str) -> Callable[[_World], float]:
+    return lambda world: float(world.rounds(name).sum())
+
+
+_DELIVERIES: Columns = {
+    "expected": _sum("publications.expected"),
+    "in time, %": lambda world: world.share("publications.in_time"),
+    "median group, %": lambda world: world.median_group,
+    "late, %": lambda world: world.share("publications.late"),
+    "lost": _sum("publications.lost"),
+    "came later": lambda world: sum(
+        world.rounds(f"deliveries.late.{n}").sum()
+        for n in world.spread("scribe.deliveries.late")
+        if n > _DEADLINE
+    ),
+    "died": _sum("publications.source died"),
+    "duplicates": _sum("publications.duplicates"),
+    "out of order": _sum("deliveries.out_of_order"),
+    "orphans, mean": lambda world: float(world.rounds("orphans").mean()),
+    "groups lost, most": lambda world: float(world.rounds("groups.lost").max()),
+}
+
+
+def _by_lifetime(out: Path) -> dict[int, list[_World]]:
+    """Return mean lifetime -> the worlds of all seeds."""
+    found: dict[int, list[_World]] = {}
+    for world in _World.find(out, "churn-*"):
+        found.setdefault(int(world.path.name.split("-")[1]), []).append(world)
+    return dict(sorted(found.items()))
+
+
+def _rounds(seeds: Sequence[Folder]) -> str:
+    return rounds_in_words([world.begin for world in seeds], seeds[0].last)
+
+
+def _churn(out: Path) -> dict[str, Any]:
+    rows = [
+        [number(life), f"{len(seeds)}", _rounds(seeds), *cells_of(_DELIVERIES, seeds)]
+        for life, seeds in _by_lifetime(out).items()
+    ]
+    waited = []
+    for world in _World.find(out, "waited-20"):
+        lost, expected = (number(_DELIVERIES[name](world)) for name in ("lost", "expected"))
+        waited = [
+            "",
+            f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds "
+            f"{_rounds([world])}: {lost} of {expected} deliveries lost.",
+        ]
+    heads = ["lifetime", "seeds", "rounds", *_DELIVERIES]
+    return {"table": [*table(heads, rows), *waited]}
+
+
+def churn_figure(out: Path) -> str:
+    """Return the figure of churn as SVG, of the first seed of each lifetime."""
+    worlds = _by_lifetime(out)
+    shares: list[tuple[str, pd.Series, int]] = []
+    messages: list[tuple[str, pd.Series, int]] = []
+    for style, (life, (first, *_)) in enumerate(worlds.items()):
+        in_time, expected = (first.of(f"scribe.publications.{n}") for n in ("in_time", "expected"))
+        for lines, line in ((shares, in_time / expected), (messages, first.rate(_KINDS.split()))):
+            lines.append((f"lifetime {life}", line.loc[1 : first.last], style))
+    axes = {"xlabel": "round", "ylabel": "delivered in time, share of expected"}
+    rates = {"xlabel": "round", "ylabel": "Scribe's messages per live node and second"}
+    panels = (
+        Panel((0.08, 0.16, 0.4, 0.74), shares, axes),
+        Panel(
+            *((0.58, 0.16, 0.4, 0.74), messages, {**rates, "ylim": (0, None)}),
+            legend={"fontsize": 7, "loc": "lower right"},
+        ),
+    )
+    words = "; ".join(
+        f"lifetime {life}: {cells_of(_DELIVERIES, seeds)[1]} % in time"
+        for life, seeds in worlds.items()
+    )
+    heading = "Sustained churn: deliveries in time and messages, by rounds"
+    return pages.draw((7.2, 2.9), panels, "groups-churn", heading, words)
+
+
+# --- a flash crowd
+
+
+def _crowd(out: Path) -> dict[str, Any]:
+    (world,) = Folder.find(out, "crowd")
+    at = int(world.of("scribe.members").diff().idxmax())
+    own, forwarder = (world.of(f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder"))
+    trees = world.table("memberships")
+    tree = trees[trees["group"] == 1]
+    root = tree.loc[tree["root"], "node"].iloc[0]
+    answered = "scribe.joins.at_root"
+    at_root = world.of(answered)[at]
+    words = f"{number(at_root)} ({per_cent(at_root, own + forwarder)})"
+    next_round = (world.of(f"scribe.publications.{n}")[at + 1] for n in ("in_time", "expected"))
+    rows = {
+        "JOINs sent by nodes that join": number(own),
+        "messages JOIN (hops) for each node that joins": number(
+            world.of("messages.JOIN")[at] / own
+        ),
+        "JOINs that are answered by the root": words if answered in world.measures else "-",
+        "children of the root in the end": number(tree["parent"].value_counts().get(root, 0)),
+        "in time in the next round": per_cent(*next_round),
+    }
+    return {"round": at, "table": table(["", "measured"], [[*row] for row in rows.items()])}
+
+
+# --- the claims of JSAC 2002, Section III.B
+
+Worlds = Sequence[Folder]
+
+
+def _yes(is_so: bool) -> str:
+    return "Yes" if is_so else "No"
+
+
+def _implicit(worlds: Worlds) -> str:
+    heartbeats, payloads = (worlds[0].of(f"messages.{kind}") for kind in ("heartbeat", "payload"))
+    before, after = heartbeats[4], heartbeats.iloc[-1]
+    words = f"{number(before)} explicit heartbeats and {number(payloads[4])} payloads in a round"
+    lost = f"; {number(after)} heartbeats in lost groups" if after else ""
+    return f"{_yes(not before)}: {words}{lost}"
+
+
+def _repaired(worlds: Worlds) -> str:
+    waits: Counter[int] = Counter()
+    for world in worlds:
+        waits.update(world.spread("scribe.repaired"))
+    if not waits:
+        return ""
+    all_, first, words = sum(waits.values()), min(waits), "failures"
+    if all("scribe.failures" in world.measures for world in worlds):
+        words = f"of {number(sum(world.total('scribe.failures') for world in worlds))} failures"
+    return (
+        f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, "
+        f"the last after {max(waits)}"
+    )
+
+
+def _survives(worlds: Worlds) -> str:
+    four, five = (world.of("scribe.groups.lost").max() for world in worlds)
+    lost = f"{number(four)} of 10 groups are lost if 4 of 5 holders fail"
+    return f"{_yes(not four)}: {lost}, {number(five)} if all fail"
+
+
+def _children_join(worlds: Worlds) -> str:
+    found = worlds[0].json("result.json")
+    exact = not found["children_not_rejoined"] and not found["rejoined_no_children"]
+    words = "{rejoined:,} of {members:,} members; the root had {children:,} children"
+    return f"{'Yes' if exact else 'Not exactly'}: {words.format(**found)}"
+
+
+def _new_root(worlds: Worlds) -> str:
+    found = worlds[0].json("result.json")
+    refused = (f"{number(count)} {kind}s" for kind, count in sorted(found["refused"].items()))
+    words = f"it refused {' and '.join(refused)} of nodes that are not on the access list"
+    return f"{_yes(found['new_root'] == found['nearest'])}: {words}"
+
+
+def _senders(worlds: Worlds) -> str:
+    (in_time,), lost = _ten(worlds[0], (8, 10**6)), worlds[0].total("messages.lost MULTICAST")
+    words = f"{in_time} in time from 3 rounds after the failure"
+    return f"{_yes(in_time == '100 %')}: {words}; {number(lost)} MULTICASTs met a dead node before"
+
+
+def _discarded(worlds: Worlds) -> str:
+    entries = sum(world.of("scribe.children").iloc[-1] for world in worlds)
+    children = sum(world.table("memberships")["parent"].notna().sum() for world in worlds)
+    words = f"{number(entries)} entries and {number(children)} children 14 rounds after a quarter"
+    return f"{'Yes' if entries == children else 'Not all'}: {words} of the nodes failed"
+
+
+def _detection(worlds: Worlds) -> str:
+    parts = []
+    for life, seeds in _by_lifetime(worlds[0].path.parent).items():
+        rate = over_seeds([world.sent("heartbeat", "refresh") for world in seeds])
+        parts.append(f"{rate} (lifetime {life})")
+    return f"Heartbeats and refreshes per live node and second: {', '.join(parts)}"
+
+
+def _local(worlds: Worlds) -> str:
+    parts = []
+    for world in worlds:
+        nodes = int(world.path.name.removeprefix("local-"))
+        involved = world.total("scribe.repair.nodes") / world.total("scribe.failures")
+        per_log = number(involved / math.log(nodes, 16))
+        parts.append(f"{number(involved)} of {nodes:,} ({per_log} log_16 N)")
+    return f"Nodes per failure: {', '.join(parts)}"
+
+
+def _best_effort(worlds: Worlds) -> str:
+    sums = worlds[0].publications[~worlds[0].is_lost][["lost", "due"]].sum()
+    words = f"{per_cent(sums['lost'], sums['due'])} of deliveries lost"
+    return f"{_yes(sums['lost'] > 0)}: {words}{_out_of_order(worlds)}"
+
+
+def _reliable(worlds: Worlds) -> str:
+    alive = pd.concat([world.publications[~world.is_lost] for world in worlds])
+    lost, twice, late = (number(alive[name].sum()) for name in ("lost", "duplicates", "late"))
+    return f"{lost} lost, {twice} delivered twice{_out_of_order(worlds)}, {late} late"
+
+
+def _out_of_order(worlds: Worlds) -> str:
+    """Return the deliveries out of order in words, where all worlds count them."""
+    if not all(_DISORDER in world.measures for world in worlds):
+        return ""
+    return f", {number(sum(world.total(_DISORDER) for world in worlds))} out of order"
+
+
+def _replicated(worlds: Worlds) -> str:
+    without, again = _ten(worlds[0], (8, 11), (14, 19))
+    return f"Yes: {without} delivered without holders, {again} after a new CREATE"
+
+
+#: A quotation, the experiments that it needs, and the answer of these, which may be empty.
+_CLAIMS: tuple[tuple[str, str, Callable[[Worlds], str]], ...] = (
+    ("Multicast messages serve as an implicit heartbeat signal", "mass-?", _implicit),
+    ("Pastry will route the message to a new parent", "mass-?", _repaired),
+    ("Scribe can also tolerate the failure of multicast tree roots", "holders-4 holders-5", _survives),
+    ("its immediate children detect the failure and join again through Pastry", "root", _children_join),
+    ("Pastry routes the join messages to a new root [...]", "root", _new_root),
+    ("Multicast senders likewise discover the new rendez-vous point", "holders-1", _senders),
+    ("Children table entries are discarded unless they are periodically refreshed", "mass-?", _discarded),
+    ("fault detection is done by sending messages to a small number of nodes", "churn-*", _detection),
+    ("only a small number of nodes (O(log_2^b N)) is involved", "local-*", _local),
+    ("Scribe may fail to deliver messages or may deliver them out of order", "mass-best-effort", _best_effort),
+    ("an application can implement ordered, reliable delivery", "mass-?", _reliable),
+    ("the root needs to be replicated", "created-again", _replicated),
+)  # fmt: skip
+
+
+def _claims(out: Path) -> str:
+    """Return the section of the claims whose experiments are there."""
+    found = ((words, Folder.find(out, needs), answer) for words, needs, answer in _CLAIMS)
+    answers = [(words, answer(worlds)) for words, worlds, answer in found if worlds]
+    rows = [[f'"{words}"', answer] for words, answer in answers if answer]
+    lines = ["", "## The claims of JSAC III.B", "", *table(["claim", "measured"], rows), ""]
+    return "\n".join(lines) if rows else ""
 
 
 # --- the page
@@ -92,52 +530,55 @@ _HEAD = """\
 This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
 """
 
+_SECTIONS = (
+    Section("mass-*/tables/rounds", """
+## A quarter of the nodes fails at once
+
+`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; in each of 150 groups a member publishes in each of 20 rounds. Numbers are sums over the seeds. *Rounds until reached again*: from the failure until all members get each publication in its round (at most `parent_timeout` + 3 by the rules). *Repaired after N rounds*: failed nodes with children, by the rounds until the children are in the tree again. A group is *lost* if all k nodes with its state fail; only the last two columns include lost groups.
+
+{table}
+""", _mass),
+    Section("root/result.json", """
+## The root of the largest group fails
+
+10,000 nodes, 150 groups, k = 5. All nodes are in the largest group, which has an access list. Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure.
+
+{table}
+""", _root),
+    Section("holders-*/tables/rounds", """
+## Holders of a group's state fail
+
+`data/groups_root_failures.toml`: in round 5, nodes with the state of each of the ten largest groups (*holders*) fail. The columns *round 4* to *14-19* are shares of deliveries in time.
+
+{table}
+""", _holders),
+    Section("churn-*/tables/rounds", f"""
+## Sustained churn
+
+`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. One node in *lifetime* fails silently in a round; a node that arrives replaces it and joins its groups (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them.
+
+{{table}}
+
+![Share delivered in time, and messages per live node and second, by rounds]({FIGURE})
+""", _churn),
+    Section("crowd/tables/rounds", """
+## A flash crowd
+
+`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in round {round}.
+
+{table}
+""", _crowd),
+)  # fmt: skip
+
 
 def page(out: Path, file: Path) -> str:
     """Return the page of the experiments that are there; write its figure beside it."""
-    drawn = churn_figure(out)
-    if drawn is not None:
-        replace_file(file.parent / FIGURE, drawn.encode())
-    sections = (mass, root, holders, churn, _crowd, claims)
-    return _HEAD + "".join(f"{line}\n" for section in sections for line in section(out))
+    if Folder.find(out, "churn-*"):
+        replace_file(file.parent / FIGURE, churn_figure(out).encode())
+    return _HEAD + pages.sections(out, _SECTIONS) + _claims(out)
 
 
-def _crowd(out: Path) -> list[str]:
-    if not complete(out, ["crowd"]):
-        return []
-    measured, trees = rounds(out / "crowd"), memberships(out / "crowd")
-    at = int(of(measured, "scribe.members").diff().idxmax())
-    joins = {cause: of(measured, f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder")}
-    tree = trees[trees["group"] == 1]
-    root = tree.loc[tree["root"], "node"].iloc[0]
-    children = tree["parent"].value_counts()
-    answered = "scribe.joins.at_root"
-    at_root = of(measured, answered)[at]
-    sent = sum(joins.values())
-    rows = [
-        ["JOINs sent by nodes that join", number(joins["own"])],
-        ["messages JOIN (hops) for each node that joins",
-         number(of(measured, "messages.JOIN")[at] / joins["own"])],
-        ["JOINs that are answered by the root",
-         f"{number(at_root)} ({per_cent(at_root, sent)})" if answered in measured else "-"],
-        ["children of the root in the end", number(children.get(root, 0))],
-        ["in time in the next round",
-         per_cent(*(of(measured, f"scribe.publications.{name}")[at + 1]
-                    for name in ("in_time", "expected")))],
-    ]  # fmt: skip
-    return [
-        *("", "## A flash crowd", ""),
-        "`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in "
-        f"round {at}.",
-        "",
-        *table(["", "measured"], rows),
-    ]
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    pages.main(arguments, "Measure Scribe in worlds.", EXPERIMENTS, page, run)
-
+main = partial(pages.main, "Measure Scribe in worlds.", EXPERIMENTS, page, play=run)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

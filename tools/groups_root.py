@@ -22,9 +22,7 @@ from scribe_spark.experiments import network_of
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.setting import node_ring
-from tools.groups_tables import COUNTS
-
-__all__ = ["played", "run"]
+from tools.folders import COUNTS
 
 #: The largest group of a world with drawn members.
 _GROUP = 1
@@ -38,42 +36,44 @@ _SIZES = {"nodes": 10_200, "initial": 10_000, "groups": 150}
 
 def run(folder: Path) -> None:
     """Write ``result.json`` into `folder`, unless it is there."""
-    if (folder / "result.json").exists():
-        return
-    nodes = _SIZES["nodes"]
-    with open_session(Execution(out=str(folder)), nodes, 20 * nodes) as spark:
-        result = played(spark, folder)
-    replace_file(folder / "result.json", f"{json.dumps(result, indent=1)}\n".encode())
+    if not (folder / "result.json").exists():
+        nodes = _SIZES["nodes"]
+        with open_session(Execution(out=str(folder)), nodes, 20 * nodes) as spark:
+            result = played(spark, folder)
+        replace_file(folder / "result.json", f"{json.dumps(result, indent=1)}\n".encode())
 
 
 def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
-    """Return the events of the group as numbers; its access list is written into `folder`."""
+    """Return the events of the group as numbers; its access list is written into `folder`.
+
+    The list names half of the nodes that come later, and all nodes of the start.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    config, later = _prepared(folder, given)
-    with Simulation(spark, network_of(config)) as simulation:
-        return _played(simulation, config, later)
-
-
-def _prepared(folder: Path, given: dict[str, Any]) -> tuple[WorldConfig, np.ndarray]:
-    """The world, and the nodes that come later; its list names half of these and all others."""
-    given = {**_SIZES, **given}
-    later = np.arange(given["initial"], given["nodes"])
-    named = np.arange(given["initial"] + len(later) // 2)
-    lists = [
-        pd.DataFrame({"group": _GROUP, "node": named, "right": right})
-        for right in ("join", "multicast")
-    ]
-    replace_file(folder / "access.csv", pd.concat(lists).to_csv(index=False).encode())
-    generator = {"generator": "root-failure+publications", "event_round": _FAILS}
+    sizes = {**_SIZES, **given}
+    named, unnamed = np.array_split(np.arange(sizes["initial"], sizes["nodes"]), 2)
+    file = folder / "access.csv"
+    rights = pd.DataFrame({"right": ["join", "multicast"]})
+    allowed = pd.DataFrame({"group": _GROUP, "node": np.arange(unnamed[0])})
+    access = rights.merge(allowed, how="cross")[["group", "node", "right"]]
+    replace_file(file, access.to_csv(index=False).encode())
     config = WorldConfig(
-        seed=1, rounds=20, lookups=0, access=str(folder / "access.csv"), **generator, **given
+        **{"seed": 1, "rounds": 20, "lookups": 0, "access": str(file), "event_round": _FAILS},
+        **{"generator": "root-failure+publications", **sizes},
     )
-    return config, later
+    with Simulation(spark, network_of(config)) as simulation:
+        events = _events(simulation, config, named.tolist(), unnamed.tolist())
+        return _played(simulation, config, events, named.tolist(), unnamed.tolist())
 
 
-def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> dict[str, Any]:
-    named, unnamed = later[: len(later) // 2], later[len(later) // 2 :]
-    world = make_world(simulation, config, _events(simulation, config, named, unnamed))
+def _played(
+    simulation: Simulation,
+    config: WorldConfig,
+    events: DataFrame,
+    named: list[int],
+    unnamed: list[int],
+) -> dict[str, Any]:
+    """Play the world; return the numbers."""
+    world = make_world(simulation, config, events)
     trees, measured, published = [], [], []
     for _ in range(config.world.rounds):
         measured.append(world.step())
@@ -81,14 +81,15 @@ def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> d
         published.append(world.publications)
     world.release()
     publications = pd.concat([table for table in published if len(table)])
-    mine = publications[publications["group"] == _GROUP].set_index("round")
+    permitted = publications[publications["group"] == _GROUP].set_index("round").loc[_PERMITTED]
     before, after, end = trees[_FAILS - 1], trees[_REPAIRED], trees[-1]
-    root, new = _root(before), _root(after)
+    (root,), (new,) = (tree.index[tree["root"]].tolist() for tree in (before, after))
     children = {node for node, parent in before["parent"].items() if parent == root}
     both = before.join(after, how="inner", lsuffix="_before", rsuffix="_after")
     # nodes that are in the tree before and after, under another parent
     rejoined = set(both.index[both["parent_before"] != both["parent_after"]]) - {new}
     joined = set(end.index[end["member"]])
+    refused = (measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in ("JOIN", "MULTICAST"))
     return {
         "members": int(before["member"].sum()),
         "root": root,
@@ -100,41 +101,34 @@ def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> d
         "children_not_rejoined": len(children - rejoined - {new}),
         "rejoined_no_children": len(rejoined - children),
         "tried": len(unnamed),
-        "refused": {
-            kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in ("JOIN", "MULTICAST")
-        },
-        "joined_unnamed": len(joined & set(unnamed.tolist())),
+        "refused": dict(zip(("JOIN", "MULTICAST"), refused, strict=True)),
+        "joined_unnamed": len(joined & {*unnamed}),
         "named": len(named),
-        "joined_named": len(joined & set(named.tolist())),
-        "permitted": {name: int(mine.loc[_PERMITTED, name]) for name in COUNTS},
+        "joined_named": len(joined & {*named}),
+        "permitted": {name: int(permitted[name]) for name in COUNTS},
     }
 
 
 def _events(
-    simulation: Simulation, config: WorldConfig, named: np.ndarray, unnamed: np.ndarray
+    simulation: Simulation, config: WorldConfig, named: list[int], unnamed: list[int]
 ) -> DataFrame:
-    """The generators' events, and those of nodes that come after the failure."""
+    """Return the generators' events, and those of nodes that come after the failure."""
     made = world_events(simulation.nodes, config)
     own = (F.col("group") == _GROUP) & (F.col("event") == "publish") & (F.col("round") >= _TRY)
-    later = [*named.tolist(), *unnamed.tolist()]
-    rows: list[tuple[int, int, str, int | None]] = [(_ARRIVE, n, "arrive", None) for n in later]
-    rows += [(_TRY, node, "join", _GROUP) for node in later]
-    rows += [(_TRY, node, "publish", _GROUP) for node in unnamed.tolist()]
-    rows.append((_PERMITTED, int(named[0]), "publish", _GROUP))
+    rows: list[tuple[int, int, str, int | None]] = []
+    rows += [(_ARRIVE, node, "arrive", None) for node in named + unnamed]
+    rows += [(_TRY, node, "join", _GROUP) for node in named + unnamed]
+    rows += [(_TRY, node, "publish", _GROUP) for node in unnamed]
+    rows += [(_PERMITTED, named[0], "publish", _GROUP)]
     more = simulation.spark.createDataFrame(rows, made.schema)
     return made.where(~F.coalesce(own, F.lit(False))).unionByName(more)
 
 
 def _tree(world: World) -> pd.DataFrame:
-    """The group's tree, by node: ``parent`` (-1 of none), ``member``, ``root``."""
+    """Return the group's tree, by node: ``parent`` (-1 of none), ``member``, ``root``."""
     table: pd.DataFrame = world.memberships.where(F.col("group") == _GROUP).toPandas()
     table["parent"] = table["parent"].fillna(-1).astype("int64")
     return table.set_index("node")[["parent", "member", "root"]]
-
-
-def _root(tree: pd.DataFrame) -> int:
-    (node,) = tree.index[tree["root"]]
-    return int(node)
 
 
 def _nearest(simulation: Simulation, config: WorldConfig, failed: int) -> int:

@@ -1,4 +1,4 @@
-"""Scribe and other systems under the same failures and churn: a table and a figure.
+"""Scribe and other systems under the same failures and churn: ``docs/peers_living.md``.
 
 ``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
 
@@ -10,12 +10,10 @@ again, so the command goes on where it was interrupted.  The worlds of the first
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +21,9 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.measures.incomplete import NOT_SIMULATED, has_control, incomplete_rounds
-from scribe_spark.report.style import curve_style
-from scribe_spark.report.svg import new_figure, svg_element
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.worlds.steady import WINDOW
-from tools.groups_tables import (
-    COUNTS,
-    STEADY_RULE,
-    complete,
-    in_time_by_group,
-    number,
-    of,
-    over_seeds,
-    rounds,
-    rounds_in_words,
-    settled,
-    share_cell,
-)
-from tools.pages import main as page_main
-from tools.pages import table
-
-__all__ = ["commands", "figure", "main", "page"]
+from tools import pages
+from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds_in_words
+from tools.pages import Panel, number, table
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
@@ -53,30 +33,16 @@ FIGURE = "figure-peers-living.svg"
 #: churn.
 FAILURE, CHURN = (16, 8), (60, 5)
 
-#: Scribe's messages that are copies of publications; all other kinds are control.
-_PAYLOAD = ("payload", "retransmission", "MULTICAST")
 
+#: Name -> the events in the table, and in the figure, and flags.
 _QUARTER = "quarter-fails"
+_CHURN = "--generator churn+publications --lifetime-seconds"
 _SCENARIOS = {
-    _QUARTER: "a quarter of the nodes fails in round 3",
-    "lifetime-1800": "churn, mean lifetime 30 minutes",
-    "lifetime-600": "churn, mean lifetime 10 minutes",
-}
-_BRIEFLY = {
-    _QUARTER: "failure",
-    "lifetime-1800": "lifetime 30 min",
-    "lifetime-600": "lifetime 10 min",
-}
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """A system as the page has it: its name in tables, and the worlds in which it lives."""
-
-    label: str
-    system: str
-    worlds: tuple[str, ...]
-
+    _QUARTER: ("failure", "a quarter of the nodes fails in round 3",
+               "--generator mass-failure+publications --share 0.25 --event-round 3"),
+    "lifetime-1800": ("lifetime 30 min", "churn, mean lifetime 30 minutes", f"{_CHURN} 1800"),
+    "lifetime-600": ("lifetime 10 min", "churn, mean lifetime 10 minutes", f"{_CHURN} 600"),
+}  # fmt: skip
 
 #: The middle of a folder's name -> the delivery and the systems of the world, and its seeds.  A
 #: world of all systems takes three times as long as Scribe alone, in which Scribe is the same.
@@ -87,98 +53,54 @@ _WORLDS = {
     "flooded": ("best-effort", "scribe,flooding,can", (1,)),
 }
 
+#: A system as the page has it -> its name in tables, and the worlds in which it lives.
 _KINDS = {
-    "scribe": _Kind("Scribe, best effort", "scribe", ("peers", "alone")),
-    "gossipsub": _Kind("GossipSub", "gossipsub", ("peers",)),
-    "bayeux": _Kind("Bayeux", "bayeux", ("peers",)),
-    "flooding": _Kind("Flooding over Pastry", "flooding", ("flooded",)),
-    "can": _Kind("CAN multicast", "can", ("flooded",)),
-    "reliable": _Kind("Scribe, reliable", "scribe", ("reliable",)),
+    "Scribe, best effort": ("scribe", ("peers", "alone")),
+    "GossipSub": ("gossipsub", ("peers",)),
+    "Bayeux": ("bayeux", ("peers",)),
+    "Flooding over Pastry": ("flooding", ("flooded",)),
+    "CAN multicast": ("can", ("flooded",)),
+    "Scribe, reliable": ("scribe", ("reliable",)),
 }
-
-_LABELS = [kind.label for kind in _KINDS.values()]
+_RELIABLE = "Scribe, reliable"
 
 
 def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
     """Return the command of each world, by the name of its folder, the most telling ones first."""
     every = [
-        (scenario, world, seed)
-        for scenario in _SCENARIOS
-        for world, (_, _, seeds) in _WORLDS.items()
-        for seed in seeds
-    ]
-    first = sorted(every, key=lambda one: one[2] > 1)
-    return {_folder(*one): _command(*one, nodes, groups) for one in first}
-
-
-def _folders(scenario: str, kind: str) -> list[str]:
-    """Return the folders of the worlds in which a system lives, by seeds."""
-    return [
-        _folder(scenario, world, seed)
-        for world in _KINDS[kind].worlds
+        (name, world, seed)
+        for name in _SCENARIOS
+        for world in _WORLDS
         for seed in _WORLDS[world][2]
     ]
+    found = {}
+    for name, world, seed in sorted(every, key=lambda one: one[2] > 1):
+        (rounds, deadline), size = CHURN, f"--nodes {nodes * 6 // 5} --initial {nodes}"
+        if name == _QUARTER:
+            (rounds, deadline), size = FAILURE, f"--nodes {nodes}"
+        delivery, systems, _ = _WORLDS[world]
+        found[f"{name}-{world}-{seed}"] = (
+            f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
+            f"--deadline {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
+            f"--delivery {delivery} --systems {systems} --measures delay"
+        ).split()
+    return found
 
 
-def _folder(scenario: str, world: str, seed: int) -> str:
-    return f"{scenario}-{world}-{seed}"
-
-
-def _command(scenario: str, world: str, seed: int, nodes: int, groups: int) -> list[str]:
-    lasts, size = CHURN, ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
-    events = ["churn+publications", "--lifetime-seconds", scenario.removeprefix("lifetime-")]
-    if scenario == _QUARTER:
-        lasts, size = FAILURE, ["--nodes", f"{nodes}"]
-        events = ["mass-failure+publications", "--share", "0.25", "--event-round", "3"]
-    (played, deadline), (delivery, systems, _) = lasts, _WORLDS[world]
-    return [
-        *("world", *size, "--groups", f"{groups}", "--seed", f"{seed}", "--lookups", "0"),
-        *("--rounds", f"{played}", "--deadline", f"{deadline}", "--link-stress-period", "5"),
-        *("--generator", *events),
-        *("--delivery", delivery, "--systems", systems),
-        *("--measures", "delay"),
-    ]
-
-
-@dataclass(frozen=True)
-class Seen:
+class Seen(Folder):
     """A system in a world."""
 
-    scenario: str
-    system: str
-    nodes: int
-    seconds: float
-    has: str
-    measures: pd.DataFrame
-    publications: pd.DataFrame
-
-    @cached_property
+    @property
     def begin(self) -> int | None:
         """The first round of the steady state; None if there is none.
 
         After a mass failure no state is steady, and all rounds are looked at but the first.
         """
-        return 1 if self.scenario == _QUARTER else settled(self.publications, self.control)
-
-    @property
-    def steady(self) -> pd.DataFrame:
-        """The publications of the steady state; of the last rounds where there is none."""
-        return self.publications[self.publications["round"] >= self._begin]
-
-    @property
-    def _begin(self) -> int:
-        last = int(self.publications["round"].max())
-        return last + 1 - WINDOW if self.begin is None else self.begin
+        return 1 if self.path.name.startswith(_QUARTER) else super().begin
 
     def share(self, count: str) -> float:
         """Return the share of all deliveries, in per cent."""
-        sums = self.steady[list(COUNTS)].sum()
-        return 100 * float(sums[count]) / max(1, sums["expected"])
-
-    @property
-    def median_group(self) -> float:
-        """The median over groups of the share delivered in time, in per cent."""
-        return 100 * float(in_time_by_group(self.steady).median())
+        return 100 * float(self.steady[count].sum()) / max(1, self.steady["due"].sum())
 
     @property
     def duplicates(self) -> float:
@@ -191,20 +113,9 @@ class Seen:
         """True if the system simulates control messages."""
         return self.system == "scribe" or has_control(self.measures, self.system)
 
-    @property
-    def control(self) -> pd.Series:
-        """Control messages per live node and second, by rounds: without Pastry's own."""
-        if self.system != "scribe":
-            return of(self.measures, f"{self.system}.control")
-        return self._per_second([kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD])
-
-    def _per_second(self, kinds: Sequence[str]) -> pd.Series:
-        sent = sum((of(self.measures, f"messages.{kind}") for kind in kinds), start=0.0)
-        return sent / self.measures["nodes.live"] / self.seconds
-
     def mean(self, line: pd.Series) -> float:
         """Return the mean of a measure by rounds over the steady state."""
-        return float(line[line.index >= self._begin].mean())
+        return float(line[line.index >= self.first].mean())
 
     def multicast(self, name: str, complete: bool = True) -> pd.Series:
         """Return a measure of the system's multicasts, by rounds in which multicasts reach members;
@@ -213,66 +124,44 @@ class Seen:
         The rounds are those whose publications count.
         """
         measure = f"{self.system}.{name}"
-        line, last = of(self.measures, measure), int(self.publications["round"].max())
+        line = self.of(measure)
         partial = line.index.isin(incomplete_rounds(self.measures, measure)) & complete
-        return line[(line > 0) & (line.index >= 1) & (line.index <= last) & ~partial]
+        return line[(line > 0) & (line.index >= 1) & (line.index <= self.last) & ~partial]
 
     def link_stress(self, which: str) -> float:
         """Return the mean of a number of link stress over the rounds in which it is measured.
 
         That of control is per second.
         """
-        name = f"link_stress.{which}"
-        if self.system != "scribe":
-            name = f"{self.system}.{name}"
-        else:
-            name = name.replace(".control.", ".maintenance.")
-        line = of(self.measures, name)
-        line = line[(line > 0) & (line.index >= self._begin)]
+        scribes = f"link_stress.{which.replace('control.', 'maintenance.')}"
+        line = self.of(scribes if self.system == "scribe" else f"{self.system}.link_stress.{which}")
+        line = line[(line > 0) & (line.index >= self.first)]
         found = float(line.mean()) if len(line) else 0.0
-        return found / self.seconds if which.startswith("control.") else found
+        return found / self.manifest["round"]["seconds"] if which.startswith("control.") else found
 
 
-def seen(out: Path) -> dict[tuple[str, str], list[Seen]]:
-    """Return scenario and kind -> the system in the world of each seed."""
+#: Scenario and system of the page -> the system in the world of each seed.
+Found = Mapping[tuple[str, str], Sequence[Seen]]
+
+
+def seen(out: Path) -> Found:
+    """Return the worlds that are there."""
     found: dict[tuple[str, str], list[Seen]] = {}
     for scenario in _SCENARIOS:
-        for kind in _KINDS:
-            names = _folders(scenario, kind)
-            worlds = [_seen(out / name, scenario, kind) for name in complete(out, names)]
-            if worlds and len(worlds[0].publications):
-                found[scenario, kind] = worlds
+        for kind, (system, worlds) in _KINDS.items():
+            names = (f"{scenario}-{one}-{seed}" for one in worlds for seed in _WORLDS[one][2])
+            some = [one for name in names if (one := Seen(out / name, system)).is_complete]
+            if some and len(some[0].told):
+                found[scenario, kind] = some
     return found
 
 
-def _seen(folder: Path, scenario: str, kind: str) -> Seen:
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    config: dict[str, Any] = manifest["resolved"]
-    length, system = manifest["round"], _KINDS[kind].system
-    given, measures = pd.read_parquet(folder / "tables" / "publications"), rounds(folder)
-    is_due = (given["due"] == given["expected"]) & (given["round"] >= 1)
-    mine = given[(given["system"] == system) & is_due]
-    nodes = config["initial"] or config["nodes"]
-    return Seen(scenario, system, nodes, length["seconds"], length["has"], measures, mine)
-
-
-#: Measures of multicasts -> what the table and the figure call them.
-_DELAYS = {
-    "rad.median": "RAD, median group",
-    "rad.largest": "RAD, largest group",
-}
-
-
-def _delay(name: str) -> Callable[[Seen], float]:
-    return lambda one: one.mean(one.multicast(name))
-
-
-#: Head of a column -> a number of a world.
-_COLUMNS: dict[str, Callable[[Seen], float]] = {
+_COLUMNS: Columns = {
     "in time, %": lambda one: one.share("in_time"),
     "in time, median group, %": lambda one: one.median_group,
     "lost, %": lambda one: one.share("lost"),
-    **{label: _delay(name) for name, label in _DELAYS.items()},
+    "RAD, median group": lambda one: one.mean(one.multicast("rad.median")),
+    "RAD, largest group": lambda one: one.mean(one.multicast("rad.largest")),
     "duplicates per delivery": lambda one: one.duplicates,
     "control messages per node and second": lambda one: one.mean(one.control),
     "link stress of payload, mean": lambda one: one.link_stress("payload.mean_existing"),
@@ -281,164 +170,107 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
 }
 
 
-def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
+def numbers(found: Found) -> list[str]:
     """Return the table: a row for each system under each events."""
-    header = ["events", "system", "seeds", "rounds", *_COLUMNS]
     rows = []
     for (scenario, kind), worlds in found.items():
-        last = int(worlds[0].publications["round"].max())
-        told = [
-            NOT_SIMULATED
-            if "control" in name and not worlds[0].has_control
-            else over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
-            for name, column in _COLUMNS.items()
+        rounds = rounds_in_words([one.begin for one in worlds], worlds[0].last)
+        about = [_SCENARIOS[scenario][0], kind, f"{len(worlds)}", rounds]
+        cells = [
+            NOT_SIMULATED if "control" in head and not worlds[0].has_control else cell
+            for head, cell in zip(_COLUMNS, cells_of(_COLUMNS, worlds), strict=True)
         ]
-        rows.append(
-            [
-                *(_BRIEFLY[scenario], _KINDS[kind].label),
-                *(f"{len(worlds)}", rounds_in_words([one.begin for one in worlds], last), *told),
-            ]
-        )
-    return table(header, rows)
+        rows.append([*about, *cells])
+    return table(["events", "system", "seeds", "rounds", *_COLUMNS], rows)
 
 
 #: The rows of the figure: what is drawn -> the label of its axis.
 _ROWS = {
     "delivered": "delivered, %",
-    **{name: _DELAYS[name] for name in ("rad.median", "rad.largest")},
+    "rad.median": "RAD, median group",
+    "rad.largest": "RAD, largest group",
 }
 
 
-def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
+def figure(found: Found) -> str:
     """Return the figure as SVG, by the round of publication: the share delivered, and RAD."""
-
-    with new_figure(7.6, 5.6) as drawing:
-        words = []
-        scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
-        for row, (drawn, heading) in enumerate(_ROWS.items()):
-            for place, scenario in enumerate(scenarios):
-                axes = drawing.add_axes((0.07 + place * 0.315, 0.7 - row * 0.305, 0.27, 0.22))
-                lines = _lines(found, scenario) if not row else _ratios(found, scenario, drawn)
-                for label, line in lines:
-                    look = curve_style(_LABELS.index(label.removesuffix(", in the end")))
-                    axes.plot(line.index, line, label=label, **look)
-                    words.append(_words(scenario, label, drawn, line))
-                if not row:
-                    title = _SCENARIOS[scenario].replace(", mean", ",\nmean")
-                    axes.set_title(title, fontsize=6)
-                axes.set(ylim=(0, None if row else 104))
-                if row == len(_ROWS) - 1:
-                    axes.set(xlabel="round of publication")
-                if not place:
-                    axes.set(ylabel=heading)
-                if place == min(1, len(scenarios) - 1) and not row:  # below the lines of churn
-                    axes.legend(fontsize=5.5, frameon=False, loc="lower left")
-        heading = "Deliveries in their round, and RAD: systems under the same events"
-        return svg_element(drawing, "peers-living", heading, "; ".join(words))
+    panels, words = [], []
+    scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
+    for row, (drawn, heading) in enumerate(_ROWS.items()):
+        for place, scenario in enumerate(scenarios):
+            lines = list(_lines(found, scenario, drawn))
+            axes: dict[str, Any] = {"ylim": (0, None if row else 104)}
+            axes |= {"xlabel": "round of publication"} if row == len(_ROWS) - 1 else {}
+            axes |= {} if place else {"ylabel": heading}
+            below = place == min(1, len(scenarios) - 1) and not row  # below the lines of churn
+            panels.append(
+                Panel(
+                    *((0.07 + place * 0.315, 0.7 - row * 0.305, 0.27, 0.22), lines, axes),
+                    "" if row else _SCENARIOS[scenario][1].replace(", mean", ",\nmean"),
+                    {"fontsize": 5.5, "loc": "lower left"} if below else None,
+                )
+            )
+            for label, line, _ in lines:
+                mean = f"{heading}, mean of the rounds {number(line.mean())}"
+                told = mean if row else f"least {number(line.min())} %"
+                words.append(f"{scenario}, {label}: {told}")
+    heading = "Deliveries in their round, and RAD: systems under the same events"
+    return pages.draw((7.6, 5.6), panels, "peers-living", heading, "; ".join(words))
 
 
-def _words(scenario: str, label: str, drawn: str, line: pd.Series) -> str:
-    """Describe a line of the figure."""
-    if drawn == "delivered":
-        return f"{scenario}, {label}: least {number(line.min())} %"
-    return f"{scenario}, {label}: {_DELAYS[drawn]}, mean of the rounds {number(line.mean())}"
+def _lines(found: Found, scenario: str, drawn: str) -> Iterator[tuple[str, pd.Series, int]]:
+    """Yield label, values by rounds over all seeds, and style; delivery changes no ratio."""
+    for style, kind in enumerate(_KINDS):
+        worlds, reliable = found.get((scenario, kind), []), kind == _RELIABLE
+        if drawn == "delivered" and worlds:
+            together = pd.concat([one.told for one in worlds])
+            sums = together.groupby("round")[list(COUNTS)].sum()
+            got = sums["in_time"] + (sums["late"] if reliable else 0)  # in time as best effort
+            yield kind + ", in the end" * reliable, 100 * got / sums["due"], style
+        if drawn != "delivered" and not reliable:
+            ratios = [line for one in worlds if len(line := one.multicast(drawn, complete=False))]
+            if ratios:
+                yield kind, pd.concat(ratios).groupby(level=0).mean(), style
 
 
-def _ratios(
-    found: dict[tuple[str, str], list[Seen]], scenario: str, name: str
-) -> Iterator[tuple[str, pd.Series]]:
-    """Yield label and ratio by rounds, the mean over all seeds; delivery changes no ratio."""
-    for kind in _KINDS:
-        worlds = found.get((scenario, kind), []) if kind != "reliable" else []
-        each = (one.multicast(name, complete=False) for one in worlds)
-        lines = [line for line in each if len(line)]
-        if lines:
-            yield _KINDS[kind].label, pd.concat(lines).groupby(level=0).mean()
+_PAGE = f"""\
+# Scribe and other systems while nodes arrive and fail
 
+This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes. *A round* is {{longest}}. `make peers-living` writes the page.
 
-def _lines(
-    found: dict[tuple[str, str], list[Seen]], scenario: str
-) -> Iterator[tuple[str, pd.Series]]:
-    """Yield label and share by rounds, over all seeds together."""
-    for kind in _KINDS:
-        if (scenario, kind) not in found:
-            continue
-        together = pd.concat([one.publications for one in found[scenario, kind]])
-        by_round = together.groupby("round")[list(COUNTS)].sum()
-        label, reliable = _KINDS[kind].label, kind == "reliable"  # in time it is as best effort
-        got = by_round["in_time"] + (by_round["late"] if reliable else 0)
-        yield f"{label}, in the end" if reliable else label, 100 * got / by_round["expected"]
+![Share of deliveries by rounds, and RAD]({FIGURE})
+
+{{table}}
+
+*Events*: {_SCENARIOS[_QUARTER][1]}; or churn with a mean lifetime. *Seeds*: the number of worlds; {{there}} A number is the mean over the seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}
+
+*In time*: delivered in the round of the publication. *Lost*: not delivered within {FAILURE[1]} more rounds (with churn {CHURN[1]}).
+
+*RAD*: of one publication of each group in each round. The table leaves out the rounds in which a system does not reach all members (`-`: all rounds are such); in the figure, these rounds cover the reached members only. Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34).
+
+*Control messages*: all messages of a system except copies of publications. *Duplicates per delivery*: duplicates for each first copy that arrives. *Link stress*: packets on a link, of one publication of each group (payload), and of one second (control).
+"""
 
 
 def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
     replace_file(file.parent / FIGURE, figure(found).encode())
-    lengths = list(dict.fromkeys(one.has for worlds in found.values() for one in worlds))
-    longest = max(lengths, key=len, default="")
-    return "\n".join(
-        [
-            "# Scribe and other systems while nodes arrive and fail",
-            "",
-            "This page compares systems in worlds with the same events: the same nodes fail and "
-            "arrive, and in each round the same source of each group publishes. At the start there "
-            f"are {_nodes(found)} nodes. *A round* is {longest}. `make peers-living` writes the "
-            "page.",
-            "",
-            f"![Share of deliveries by rounds, and RAD]({FIGURE})",
-            "",
-            *numbers(found),
-            "",
-            *_legend(found),
-            "",
-        ]
+    every = [one for worlds in found.values() for one in worlds]
+    lengths = dict.fromkeys(one.manifest["round"]["has"] for one in every)
+    sizes = sorted({one.config["initial"] or one.config["nodes"] for one in every})
+    planned = len(_SCENARIOS) * sum(
+        len(_WORLDS[world][2]) for _, worlds in _KINDS.values() for world in worlds
+    )
+    return _PAGE.format(
+        nodes=", ".join(f"{size:,}" for size in sizes),
+        longest=max(lengths, key=len, default=""),
+        table="\n".join(numbers(found)),
+        there=f"{'all' if len(every) == planned else f'{len(every)} of {planned}'} are there.",
     )
 
 
-def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
-    """Yield the paragraphs below the table."""
-    yield (
-        f"*Events*: {_SCENARIOS[_QUARTER]}; or churn with a mean lifetime. *Seeds*: the number of "
-        f"worlds; {_seed_words(found)} A number is the mean over the seeds ± the standard "
-        f"deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}"
-    )
-    yield ""
-    yield (
-        "*In time*: delivered in the round of the publication. *Lost*: not delivered within "
-        f"{FAILURE[1]} more rounds (with churn {CHURN[1]})."
-    )
-    yield ""
-    yield (
-        "*RAD*: of one publication of each group in each round. The table leaves out the rounds in "
-        "which a system does not reach all members (`-`: all rounds are such); in the figure, "
-        "these rounds cover the reached members only. Delays are relative to IP multicast from the "
-        "root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34)."
-    )
-    yield ""
-    yield (
-        "*Control messages*: all messages of a system except copies of publications. *Duplicates "
-        "per delivery*: duplicates for each first copy that arrives. *Link stress*: packets on a "
-        "link, of one publication of each group (payload), and of one second (control)."
-    )
-
-
-def _nodes(found: dict[tuple[str, str], list[Seen]]) -> str:
-    """Return the numbers of nodes at the start of the worlds."""
-    sizes = sorted({one.nodes for worlds in found.values() for one in worlds})
-    return ", ".join(f"{size:,}" for size in sizes)
-
-
-def _seed_words(found: dict[tuple[str, str], list[Seen]]) -> str:
-    """Tell the share of the planned worlds that there are, as each system sees them."""
-    planned = sum(len(_folders(scenario, kind)) for scenario in _SCENARIOS for kind in _KINDS)
-    there = sum(map(len, found.values()))
-    return "all are there." if there == planned else f"{there} of {planned} are there."
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    page_main(arguments, __doc__ or "", commands(), page)
-
+main = partial(pages.main, "Measure systems under the same events.", commands(), page)
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -1,8 +1,7 @@
-"""Measure Scribe among its peers, and write the page of it.
+"""Scribe among its peers: the experiments and the tables of ``docs/peers.md``.
 
-``python -m tools.peers_results OUT`` runs the experiments that are not complete; ``--size N G``
-with so many nodes and groups.  ``--page FILE`` writes ``docs/peers.md`` of those that are there,
-and ``--readme FILE`` README's rows of it.
+``python -m tools.peers_results OUT [--only NAME ...] [--size NODES GROUPS]`` runs experiments;
+``--page FILE [--readme FILE]`` writes the page, and README's rows of it.
 
 Each system is run beside Scribe, and all begin with the same overlay and groups: what a run takes
 longer than that of Scribe alone is what the system takes.
@@ -10,118 +9,119 @@ longer than that of Scribe alone is what the system takes.
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import Simulation
 from scribe_spark.systems import TREE, find_system
-from tools.groups_tables import number
-from tools.pages import table, with_lines
-from tools.peers_claims import CLAIMS, DIRECTIONS, grid_of, rows_of
-from tools.peers_tables import LENGTHS, Peer, edge_lengths
-
-__all__ = ["PEERS", "README_MARKS", "WORLDS", "main", "page", "readme_lines"]
-
-_RUN = ["run", "--config", "data/peers.toml"]
+from tools import pages
+from tools.folders import Folder
+from tools.pages import number, table, with_lines
+from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, grid_of, rows_of
 
 #: Run -> its systems beside Scribe, and flags; it is about the first of them.
-PEERS: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "scribe": (("scribe", "naive_unicast"), []),
-    "scribe_bottleneck": (("scribe_bottleneck",), []),
-    "bayeux": (("bayeux",), []),
-    "bayeux_leaf_set": (("bayeux",), ["--bayeux-hops", "leaf_set"]),
-    "bayeux_partitions": (("bayeux",), ["--bayeux-partitions", "4"]),
-    "flooding": (("flooding",), []),
-    "can": (("can",), []),
-    "can_corner": (("can",), ["--can-flooding", "corner"]),
-    "can_optimal": (("can",), ["--can-flooding", "optimal"]),
-    "can_2": (("can",), ["--can-dimensions", "2"]),
-    "can_landmarks": (("can",), ["--can-landmarks", "4"]),
-    "gossipsub": (("gossipsub",), []),
-    "gossipsub_ethereum": (("gossipsub",), ["--gossipsub-preset", "ethereum"]),
+PEERS = {
+    "scribe": "scribe,naive_unicast",
+    "scribe_bottleneck": "scribe_bottleneck",
+    "bayeux": "bayeux",
+    "bayeux_leaf_set": "bayeux --bayeux-hops leaf_set",
+    "bayeux_partitions": "bayeux --bayeux-partitions 4",
+    "flooding": "flooding",
+    "can": "can",
+    "can_corner": "can --can-flooding corner",
+    "can_optimal": "can --can-flooding optimal",
+    "can_2": "can --can-dimensions 2",
+    "can_landmarks": "can --can-landmarks 4",
+    "gossipsub": "gossipsub",
+    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum",
     # flooding and trees, over Pastry and over CAN
-    "all_pastry": (("flooding", "can"), ["--groups", "1"]),
-    "all_can": (("scribe",), ["--groups", "1", "--overlay", "can"]),
-    "groups_pastry": (("flooding", "can"), []),
-    "groups_can": (("scribe",), ["--overlay", "can"]),
+    "all_pastry": "flooding,can --groups 1",
+    "all_can": "scribe --groups 1 --overlay can",
+    "groups_pastry": "flooding,can",
+    "groups_can": "scribe --overlay can",
 }
 
 #: The nodes of the comparison of flooding and trees.
 _GRID_NODES = 80_000
 _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
 
-#: World -> what it is called on the page, and its command.
-WORLDS: dict[str, tuple[str, list[str]]] = {
-    "bayeux_roots": (
-        "the roots of 5 groups fail, best effort",
-        [
-            *("world", "--systems", "bayeux", "--nodes", "5000", "--groups", "100"),
-            *("--rounds", "12", "--lookups", "0", "--deadline", "1", "--roots", "5"),
-            *("--generator", "root-failure+publications", "--publish-rate", "1"),
-        ],
-    ),
-}  # fmt: skip
+#: The roots of five groups fail.
+WORLDS = {
+    "bayeux_roots": "world --systems bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 "
+    "--deadline 1 --roots 5 --generator root-failure+publications --publish-rate 1",
+}
 
 
 # --- running
 
 
-def command(name: str, size: Sequence[str] | None) -> list[str]:
+def command(name: str, size: Sequence[str] | None = None) -> list[str]:
     """Return the command of an experiment, perhaps with other numbers of nodes and groups."""
+    sized = [] if size is None else ["--nodes", size[0], "--groups", size[1]]
     if name in WORLDS:
-        return [*WORLDS[name][1], *_sized(size, world=True)]
-    systems, flags = PEERS[name]
-    named = dict.fromkeys(("scribe", *systems))
+        initial = [] if size is None else ["--initial", str(int(size[0]) * 5 // 6)]
+        return [*WORLDS[name].split(), *sized, *initial]
+    systems, *flags = PEERS[name].split()
     if name in _GRID and size is None:
-        flags = ["--nodes", str(_GRID_NODES), *flags]
-    return [*_RUN, "--systems", ",".join(named), *_sized(size), *flags]
-
-
-def _sized(size: Sequence[str] | None, world: bool = False) -> list[str]:
-    if size is None:
-        return []
-    nodes, groups = size
-    flags = ["--nodes", nodes, "--groups", groups]
-    return [*flags, "--initial", str(int(nodes) * 5 // 6)] if world else flags
+        sized = ["--nodes", str(_GRID_NODES)]
+    named = ",".join(dict.fromkeys(["scribe", *systems.split(",")]))
+    return ["run", "--config", "data/peers.toml", "--systems", named, *sized, *flags]
 
 
 def run(out: Path, names: Iterable[str], size: Sequence[str] | None) -> None:
     """Run the experiments that are not complete."""
     for name in names:
-        folder = out / name
-        flags = [*command(name, size), "--out", str(folder), "--resume"]
-        subprocess.run([sys.executable, "-m", "scribe_spark.cli", *flags], check=True)
-        if name == "bayeux" and not (folder / LENGTHS).exists():
-            _write_lengths(Peer(folder, "bayeux"))
+        pages.run({name: command(name, size)}, out, [name])
+        if name == "bayeux" and not (out / name / LENGTHS).exists():
+            _write_lengths(Folder(out / name, "bayeux"))
 
 
-def _write_lengths(peer: Peer) -> None:
+def _write_lengths(peer: Folder) -> None:
     """Write how long the edges of the trees of Bayeux and of Scribe are."""
-    config, found = _config_of(peer), {}
-    execution = Execution(out=str(peer.folder))
+    config = RunConfig(**{name: value for name, value in peer.config.items() if value is not None})
+    found, ends = {}, ("parent_router", "child_router")
+    execution = Execution(out=str(peer.path))
     with (
         open_session(execution, config.overlay.nodes, config.estimated_work) as spark,
         Simulation(spark, config) as simulation,
     ):
         kernel, lan_us = simulation.underlay.kernel, simulation.underlay.lan_us
-        ends = ("parent_router", "child_router")
         for system in ("scribe", "bayeux"):
             edges = peer.table("tree_edges", ["group", "parent", "child", *ends], system)
             above, below = (kernel.index(edges[end].to_numpy()) for end in ends)
             found[system] = edge_lengths(edges, kernel.delays(above, below) + 2 * lan_us)
-    replace_file(peer.folder / LENGTHS, json.dumps(found).encode())
+    replace_file(peer.path / LENGTHS, json.dumps(found).encode())
 
 
-def _config_of(peer: Peer) -> RunConfig:
-    given = peer.manifest["resolved"].items()
-    return RunConfig(**{name: value for name, value in given if value is not None})
+def tree_shape(edges: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return how deep the lower ends of edges of trees are, and which of these have children."""
+    group = np.r_[edges["group"], edges["group"]]
+    place = numbered(group, np.r_[edges["parent"], edges["child"]])
+    upper, lower = np.split(place, 2)
+    above = np.full(place.max(initial=-1) + 1, -1)
+    above[lower] = upper
+    return depths(above)[lower], np.isin(lower, upper)
+
+
+def edge_lengths(edges: pd.DataFrame, delay_us: np.ndarray) -> dict[str, float]:
+    """Return mean delays D in ms: of the edges at the roots, and of those to the leaves."""
+    depth, is_inner = tree_shape(edges)
+    # an edge from a root to a leaf is at both ends
+    some = {"first": (depth == 1) & is_inner, "last": (depth > 1) & ~is_inner}
+    return {
+        name: float(delay_us[one].mean() / 1000) if one.any() else float("nan")
+        for name, one in some.items()
+    }
 
 
 # --- the page
@@ -154,82 +154,76 @@ _ABOUT = """\
 
 This page compares multicast systems with the same nodes, network and groups: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables. [rules.md](rules.md) has the rules of each system. `make peers` writes the page.
 
-Each group gets one message. Delays count in {clock}. The median group has at most {half} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress*: copies that a node sends to all groups. *Duplicates*: copies to members that already have the message. *Control messages*: those that a node receives while members join. *State*: entries that a node stores, such as children, neighbours and connections. *Seconds*: the time of a run with the system and Scribe; in brackets, the additional time in comparison with Scribe alone.
+Each group gets one message. Delays count in time unless a row says *by hops*. The median group has at most {half:,.0f} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress*: copies that a node sends to all groups. *Duplicates*: copies to members that already have the message. *Control messages*: those that a node receives while members join. *State*: entries that a node stores, such as children, neighbours and connections. *Seconds*: the time of a run with the system and Scribe; in brackets, the additional time in comparison with Scribe alone.
 """
+
+_VERDICTS = """
+## What the papers say
+
+A claim is *true* if all measures agree with it, *false* if none does; otherwise it *depends*. Numbers are *similar* if they differ by at most 20 %. The column *measured* has only numbers that the first table does not have.
+"""
+
+_GRID_WORDS = f"""
+## Flooding and trees, over CAN and over Pastry
+
+Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003). We know their claims from the abstract or from memory, not from the text. Here, {_GRID_NODES:,} nodes form one group, or 1,500 groups.
+"""
+
+_END = "\n[peers_living.md](peers_living.md) compares the systems while nodes fail.\n"
 
 
 def page(out: Path) -> str:
     """Return ``docs/peers.md``, of the experiments that are there."""
-    peers = {name: Peer(out / name, systems[0]) for name, (systems, _) in PEERS.items()}
-    peers |= {name: Peer(out / name, "scribe") for name in WORLDS}
-    there = {name: peer for name, peer in peers.items() if peer.is_there}
-    lines = [_about(there["scribe"]), *_table(there)]
-    claims = rows_of(CLAIMS, there)
+    every = {name: _peer(out, name) for name in [*PEERS, *WORLDS]}
+    peers = {name: peer for name, peer in every.items() if peer.is_complete}
+    sizes = peers["scribe"].table("groups", ["size"])["size"]
+    about = {**peers["scribe"].config, "half": int(sizes.median()), "most": int(sizes.max())}
+    parts = [_ABOUT.format(**about), table(["system", *_COLUMNS.values(), "seconds"], _rows(peers))]
+    claims, directions = rows_of(CLAIMS, peers), rows_of(DIRECTIONS, peers)
     if claims:
-        lines += ["", "## What the papers say", "", _VERDICTS, ""]
-        lines += table(["source", "claim", "measured", "verdict"], claims)
-    directions = rows_of(DIRECTIONS, there)
+        parts += [_VERDICTS, table(["source", "claim", "measured", "verdict"], claims)]
     if directions:
-        lines += ["", "## Flooding and trees, over CAN and over Pastry", "", _GRID_WORDS, ""]
-        grid = grid_of(there)
-        lines += [*table(grid[0], grid[1:]), ""] if grid else []
-        lines += table(["source", "claim", "other measures", "verdict"], directions)
-    lines += ["", "[peers_living.md](peers_living.md) compares the systems while nodes fail."]
-    return "\n".join(lines) + "\n"
+        head, *grid = grid_of(peers) or [[]]
+        parts += [_GRID_WORDS, *([table(head, grid), ""] if grid else [])]
+        parts += [table(["source", "claim", "other measures", "verdict"], directions)]
+    lines = [one if isinstance(one, str) else "\n".join(one) for one in [*parts, _END]]
+    return "\n".join(lines)
 
 
-_VERDICTS = (
-    "A claim is *true* if all measures agree with it, *false* if none does; otherwise it *depends*. "
-    "Numbers are *similar* if they differ by at most 20 %. The column *measured* has only numbers "
-    "that the first table does not have."
-)
-_GRID_WORDS = (
-    "Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003). We know their "
-    "claims from the abstract or from memory, not from the text. Here, "
-    f"{_GRID_NODES:,} nodes form one group, or 1,500 groups."
-)
+def _peer(out: Path, name: str) -> Folder:
+    """Return a run and the system that it is about."""
+    return Folder(out / name, re.split("[ ,]", PEERS.get(name, "scribe"))[0])
 
 
-def _about(scribe: Peer) -> str:
-    config = scribe.manifest["resolved"]
-    numbers = {name: int(config[name]) for name in ("nodes", "groups", "seed")}
-    sizes = scribe.table("groups", ["size"])["size"]
-    numbers |= {"half": int(sizes.median()), "most": int(sizes.max())}
-    return _ABOUT.format(**numbers, clock="time unless a row says *by hops*")
-
-
-def _table(peers: Mapping[str, Peer]) -> list[str]:
-    """Return the table of all systems: a row for each run."""
+def _rows(peers: Mapping[str, Folder]) -> list[list[str]]:
+    """Return the rows of all systems: one for each run."""
     rows = [_row(peers["scribe"], system, "") for system in _IN_SCRIBES]
     alone = peers["scribe"].seconds
-    for name, (systems, _) in PEERS.items():
-        if name in peers and name not in _GRID and systems[0] not in _IN_SCRIBES:
-            took = peers[name].seconds
-            seconds = f"{took:.0f} ({took - alone:+.0f})".replace("-", "\N{MINUS SIGN}")
-            rows.append(_row(peers[name], systems[0], seconds, name))
     rows[0][-1] = f"{alone:.0f}"
-    return table(["system", *_COLUMNS.values(), "seconds"], rows)
+    for name, peer in peers.items():
+        if name in PEERS and name not in _GRID and peer.system not in _IN_SCRIBES:
+            seconds = f"{peer.seconds:.0f} ({peer.seconds - alone:+.0f})"
+            flags = PEERS[name].replace("--", "").split()[1:]
+            seconds = seconds.replace("-", "\N{MINUS SIGN}")
+            rows.append(_row(peer, peer.system, seconds, " ".join(flags)))
+    return rows
 
 
-def _row(peer: Peer, system: str, seconds: str, name: str = "") -> list[str]:
-    values = [peer.value(metric, system) for metric in _COLUMNS]
+def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
     known = find_system(system)
     label = system if known is None else known.label
-    flags = " ".join(PEERS[name][1]).replace("--", "") if name else ""
-    told = [label, f"({flags})" if flags else "", "by hops" if peer.clock == "hops" else ""]
-    cells = ["-" if value is None else number(value) for value in values]
+    clocks = {row["clock"] for n, row in peer.metrics.items() if n.startswith(f"{peer.system}.")}
+    by_hops = "by hops" if {*filter(None, clocks)} == {"hops"} else ""
+    told = filter(None, [label, f"({flags})" if flags else "", by_hops])
+    values = {metric: peer.value(metric, system) for metric in _COLUMNS}
     if known is not None and known.family == TREE:  # that hands over its edges
-        cells = [
-            "0" if metric == "duplicates.mean" and cell == "-" else cell
-            for metric, cell in zip(_COLUMNS, cells, strict=True)
-        ]
-    return [" ".join(filter(None, told)), *cells, seconds]
+        values["duplicates.mean"] = values["duplicates.mean"] or 0
+    cells = ["-" if value is None else number(value) for value in values.values()]
+    return [" ".join(told), *cells, seconds]
 
 
-#: The lines of README.md that are those of the page, in short.
+#: The lines of README.md that are those of the page, in short: the runs and the columns.
 README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers -->\n")
-
-#: The runs whose rows README has, and its columns.
 _README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
 _README_COLUMNS = (
     *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
@@ -238,39 +232,30 @@ _README_COLUMNS = (
 
 
 def readme_lines(out: Path) -> list[str]:
-    """The most telling rows of the table, of the systems that were run."""
-    peers = [Peer(out / name, PEERS[name][0][0]) for name in _README_RUNS]
-    there = [peer for peer in peers if peer.is_there]
-    config = there[0].manifest["resolved"]
-    names = list(_COLUMNS)
-    heads = [_COLUMNS[name] for name in _README_COLUMNS]
-    rows = []
-    for peer in there:
-        label, *cells, _ = _row(peer, peer.system, "")
-        rows.append([label, *(cells[names.index(name)] for name in _README_COLUMNS)])
-    nodes, groups = int(config["nodes"]), int(config["groups"])
-    return table([f"{nodes:,} nodes, {groups:,} groups", *heads], rows)
+    """Return the most telling rows of the table, of the systems that were run."""
+    peers = [_peer(out, name) for name in _README_RUNS]
+    there = [peer for peer in peers if peer.is_complete]
+    head = "{nodes:,} nodes, {groups:,} groups".format(**there[0].config)
+    rows = [_row(peer, peer.system, "") for peer in there]
+    shown = [0, *(1 + [*_COLUMNS].index(name) for name in _README_COLUMNS)]
+    heads = [head, *(_COLUMNS[name] for name in _README_COLUMNS)]
+    return table(heads, ([row[place] for place in shown] for row in rows))
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run experiments, or write the page of them."""
-    parser = argparse.ArgumentParser(description="Measure Scribe among its peers.")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", nargs="+", choices=[*PEERS, *WORLDS], default=[*PEERS, *WORLDS])
+    parser = pages.parser("Measure Scribe among its peers.", [*PEERS, *WORLDS])
     parser.add_argument("--size", nargs=2, metavar=("NODES", "GROUPS"), help="instead of the full")
-    parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
-    parser.add_argument(
-        "--readme", type=Path, help="with --page: write its lines in this file, too"
-    )
+    parser.add_argument("--readme", type=Path, help="with --page: write its lines here, too")
     given = parser.parse_args(arguments)
     if given.page is None:
         run(given.out, given.only, given.size)
-    else:
-        replace_file(given.page, page(given.out).encode())
-        if given.readme is not None:
-            text = given.readme.read_text("utf-8")
-            text = with_lines(text, README_MARKS, readme_lines(given.out))
-            replace_file(given.readme, text.encode())
+        return
+    replace_file(given.page, page(given.out).encode())
+    if given.readme is not None:
+        text = given.readme.read_text("utf-8")
+        text = with_lines(text, README_MARKS, readme_lines(given.out))
+        replace_file(given.readme, text.encode())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ PAGES = ("README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENCES.
 #: The site's page of README: its home.
 _HOME = "index.md"
 
-#: The folders of runs, worlds and comparisons that `python -m tools.gallery` leaves.
+#: The folders of runs, worlds and comparisons that `make site` writes.
 GALLERY = ROOT / "out" / "gallery"
 
 #: The page of the gallery, which only the site has.

@@ -27,13 +27,10 @@ MARKS = ("<!-- world_buckets: begin -->\n", "<!-- world_buckets: end -->\n")
 
 #: Of every world here: 25 % of the nodes fail in round 3; reliable delivery, a publication of each
 #: group in a round.
-FLAGS = {
-    "--generator": "mass-failure+publications",
-    "--event-round": "3",
-    "--share": "0.25",
-    "--delivery": "reliable",
-    "--lookups": "0",
-}
+FLAGS = (
+    "--generator mass-failure+publications --event-round 3 --share 0.25 --delivery reliable "
+    "--lookups 0"
+)
 
 COLUMNS = (
     *("nodes", "buckets", "engine", "master", "seconds", "calibration, s"),
@@ -46,21 +43,6 @@ _ROUND = re.compile(r"round \d+: [\d,]+ live nodes, ([\d.]+) s")
 
 def main() -> None:
     """Play the worlds; print a row for each, and write them into the documentation if asked."""
-    options = _options()
-    rows = [
-        row_of(options.nodes, int(buckets), engine, options.rounds, options.master)
-        for buckets in options.buckets.split(",")
-        for engine in options.engine.split(",")
-    ]
-    if options.write:
-        text = DOCS.read_text("utf-8")
-        old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
-        mine = {tuple(row.split("|")[1:5]): row for row in (*old, *rows)}
-        text = with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()])
-        replace_file(DOCS, text.encode())
-
-
-def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=300_000)
     parser.add_argument("--buckets", default="1,4")
@@ -68,27 +50,37 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--write", action="store_true")
-    return parser.parse_args()
+    given = parser.parse_args()
+    rows = [
+        row_of(given.nodes, int(buckets), engine, given.rounds, given.master)
+        for buckets in given.buckets.split(",")
+        for engine in given.engine.split(",")
+    ]
+    if given.write:
+        text = DOCS.read_text("utf-8")
+        old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
+        mine = {tuple(row.split("|")[1:5]): row for row in (*old, *rows)}
+        text = with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()])
+        replace_file(DOCS, text.encode())
 
 
 def row_of(nodes: int, buckets: int, engine: str, rounds: int, master: str) -> str:
     """Play a world; return its row of the table."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "out")
-        flags = {"--nodes": str(nodes), "--rounds": str(rounds), "--master": master, **FLAGS}
-        flags |= {"--buckets": str(buckets), "--engine": engine, "--out": str(out)}
-        flags |= {"--groups": str(min(1500, nodes // 60))}
+        flags = (
+            f"--nodes {nodes} --rounds {rounds} --master {master} {FLAGS} --buckets {buckets} "
+            f"--engine {engine} --groups {min(1500, nodes // 60)}"
+        )
         calibration = calibrate()
-        command = [sys.executable, "-m", "scribe_spark.cli", "world"]
-        seen = watch([*command, *(word for flag in flags.items() for word in flag)])
+        command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags.split()]
+        seen = watch([*command, "--out", str(Path(folder, "out"))])
         if seen.code:
             raise SystemExit(f"{buckets} buckets in {engine}: exit code {seen.code}")
     most = seen.largest() or TreeMemory()
     gib = [f"{size / 2**30:.2f}" for size in (most.driver, most.worker, most.jvm, most.pss)]
     first, *later = seconds_of_rounds(line for _, line in seen.lines)
-    seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
-    seconds.append(f"{statistics.median(later):.1f}")
-    cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", *seconds, *gib]
+    cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", f"{seen.seconds:.0f}"]
+    cells += [f"{calibration:.1f}", f"{first:.1f}", f"{statistics.median(later):.1f}", *gib]
     row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f}"]])[-1]
     print(row, flush=True)
     return row

@@ -26,35 +26,25 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
-from tools.groups_tables import number
-from tools.pages import table, with_lines
+from tools.pages import number, table, with_lines
 from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_RESULTS = (
-    "<!-- results: written by `make docs PAPER=out/paper` -->\n",
-    "<!-- end of results -->\n",
-)
-_EXAMPLE = (
-    "<!-- example: written by `make docs EXAMPLE=out/seed2` -->\n",
-    "<!-- end of example -->\n",
-)
-_WORLD = (
-    "<!-- world: written by `make docs WORLD=out/world` -->\n",
-    "<!-- end of world -->\n",
-)
 _FIGURE = "figure-07-delay-penalty.svg"
-_BENCHES = (
-    "<!-- benchmarks: written by `make docs BENCH='bench.json ...'` -->\n",
-    "<!-- end of benchmarks -->\n",
-)
-
-_README_BENCHES = (
-    "<!-- engines: written by `make docs BENCH='bench.json ...'` -->\n",
-    "<!-- end of engines -->\n",
-)
 _ENGINES = ("jobs", "tasks")
+
+
+def _marks(name: str, given: str) -> tuple[str, str]:
+    """Return the marks of lines that a value of ``make docs`` writes."""
+    return f"<!-- {name}: written by `make docs {given}` -->\n", f"<!-- end of {name} -->\n"
+
+
+_RESULTS = _marks("results", "PAPER=out/paper")
+_EXAMPLE = _marks("example", "EXAMPLE=out/seed2")
+_WORLD = _marks("world", "WORLD=out/world")
+_BENCHES = _marks("benchmarks", "BENCH='bench.json ...'")
+_README_BENCHES = _marks("engines", "BENCH='bench.json ...'")
 
 #: Metrics of the network and the groups, which are equal in all experiments.
 _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
@@ -67,12 +57,9 @@ _README_ROWS = (
     ("main", "scribe.children_entries.mean", "entries per node, mean"),
     ("main", "scribe.messages", "packets of Scribe's messages"),
     ("main", "scribe.link_stress.max", "link stress of Scribe, maximum"),
-    (
-        "small_groups",
-        "scribe.children_entries.mean",
-        "entries per node, mean, with 30,000 groups of 11 members",
-    ),
-)
+    ("small_groups", "scribe.children_entries.mean",
+     "entries per node, mean, with 30,000 groups of 11 members"),
+)  # fmt: skip
 
 
 def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -89,27 +76,35 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
         and (row["experiment"] == "main" or not row["name"].startswith(_OF_ALL_EXPERIMENTS))
         and (row["value"] != row["paper"] or row["std"])
     ]
-    header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
     cells = (
         [row["experiment"], f"`{row['name']}`", row["unit"], _or_none(row["paper"]), *measured(row)]
         for row in rows
     )
-    return "".join(
-        [
-            "# Results\n\nThis page compares the numbers that JSAC 2002 publishes in Section IV with "
-            "simulated numbers. A simulated number is the mean over "
-            f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most}) ± the standard "
-            "deviation between topologies. *Difference* is relative to the published number; "
-            "[differences.md](differences.md) explains the differences, and "
-            "[measures_reference.md](measures_reference.md) the metrics. `make docs "
-            "PAPER=out/paper` writes this page and [results.csv](results.csv), which has all "
-            "metrics of all experiments.\n",
-            *_overlays(metrics),
-            "\n## Other published numbers\n\n"
-            "Numbers that are equal to the published ones with every seed are left out.\n\n",
-            "\n".join(table(header, cells)) + "\n",
-        ]
-    )
+    header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
+    topologies = f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most})"
+    overlays, numbers = _overlays(metrics), "\n".join(table(header, cells))
+    return _RESULTS_PAGE.format(topologies=topologies, overlays=overlays, numbers=numbers)
+
+
+_RESULTS_PAGE = """\
+# Results
+
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) explains the differences, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments.
+{overlays}
+## Other published numbers
+
+Numbers that are equal to the published ones with every seed are left out.
+
+{numbers}
+"""
+
+_OVERLAYS_SECTION = """
+## Perfect routing tables, and routing tables of arrivals
+
+{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both).
+
+{numbers}
+"""
 
 
 def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -128,29 +123,19 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
     return lines.getvalue()
 
 
-def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+def _overlays(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Return the published numbers beside both overlays; nothing for runs over one overlay."""
     numbers = published_numbers(metrics)
     if not numbers:
-        return []
+        return ""
     counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
     rows = []
     for row in numbers:
-        rows.append([f"`{row.name}`", row.paper])
-        for overlay in OVERLAYS:
-            rows[-1] += [row.measured[overlay], str(row.differences[overlay] or "")]
-    header = [
-        "metric",
-        "paper",
-        *(head for overlay in OVERLAYS for head in (overlay, "difference")),
-    ]
-    return [
-        "\n## Perfect routing tables, and routing tables of arrivals\n\n"
-        f"{len(numbers)} published numbers depend on the routing tables. The simulated number is "
-        f"within 10 % of the published one for {counts} ([concepts.md](concepts.md#pastry) explains "
-        "both).\n\n",
-        *(f"{line}\n" for line in table(header, rows)),
-    ]
+        pairs = ((row.measured[one], str(row.differences[one] or "")) for one in OVERLAYS)
+        rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
+    heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
+    lines = table(["metric", "paper", *heads], rows)
+    return _OVERLAYS_SECTION.format(count=len(numbers), met=counts, numbers="\n".join(lines))
 
 
 def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -174,12 +159,9 @@ def example_with(text: str, out: str) -> str:
     """Return README.md with the command of its example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
     seed = manifest["seed"]
-    lines = [
-        "```",
-        f"$ scribe-spark run --config data/paper.toml --seed {seed} --out out/seed{seed}",
-    ]
-    lines += [f"{phase['name']}: done in {phase['seconds']:.1f} s" for phase in manifest["phases"]]
-    return with_lines(text, _EXAMPLE, [*lines, f"out/seed{seed}", "```"])
+    command = f"$ scribe-spark run --config data/paper.toml --seed {seed} --out out/seed{seed}"
+    lines = [f"{phase['name']}: done in {phase['seconds']:.1f} s" for phase in manifest["phases"]]
+    return with_lines(text, _EXAMPLE, ["```", command, *lines, f"out/seed{seed}", "```"])
 
 
 def world_with(text: str, out: str) -> str:

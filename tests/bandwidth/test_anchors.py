@@ -10,8 +10,7 @@ import pytest
 
 from scribe_spark.bandwidth import ROOMS, ClockSetting, Discipline, Nodes, TimedPublications
 from scribe_spark.bandwidth.setting import mesh_links
-from tools.gossipsub_in_memory import TopicsInMemory
-from tools.gossipsub_results import one_topic
+from tools.gossipsub_results import TopicsInMemory, one_topic
 
 from .played import play_links
 

@@ -9,7 +9,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand
 from scribe_spark.gossipsub import mesh as mesh_module
 from scribe_spark.gossipsub.mesh import BACK_OFF, GRAPH
-from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
+from tools.gossipsub_results import DrawnDelays, TopicsInMemory, build_topics
 
 from .played import other_ends
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,8 @@ def test_tables_between_the_marks(job, tmp_path):
 
 def test_every_experiment_is_a_command(job):
     for flags in job.EXPERIMENTS.values():
-        pairs = zip(flags[::2], flags[1::2], strict=True)
+        words = shlex.split(flags)
+        pairs = zip(words[::2], words[1::2], strict=True)
         ReferenceTreeConfig(**{flag[2:]: int(v) if flag == "--connections" else v
                                for flag, v in pairs})  # fmt: skip
 

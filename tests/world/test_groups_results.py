@@ -32,9 +32,11 @@ def write(out, name, measures, published=None, trees=None, resolved=None):
     ]
     counts = ["expected", "in_time", "late", "lost", "duplicates"]
     found = pd.DataFrame(published or [], columns=["round", "group", *counts])
+    is_due = found["round"] <= found["round"].max() - (resolved or {}).get("deadline", 0)
+    found["due"], found["first_copies"] = found["expected"].where(is_due, 0), found["expected"]
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
-        "publications": found.assign(due=found["expected"], first_copies=found["expected"]),
+        "publications": found,
         "memberships": pd.DataFrame(
             trees or [], columns=["group", "node", "parent", "member", "root"]
         ),
@@ -115,10 +117,9 @@ def test_who_takes_part_in_a_repair(job, tmp_path):
 
 
 def test_few_nodes_fail_at_a_time(job, tmp_path):
-    inputs = job.groups_inputs
-    path = inputs.failures(None, tmp_path, 1_000)[1]
-    check_world(WorldConfig(**inputs.local_world(1_000), events=path))
-    events = pd.read_csv(path)
+    events = job.failures(tmp_path, 1_000)
+    events.to_csv(tmp_path / "events.csv", index=False)
+    check_world(WorldConfig(**job.local_world(1_000), events=str(tmp_path / "events.csv")))
     assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
     assert events["node"].is_unique
 
@@ -181,8 +182,7 @@ def test_lost_groups_are_created_again(job, tmp_path):
     events = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
     (folder / "tables" / "events").mkdir()
     events.to_parquet(folder / "tables" / "events" / "part.parquet")
-    flags = job.groups_inputs.created_again(tmp_path, tmp_path)
-    made = pd.read_csv(flags[1])
+    made = job.created_again(tmp_path)
     assert made["event"].value_counts().to_dict() == {
         "join": 30,
         "create": 1,

@@ -1,0 +1,215 @@
+"""The folders that runs and worlds leave, as the pages of results read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.worlds.steady import TOLERANCE, WINDOW, first_steady
+from scribe_spark.worlds.summary import measures_by_round, totals_by_number
+from tools.pages import number, over_seeds, share_cell
+
+#: What the pages say of the steady state of worlds under churn.
+STEADY_RULE = (
+    "Rounds before the [steady state](rules.md#measures-by-round) do not count: from it on, means "
+    f"of {WINDOW} rounds stay within {TOLERANCE:.0%}."
+)
+
+#: What becomes of deliveries.
+COUNTS = ("expected", "due", "in_time", "late", "lost", "first_copies", "duplicates")
+
+#: Files of which a complete run, a complete world, and an experiment in Python have one.
+_ENDS = ("metrics.json", "tables/rounds", "result.json")
+
+#: Scribe's messages that are copies of publications; all other kinds are control.
+_PAYLOAD = ("payload", "retransmission", "MULTICAST")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a run or a world has left, and one of its systems."""
+
+    path: Path
+    system: str = "scribe"
+
+    #: Kinds of Scribe's messages that count as control.
+    control_kinds: ClassVar = tuple(kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD)
+
+    @classmethod
+    def find(cls, out: Path, patterns: str) -> list[Self]:
+        """Return the complete folders of some patterns, by name; nothing if a pattern has none."""
+        every = (map(cls, sorted(out.glob(pattern))) for pattern in patterns.split())
+        found = [[one for one in some if one.is_complete] for some in every]
+        return [one for some in found for one in some] if all(found) else []
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the experiment was played to its end."""
+        return any((self.path / end).exists() for end in _ENDS)
+
+    def json(self, name: str) -> Any:
+        """Return the content of a JSON file."""
+        return json.loads((self.path / name).read_text("utf-8"))
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest."""
+        return self.json("manifest.json")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The values of all fields of the config."""
+        return self.manifest["resolved"]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all phases."""
+        return sum(phase["seconds"] for phase in self.manifest["phases"])
+
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, system: str | None = None
+    ) -> pd.DataFrame:
+        """Return a table, or some of its columns, of one system where rows are of systems."""
+        rows = ds.dataset(self.path / "tables" / name)
+        mine = pc.field("system") == (system or self.system)
+        of = mine if "system" in rows.schema.names and name != "rounds" else None
+        return rows.to_table(columns=columns, filter=of).to_pandas()
+
+    # --- a run
+
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The rows of ``metrics.json`` by their names."""
+        return {row["name"]: row for row in self.json("metrics.json")}
+
+    def value(self, metric: str, system: str | None = None) -> float | None:
+        """Return a metric of the system, or of another one of the run."""
+        return self.number(f"{system or self.system}.{metric}")
+
+    def number(self, name: str) -> float | None:
+        """Return a number of the run by its whole name."""
+        return self.metrics.get(name, {}).get("value")
+
+    # --- a world
+
+    @cached_property
+    def measures(self) -> pd.DataFrame:
+        """The measures by rounds; 0 where a round does not have one."""
+        return measures_by_round(self.table("rounds")).fillna(0.0)
+
+    def of(self, measure: str) -> pd.Series:
+        """Return a measure by rounds; 0 where the world does not have it."""
+        return of(self.measures, measure)
+
+    def total(self, *measures: str) -> float:
+        """Return the sum of some measures over all rounds."""
+        return float(sum(self.of(name).sum() for name in measures))
+
+    def spread(self, prefix: str) -> dict[int, int]:
+        """N -> the sum of ``PREFIX.N`` over all rounds, where it is not 0."""
+        return {
+            n: int(count) for n, count in totals_by_number(self.measures, prefix).items() if count
+        }
+
+    @cached_property
+    def publications(self) -> pd.DataFrame:
+        """The system's publications: ``round, group`` and :data:`COUNTS`, by rounds."""
+        return self.table("publications").sort_values(["round", "group"])
+
+    @cached_property
+    def is_lost(self) -> pd.Series:
+        """True for the publications of groups without a delivery in the last round."""
+        table = self.publications
+        last = table[table["round"] == table["round"].max()]
+        gone = last.loc[(last["in_time"] + last["late"] == 0) & (last["expected"] > 0), "group"]
+        return table["group"].isin(gone)
+
+    # --- a world under churn
+
+    @cached_property
+    def told(self) -> pd.DataFrame:
+        """The publications that count: not those of round 0, and those that are due."""
+        table = self.publications
+        last = table.loc[table["due"] > 0, "round"].max()
+        return table[table["round"].between(1, last)]
+
+    @property
+    def last(self) -> int:
+        """The last round whose publications count."""
+        return int(self.told["round"].max())
+
+    def rate(self, kinds: Sequence[str]) -> pd.Series:
+        """Return Scribe's messages of some kinds per live node and second, by rounds."""
+        sent = sum((self.of(f"messages.{kind}") for kind in kinds), start=0.0)
+        return sent / self.measures["nodes.live"] / self.manifest["round"]["seconds"]
+
+    @cached_property
+    def control(self) -> pd.Series:
+        """Control messages per live node and second, by rounds: without Pastry's own."""
+        own = self.system != "scribe"
+        return self.of(f"{self.system}.control") if own else self.rate(self.control_kinds)
+
+    @cached_property
+    def begin(self) -> int | None:
+        """The first round of the steady state: :data:`STEADY_RULE`; None if there is none."""
+        expected = self.told.groupby("round")["expected"].sum()
+        late = 1 - in_time_by_group(self.told, ("round", "group")).groupby("round").mean()
+        lines = (line.reindex(expected.index) for line in (expected, late, self.control))
+        begin = first_steady([line.to_numpy() for line in lines])
+        return None if begin is None else int(expected.index[begin])
+
+    @property
+    def first(self) -> int:
+        """The first round that counts: of the steady state, or of the last rounds without one."""
+        return self.last + 1 - WINDOW if self.begin is None else self.begin
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """The publications of the rounds that count."""
+        return self.told[self.told["round"] >= self.first]
+
+    @property
+    def median_group(self) -> float:
+        """The median over groups of the share delivered in time, in per cent."""
+        return 100 * float(in_time_by_group(self.steady).median())
+
+
+def of(table: pd.DataFrame, measure: str) -> pd.Series:
+    """Return a measure by rounds; 0 where the world does not have it."""
+    return table[measure] if measure in table else pd.Series(0.0, index=table.index)
+
+
+def in_time_by_group(table: pd.DataFrame, by: Sequence[str] = ("group",)) -> pd.Series:
+    """Return the share delivered in time, of the groups that expect any delivery."""
+    sums = table.groupby(list(by))[["expected", "in_time"]].sum()
+    sums = sums[sums["expected"] > 0]
+    return sums["in_time"] / sums["expected"]
+
+
+def rounds_in_words(begins: Sequence[int | None], last: int) -> str:
+    """Return the rounds of the steady states of several seeds, by the first round of each."""
+    known = sorted(begin for begin in begins if begin is not None)
+    if len(known) < len(begins):
+        return f"not settled; last {WINDOW}"
+    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
+
+
+#: Head of a column -> a number of a world; shares are in per cent.
+Columns = Mapping[str, Callable[[Any], float]]
+
+
+def cells_of(columns: Columns, seeds: Sequence[Folder]) -> list[str]:
+    """Return the cells of some columns for the worlds of several seeds."""
+    return [
+        over_seeds([value(one) for one in seeds], share_cell if "%" in head else number)
+        for head, value in columns.items()
+    ]
