@@ -47,7 +47,7 @@ OF_WORLDS = ALWAYS | {
     *("measures", "variants", "systems", "message_size"),
 }
 #: The config refuses those of the network itself.
-OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dht"}
+OF_REFERENCE_TREES = ALWAYS | {"hosts", "connections", "children", "assignment", "scaling", "dht"}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ UNUSED = [
     ("world", "--set lifetime=5,9", "--generator churn"),
     ("world", "--set replicas=2,3", "--groups 4"),
     ("world", "--set share=0.2,0.3 --generator churn", None),
-    ("reference-tree", "--scaling 9 --connections 5 --hosts=", "--hosts 9"),
+    ("reference-tree", "--scaling 9 --bits 9 --hosts=", "--hosts 9"),
     ("reference-tree", "--scaling 9 --dht routed --assignment pastry --growth 2",
      "--overlay arrivals"),
 ]  # fmt: skip

@@ -71,7 +71,7 @@ class ReferenceTreeSection(Section):
         tuple(range(10, 121, 10)),
         "Numbers of hosts in the paper's experiment (Section 4), separated by commas",
     )
-    connections: Annotated[int, within(1, MOST_CONNECTIONS), _OF_HOSTS] = setting(
+    connections: Annotated[int, within(1, MOST_CONNECTIONS)] = setting(
         2_000, "Number of hosts that connect, and that disconnect, for each number of hosts"
     )
     bits: Annotated[int, within(4, 128), _OF_HOSTS] = setting(
