@@ -12,7 +12,7 @@ from scribe_spark import RunConfig
 from scribe_spark.dissemination import disseminate
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import all_systems, is_built_in
+from scribe_spark.systems import all_systems, is_built_in, plays_schedules
 
 #: The schedule leaves out the first group, one in the middle and the last one.
 NODES, GROUPS, SCHEDULED = 60, (1, 2, 3, 5, 7), (2, 5)
@@ -22,7 +22,9 @@ GIVEN = {
     "uplink": "10Mbit/s", "downlink": "16Mbit/s", "limit": 64,
     "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3,
 }  # fmt: skip
-SYSTEMS = [system.name for system in all_systems() if is_built_in(system)]
+SYSTEMS = [
+    system.name for system in all_systems() if is_built_in(system) and plays_schedules(system)
+]
 VARIANTS = [system.variant for system in all_systems() if system.variant and is_built_in(system)]
 
 

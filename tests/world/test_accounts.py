@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scribe_spark.living import Publications
 
 from scribe_spark.measures.incomplete import (
     NONE_COMPLETE,
@@ -18,6 +17,7 @@ from scribe_spark.measures.incomplete import (
     values_in_means,
     words_in_place,
 )
+from scribe_spark.rounds.system import Publications
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.worlds.group_measures import publication_measures
 from scribe_spark.worlds.summary import measures_by_round, summarise
