@@ -93,7 +93,7 @@ _OF_SYSTEMS = {
 def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     """Return the panels of several systems side by side; empty if Scribe is the only system."""
     systems = in_order(systems_of_world(measures))
-    if len(systems) < 2:
+    if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
         return ()
 
     def measure(system: str, name: str) -> str:

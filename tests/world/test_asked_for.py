@@ -106,6 +106,7 @@ def test_a_folder_without_scribe_has_its_tables_and_continues(spark, tmp_path):
     tables = {path.name for path in (tmp_path / "out/tables").iterdir()}
     assert "publications" in tables
     assert not tables & {"memberships", "watched_trees", "tree_edges"}
+    assert (tmp_path / "out/figures/round-systems-publications-in-time.svg").exists()
     page = (tmp_path / "out/report.html").read_text()
     assert "GossipSub" in page
     assert "routing tables" not in page
