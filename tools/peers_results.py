@@ -57,7 +57,7 @@ _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
 
 #: The roots of five groups fail.
 WORLDS = {
-    "bayeux_roots": "world --systems bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 "
+    "bayeux_roots": "world --systems scribe,bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 "
     "--deadline 1 --roots 5 --generator root-failure+publications --publish-rate 1",
 }
 
