@@ -186,7 +186,7 @@ def _play(
     done = play_own_rounds(partial(live.play_round, player, Tables()), now)
     measured = done.multicasts
     if measured is None:
-        remedy = "returns no multicasts in round 0; see living.SystemRound"
+        remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
         raise InputError("systems", name, remedy)
     of = SystemTables(name, measured, live.member_table)
     player.play(_HandOver(bounds, nodes, live, of, kinds, is_mesh))
