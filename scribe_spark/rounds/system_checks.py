@@ -44,7 +44,7 @@ class CheckedSystem(SystemOnBuckets):
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
         for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged", "state"):
             if not hasattr(self.system, name):
-                raise self._fault(f"has no {name}; see living.SystemOnBuckets")
+                raise self._fault(f"has no {name}; see rounds.system.SystemOnBuckets")
             vars(self)[name] = getattr(self.system, name)
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
