@@ -83,7 +83,7 @@ def systems_of_world(measures: Iterable[str]) -> list[str]:
 
 
 def has_control(table: pd.DataFrame, system: str) -> bool:
-    """Return True if a system simulates control messages (`rounds.system.SystemOnBuckets.control`)."""
+    """Return True if a system simulates control messages (`SystemOnBuckets.control`)."""
     return f"{system}.control" in table
 
 
