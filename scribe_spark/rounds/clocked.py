@@ -69,7 +69,7 @@ from scribe_spark.rounds.pending import (
     Published,
     count_due,
     last_counted,
-    note_expected,
+    note_received,
 )
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -247,8 +247,7 @@ class _Round:
 
     def multicasts(self) -> Multicasts:
         """Return the first publication of each group, by its source."""
-        first = run_starts(self.published)
-        return Multicasts.from_start(self.published[first], first, self.source[first])
+        return Multicasts.first_of_groups(self.published, self.source)
 
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
         """Return D between nodes in microseconds, at least `least_us`: int64."""
@@ -529,16 +528,8 @@ class _CountPublications(_Program):
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
         tables[_CAME] = {"first": first, "again": arrived - first}
-        published = np.bincount(of, minlength=groups)
-        members = _members(tables)
-        members = members[published[members // size] > 0]
-        row = find_sorted(members, key_of([of[came["publication"]], came["node"]], size))
-        got = np.bincount(row[row >= 0], minlength=len(members))
-        note_expected(
-            *(tables, round.index, groups, size, members),
-            count=published[members // size],
-            got=got.astype(np.int64),
-        )
+        heard = key_of([of[came["publication"]], came["node"]], size)
+        note_received(tables, round.index, groups, size, _members(tables), of, heard)
         if round.measures:
             self._note(tables, came, copies)
 

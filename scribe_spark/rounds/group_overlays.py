@@ -31,7 +31,7 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_sorted,
     read_table,
-    run_starts,
+    whole_numbers,
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import (
@@ -57,7 +57,7 @@ from scribe_spark.rounds.pending import (
     Published,
     count_due,
     last_counted,
-    note_expected,
+    note_received,
 )
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -283,8 +283,7 @@ class _Round:
 
     def multicasts(self) -> Multicasts:
         """Return the first publication of each group, by its source."""
-        first = run_starts(self.published)
-        return Multicasts.from_start(self.published[first], first, self.source[first])
+        return Multicasts.first_of_groups(self.published, self.source)
 
     def builders(self, group: np.ndarray) -> np.ndarray:
         """Return a position in the bucket that builds the overlay of each group: int64."""
@@ -415,21 +414,12 @@ class CountCopies(_Program):
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
 
     def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
-        round, size = self.round, self.round.size
-        published = np.bincount(round.published, minlength=len(round.number))
-        members = _keys(tables, MEMBERS)
-        members = members[published[members // size] > 0]
-        got = np.zeros(len(members), dtype=np.int64)
+        round, heard = self.round, whole_numbers()
         if arrivals:
-            heard = key_of([round.published[arrivals["group"]], arrivals["node"]], size)
-            row = find_sorted(members, heard)
-            got = np.bincount(row[row >= 0], minlength=len(members))
-        groups = len(round.number), size
-        note_expected(
-            *(tables, round.number_of_round, *groups, members),
-            count=published[members // size],
-            got=got.astype(np.int64),
-        )
+            heard = key_of([round.published[arrivals["group"]], arrivals["node"]], round.size)
+        groups = len(round.number), round.size
+        members = _keys(tables, MEMBERS)
+        note_received(*(tables, round.number_of_round, *groups, members), round.published, heard)
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
         """Note the copies and deliveries of the publications that are measured."""

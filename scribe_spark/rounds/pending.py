@@ -105,6 +105,28 @@ def note_expected(
     tables[EXPECTED] = expected.to_columns()
 
 
+def note_received(
+    tables: Tables,
+    number: int,
+    groups: int,
+    size: int,
+    members: np.ndarray,
+    published: np.ndarray,
+    heard: np.ndarray,
+) -> None:
+    """Note which members of a bucket have received the publications of a round.
+
+    `members` are the ascending keys (group, node) of the members in the bucket, `published` (p,)
+    are the groups of the publications, and `heard` has a key for each node and publication that
+    reached the node, in any order.  See :func:`note_expected` for the rest.
+    """
+    count = np.bincount(published, minlength=groups)
+    members = members[count[members // size] > 0]
+    row = find_sorted(members, heard)
+    got = np.bincount(row[row >= 0], minlength=len(members)).astype(np.int64)
+    note_expected(tables, number, groups, size, members, count=count[members // size], got=got)
+
+
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Count the publications up to a round, by round and group: the table :data:`DUE`.
 

@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.core.arrays import NONE, Rows, find_sorted, sums_at, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, find_sorted, run_starts, sums_at, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
@@ -298,6 +298,15 @@ class Multicasts(Rows):
         """Return publications whose hops and delays count from their starts."""
         none = np.zeros(len(group), dtype=np.int64)
         return cls(group, publication, start, none, none)
+
+    @classmethod
+    def first_of_groups(cls, group: np.ndarray, source: np.ndarray) -> Multicasts:
+        """Return the first publication of each group, which starts at its source.
+
+        `group` (ascending) and `source` are those of all publications; their indices are the names.
+        """
+        first = run_starts(group)
+        return cls.from_start(group[first], first, source[first])
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from scribe_spark.worlds.round_bytes import (
     bytes_of_kinds,
 )
 from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
-
-if TYPE_CHECKING:
-    pass
 
 #: The kinds of messages that are counted on links under each name.
 _Kinds = Mapping[str, tuple[str, ...]]
