@@ -387,7 +387,7 @@ def is_built_in(system: System) -> bool:
 
 def plays_schedules(system: System) -> bool:
     """Return True if the system can play several publications of a group."""
-    return system.build is not None and (is_built_in(system) or system.family != MESH)
+    return system.build is None or is_built_in(system) or system.family != MESH
 
 
 def find_system(name: str) -> System | None:

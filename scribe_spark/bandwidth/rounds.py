@@ -111,7 +111,9 @@ def _take_links(tables: Tables, inbox: Inbox) -> Columns:
     return tables.pop(_LINK) if _LINK in tables else TimedLinks().to_columns()
 
 
-def _write_times(begun: Begun, size: int, deliveries: str, tables: Tables) -> None:
+def _write_times(
+    begun: Begun, at_us: np.ndarray, nodes: int, deliveries: str, tables: Tables
+) -> None:
     """Write the times and hops of first copies into the table of deliveries.
 
     A delivery without a copy in this round is unchanged, because the node received it in another
@@ -123,13 +125,13 @@ def _write_times(begun: Begun, size: int, deliveries: str, tables: Tables) -> No
     came = take(came, came["room"] % ROOMS == 0)
     got = tables[deliveries]
     topic = begun.find(got)
-    place = key_of([topic, got["node"]], size)
-    at = find_sorted(key_of([came["publication"], came["node"]], size), place)
+    place = key_of([topic, got["node"]], nodes)
+    at = find_sorted(key_of([came["publication"], came["node"]], nodes), place)
     row = np.flatnonzero((topic >= 0) & (at >= 0))
     topic, at = topic[row], at[row]
     hops, delay_us = got["hops"].copy(), got["delay_us"].copy()
     hops[row] = came["hops"][at] - begun.relayed[topic]
-    delay_us[row] = came["at_us"][at] - begun.delay_us[topic]
+    delay_us[row] = came["at_us"][at] - at_us[topic] - begun.delay_us[topic]
     tables[deliveries] = {**got, "hops": hops, "delay_us": delay_us}
 
 
@@ -142,19 +144,23 @@ def replay_round(
     begun: Begun,
     copies: str,
     deliveries: str,
+    at_us: np.ndarray | int = 0,
+    size: np.ndarray | None = None,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    `begun` has all publications of the round.  The tables of copies (``group, publication, sender,
-    to``) have each row in any bucket, lost copies included; those of deliveries (``group,
-    publication, node, hops, delay_us``) are in the buckets of the nodes.
+    `begun` has all publications of the round, and `at_us` and `size` their times since its begin
+    and their sizes; by default 0 and that of all publications of a world.  The tables of copies
+    (``group, publication, sender, to``) have each row in any bucket, lost copies included; those of
+    deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     relayed = np.flatnonzero(begun.relayed)
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
-    published = TimedPublications.of(0, begun.topic, begun.source, links.size, begun.relayed)
-    write = partial(_write_times, begun, len(facts.ring), deliveries)
+    sizes = links.size if size is None else size
+    published = TimedPublications.of(at_us, begun.topic, begun.source, sizes, begun.relayed)
+    write = partial(_write_times, begun, published.at_us, len(facts.ring), deliveries)
     played = partial(play_clock, clock, published, _take_links, write)
     player.keep(played, "clock with bandwidth")
 
@@ -166,19 +172,21 @@ def route_round(
     bounds: np.ndarray,
     begun: Begun,
     deliveries: str,
+    size: np.ndarray | None = None,
 ) -> None:
     """Add the times of transmission to deliveries whose copies routers duplicate: rule W11.
 
     The parameters are those of :func:`replay_round`.
     """
-
-    player.play(Change(bounds, partial(_add_transmission, links, facts, begun, deliveries)))
+    size = np.full(len(begun), links.size) if size is None else size
+    player.play(Change(bounds, partial(_add_transmission, links, facts, begun, size, deliveries)))
 
 
 def _add_transmission(
     links: RoundLinks,
     facts: KnowsRing,
     begun: Begun,
+    size: np.ndarray,
     deliveries: str,
     tables: Tables,
     inbox: Inbox,
@@ -189,5 +197,6 @@ def _add_transmission(
     topic = begun.find(got)
     row = np.flatnonzero(topic >= 0)
     delay_us, source = got["delay_us"].copy(), begun.source[topic[row]]
-    delay_us[row] = links.routed_us(facts.ring, source, got["node"][row], delay_us[row])
+    of = got["node"][row], delay_us[row], size[topic[row]]
+    delay_us[row] = links.routed_us(facts.ring, source, *of)
     tables[deliveries] = {**got, "delay_us": delay_us}

@@ -392,7 +392,9 @@ class _Round:
     def publish(self) -> None:
         """Publications go to the roots, down the trees, and around dead nodes: B17 and B18."""
         player, sessions, groups = self.player, self.sessions, len(self.root)
-        player.play(Publish(sessions), {SOURCE: _pairs(self.now.publish)})
+        player.play(
+            Publish(sessions), {SOURCE: _pairs((self.now.publish.group, self.now.publish.node))}
+        )
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
         group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
         if self.now.measures:
@@ -403,7 +405,7 @@ class _Round:
             self.multicasts = Multicasts(which, of.publication, of.source, of.hops, of.delay_us)
         # the number of publications per group; all publications of a group go the same way
         accepted = np.bincount(group, minlength=groups)
-        published = np.bincount(self.now.publish[0], minlength=groups)
+        published = np.bincount(self.now.publish.group, minlength=groups)
         begun = np.flatnonzero(accepted)
         player.play(NextHops(sessions, accepted > 0))
         player.play(flood(sessions, HOPS), {START: {AT: self.root[begun], "group": begun}})

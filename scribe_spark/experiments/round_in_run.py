@@ -1,4 +1,4 @@
-"""A system in a run as its round 0, in which all members join and each group's source publishes.
+"""A system in a run as its round 0, in which all members join and all sources publish.
 
 This is for systems that define how they play a round on buckets (`System.world`), but not how they
 are built (`System.build`).
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.runs import links_of
-from scribe_spark.core.arrays import NONE
+from scribe_spark.bandwidth.rounds import Begun, replay_round, route_round
+from scribe_spark.bandwidth.runs import links_of, player_of
+from scribe_spark.core.arrays import NONE, find_sorted, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
@@ -34,6 +35,7 @@ from scribe_spark.multicast import (
     EDGES,
     HOPS,
     PAYLOAD,
+    PUBLICATION,
     STATE,
     Multicast,
 )
@@ -41,16 +43,20 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import NEVER, KnowsLives
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
     LivingRound,
     Pairs,
+    Publishing,
     SystemOnBuckets,
     SystemPlayer,
+    SystemRound,
     play_own_rounds,
 )
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.scribe import limits_by_number
-from scribe_spark.systems import MESH, System, is_built_in, live_system
+from scribe_spark.systems import MESH, System, live_system
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
@@ -60,13 +66,13 @@ if TYPE_CHECKING:
 _PREFIX = "system/"
 
 #: The tables of a bucket from which views are read.
-_COPIES, _DELIVERIES, _STATE, _CONTROL = (
-    *("copies of round 0", "deliveries of round 0"),
+_COPIES, _EDGES, _DELIVERIES, _STATE, _CONTROL = (
+    *("copies of round 0", "edges of round 0", "deliveries of round 0"),
     *("state of round 0", "control of round 0"),
 )
 
-#: The further columns of the copies of a mesh.
-_OF_MESHES = ("hops", "sent_us", "first")
+#: The further columns of copies in the table `multicast.COPIES`.
+_OF_COPIES = ("hops", "sent_us", "first")
 
 
 @dataclass(frozen=True)
@@ -98,28 +104,28 @@ def _constant(nodes: int, value: int | bool) -> np.ndarray:
 
 
 def play_round_0(system: System, stages: Simulation) -> Multicast:
-    """Play round 0 of a system, and return its tables.
-
-    The tables have one publication per group.  The groups of control messages are NULL.
-    """
+    """Play round 0 of a system, and return its tables."""
     live, ring = live_system(system, stages.config), stages.overlay.ring
-    columns = "group", "key_hi", "key_lo", "source"
-    number, hi, lo, source = collected(stages.multicast_groups, *columns)
-    source = ring.facts.positions(source)
+    number, hi, lo = collected(stages.multicast_groups, "group", "key_hi", "key_lo")
+    schedule, several = stages.publications, stages.schedule is not None
+    source = ring.facts.positions(schedule.source)
+    publish = index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
     given: dict[str, Any] = {
         **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},
-        **{"join": _members(stages, number), "publish": (np.arange(len(number)), source)},
+        **{"join": _members(stages, number), "publish": Publishing(*publish)},
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
         "capacity": _capacity(stages),
     }
+    if stages.config.bandwidth.on:
+        given["links"] = links_of(stages)
+        stages.note_clock(player_of(ring.layout))
     is_mesh = system.family == MESH
-    if is_mesh and is_built_in(system) and stages.config.bandwidth.has_sizes:
-        given["links"] = links_of(stages)  # copies of trees are replayed with sizes
+    tables_of_run = _Wanted(is_mesh or several, not is_mesh)
     known = stages.overlay.known if live.reads else []
     tables = BucketTables(ring.layout, ring.starts(), known)
     player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
-    orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, is_mesh)
+    orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, tables_of_run)
     if stages.in_tasks:
         player.play_in_tasks(orchestrate, "round 0")
     else:
@@ -130,17 +136,27 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         return read_view(tables.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
+    copies, more = partial(_copies, untimed, schedule.at_us), f", {PUBLICATION}" if several else ""
     return Multicast(
         system.name,
-        None if is_mesh else view(_COPIES, EDGES, _edges),
-        view(_DELIVERIES, DELIVERIES),
+        view(_EDGES, EDGES, _edges) if tables_of_run.edges else None,
+        view(_DELIVERIES, DELIVERIES + more),
         merged=live.merged,
-        copies=view(_COPIES, COPIES, partial(_copies, untimed)) if is_mesh else None,
+        copies=view(_COPIES, COPIES + more, copies) if tables_of_run.copies else None,
         state=view(_STATE, STATE, partial(_named_kinds, tuple(live.state))) if live.state else None,
         control=view(_CONTROL, CONTROL, partial(_named_kinds, live.control))
         if live.control
         else None,
+        scheduled=several,
     )
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The tables of a run that buckets write: copies, and edges of trees."""
+
+    copies: bool
+    edges: bool
 
 
 def _members(stages: Simulation, number: np.ndarray) -> Pairs:
@@ -163,7 +179,7 @@ def _play(
     given: Mapping[str, Any],
     facts: Facts,
     bounds: np.ndarray,
-    is_mesh: bool,
+    wanted: _Wanted,
     engine: InTask | OnSpark,
 ) -> None:
     """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
@@ -177,9 +193,10 @@ def _play(
         events=Events(),
         quit=nobody,
         deadline=0,
-        tally=Tally(kinds, in_buckets=True),
+        tally=Tally(kinds, in_buckets=True, groups=True),
         incarnation=_constant(nodes, NEVER),
         measures=("delay", "node_stress", "link_stress"),
+        in_run=True,
         **given,
     )
     player = SystemPlayer(engine, facts, bounds, _PREFIX, live.reads)
@@ -188,9 +205,27 @@ def _play(
     if measured is None:
         remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
         raise InputError("systems", name, remedy)
+    _add_times(player, live, now, done)
     of = SystemTables(name, measured, live.member_table)
-    player.play(_HandOver(bounds, nodes, live, of, kinds, is_mesh))
+    player.play(_HandOver(bounds, nodes, live, of, now.publish, kinds, wanted))
     player.free_shared()
+
+
+def _add_times(
+    player: SystemPlayer, live: SystemOnBuckets, now: LivingRound, done: SystemRound
+) -> None:
+    """Let the clock compute the times of deliveries, unless the system has done so."""
+    begun, of = done.begun, done.multicasts
+    if of is not None and (live.merged or begun is None):
+        begun = Begun(of.group, of.publication, of.start, of.start, of.hops, of.delay_us)
+    if now.links is None or begun is None or not len(begun):
+        return
+    network, size = (now.links, player.facts, player.bounds), now.publish.size[begun.publication]
+    if live.merged:
+        route_round(player, *network, begun, DELIVERED, size)
+        return
+    at_us = now.publish.at_us[begun.publication]
+    replay_round(player, *network, now.kernel, begun, CARRIED, DELIVERED, at_us, size)
 
 
 @dataclass(frozen=True)
@@ -201,13 +236,16 @@ class _HandOver:
     size: int  # the number of nodes, K
     live: SystemOnBuckets
     of: SystemTables
+    publish: Publishing
     kinds: tuple[str, ...]  # as observers number them
-    is_mesh: bool
+    wanted: _Wanted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables of views, and drop all others; send nothing."""
+        copies = self._copies(tables)
         made = {
-            _COPIES: self._copies(tables),
+            _COPIES: copies if self.wanted.copies else {},
+            _EDGES: self._edges(copies) if self.wanted.edges else {},
             _DELIVERIES: self._deliveries(tables),
             _STATE: self._state(tables),
             _CONTROL: self._control(tables),
@@ -221,16 +259,27 @@ class _HandOver:
         copies = self.of.copies(tables)
         if not count_rows(copies):
             return {}
-        if self.is_mesh and (missing := [one for one in _OF_MESHES if one not in copies]):
-            remedy = f"leaves copies without the column {missing[0]}, which those of a mesh need"
+        missing = [one for one in _OF_COPIES if one not in copies]
+        if self.wanted.copies and missing:
+            remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.system, remedy)
         mine = self.of.of_round.find(copies["group"], copies["publication"]) >= 0
         return take(copies, mine)
 
+    def _edges(self, copies: Columns) -> Columns:
+        """Return the copies of the first publication of each group and source."""
+        if not copies:
+            return {}
+        ends = np.column_stack([self.publish.group, self.publish.node])
+        first = np.sort(np.unique(ends, axis=0, return_index=True)[1])
+        return take(copies, find_sorted(first, copies["publication"]) >= 0)
+
     def _deliveries(self, tables: Tables) -> Columns:
         multicasts = self.of.of_round
         found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
-        return {"group": multicasts.group[found.pop("of")], **found}
+        of = found.pop("of")
+        names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}
+        return {**names, **found}
 
     def _state(self, tables: Tables) -> Columns:
         """Count the entries of tables by (group, node)."""
@@ -240,13 +289,15 @@ class _HandOver:
                 continue
             key = tables[name]["key"] // self.size ** self.live.kept_in_buckets.get(name, 0)
             place, entries = np.unique(key, return_counts=True)
+            if "entries" in tables[name]:
+                place, entries = key, tables[name]["entries"]
             group, node = np.divmod(place, self.size)
             codes = np.full(len(place), kind)
             parts.append({"group": group, "node": node, "kind": codes, "entries": entries})
         return concatenate(parts) if parts else {}
 
     def _control(self, tables: Tables) -> Columns:
-        """Count control messages by kind, sender and receiver."""
+        """Count control messages by kind, group, sender and receiver."""
         parts = [tables[name] for name in tables if name.startswith(f"{TRAFFIC} ")]
         if not parts:
             return {}
@@ -255,10 +306,10 @@ class _HandOver:
                          for kind in self.kinds])  # fmt: skip
         kind = code[sent["kind"]]
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
+        rows["group"] = sent["group"]
         rows = {name: column[kind >= 0].astype(np.int64) for name, column in rows.items()}
         rows["messages"] = np.ones(len(rows["kind"]), dtype=np.int64)
-        added = add_rows("messages", rows, "kind", "sender", "receiver")
-        return {**added, "group": np.full(len(added["kind"]), NONE)}
+        return add_rows("messages", rows, "kind", "group", "sender", "receiver")
 
 
 # --- views
@@ -268,8 +319,11 @@ def _edges(copies: Columns) -> dict[str, Any]:
     return {**copies, "parent": copies["sender"], "child": copies["to"]}
 
 
-def _copies(untimed: bool, copies: Columns) -> dict[str, Any]:
-    sent_us = pa.nulls(len(copies["to"]), pa.int64()) if untimed else copies["sent_us"]
+def _copies(untimed: bool, at_us: np.ndarray, copies: Columns) -> dict[str, Any]:
+    if untimed:
+        sent_us = pa.nulls(len(copies["to"]), pa.int64())
+    else:
+        sent_us = copies["sent_us"] + at_us[copies["publication"]]
     renamed = {"receiver": copies["to"], "hop": copies["hops"], "sent_us": sent_us}
     return {**copies, **renamed, "kind": PAYLOAD}
 

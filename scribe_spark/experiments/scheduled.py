@@ -148,6 +148,8 @@ def _routers_of_sources(run: Simulation) -> DataFrame:
 def timed(run: Simulation, system: System) -> Multicast:
     """Build a system; if publications have sizes or times, trees get the deliveries with them."""
     schedule = run.schedule
+    if system.build is None:
+        return multicast_of(system, run)  # the round has played sizes and times
     if schedule is None:
         made = multicast_of(system, run)
         if not run.config.bandwidth.on or made.tree_edges is None:

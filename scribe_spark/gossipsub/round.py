@@ -417,7 +417,7 @@ def _play_heartbeat(
     if now.begins_round or player.has(UNSETTLED):
         _maintain(player, topics, now)
     counts = {"by_iwant": 0.0}
-    if published.told.any() or len(now.publish[0]):
+    if published.told.any() or len(now.publish):
         counts = _publish(player, topics, published, now, clock)
     if not now.ends_round:
         return SystemRound({}, Publications(), counts)
@@ -465,11 +465,10 @@ def _publish(
     if not now.begins_round:
         topics = _with_directory(player, topics)
     told = published.told > 0
-    topic, source = now.publish
-    order = np.lexsort((source, topic))
+    topic, source = now.publish.group, now.publish.node
     new = np.arange(len(topic)) + len(published)
     none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
-    published.insert(new, round=now.number, topic=topic[order], source=source[order], **none)
+    published.insert(new, round=now.number, topic=topic, source=source, **none)
     program = topics, _messages(published, now, clock), now.number
     player.play(Recall(*program, new, np.flatnonzero(told)))
     if player.has(ARRIVALS):

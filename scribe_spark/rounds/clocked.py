@@ -76,6 +76,7 @@ from scribe_spark.rounds.system import (
     DELIVERED,
     LivingRound,
     Multicasts,
+    Publishing,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -169,7 +170,7 @@ class ClockedSystem(SystemOnBuckets):
         sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
         members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}
-        measured = round.multicasts() if now.measures else None
+        measured = round.multicasts if now.measures else None
         return SystemRound(measures, due, multicasts=measured, begun=Begun())
 
 
@@ -186,10 +187,8 @@ class _Round:
     leave: np.ndarray
     quit: np.ndarray  # keys (group, node), ascending
     join: np.ndarray
-    #: (P,): the publications of the round: the indices of their groups and the positions of their
-    #: sources, ascending by both.
-    published: np.ndarray
-    source: np.ndarray
+    publish: Publishing
+    multicasts: Multicasts  # the measured publications
     refreshes: int  # the number of these in the round
     network: Network
     lan_us: int
@@ -202,7 +201,6 @@ class _Round:
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
         size, every, us = len(now.ring), system.refresh_us, now.own.world_us
-        source = np.sort(key_of(now.publish, size))
         pairs = (np.sort(key_of(pair, size)) for pair in (now.quit, now.join))
         refreshes = (now.number + 1) * us // every - now.number * us // every if every else 0
         quits, joins = pairs
@@ -212,8 +210,8 @@ class _Round:
             leave=np.sort(now.events.leave),
             quit=quits,
             join=joins,
-            published=source // size,
-            source=source % size,
+            publish=now.publish,
+            multicasts=Multicasts.of_round(now),
             refreshes=refreshes,
             network=now.kernel,
             lan_us=now.lan_us,
@@ -245,9 +243,15 @@ class _Round:
         """The kinds of events."""
         return Kinds.of(self.system.kernel)
 
-    def multicasts(self) -> Multicasts:
-        """Return the first publication of each group, by its source."""
-        return Multicasts.first_of_groups(self.published, self.source)
+    @property
+    def published(self) -> np.ndarray:
+        """The index of the group of each publication."""
+        return self.publish.group
+
+    @property
+    def source(self) -> np.ndarray:
+        """The position of the source of each publication."""
+        return self.publish.node
 
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
         """Return D between nodes in microseconds, at least `least_us`: int64."""
@@ -267,7 +271,7 @@ class _Round:
         links, wires, ring = self.links, None, self.facts.ring
         if links is not None:
             up, down, _ = links.rates(ring.node, ring.router)
-            size = np.full(len(room), links.size)
+            size = self.publish.size if len(room) else room
             wires = Wires(up, down, size, links.uplink, links.shared)
         traffic = self.observer.traffic
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
@@ -352,7 +356,7 @@ class _Arrivals:
 
 def _guests(round: _Round, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of sources that are no members, and a drawn member for each; rule K10."""
-    key = key_of([round.published, round.source], round.size)
+    key = distinct(key_of([round.published, round.source], round.size))
     key = key[find_sorted(members, key) < 0]
     first, last = (
         np.searchsorted(members, (key // round.size + one) * round.size) for one in (0, 1)
@@ -487,7 +491,7 @@ class _Publish(_Program):
         self.put(tables, self.guests[mine])
         value = np.flatnonzero(round.mine(bucket, round.source))
         key = key_of([round.published[value], round.source[value]], round.size)
-        self.command(tables, PUBLISH, key, value=value)
+        self.command(tables, PUBLISH, key, value=value, time_us=round.publish.at_us[value])
 
 
 class _CountMessages(_Program):
@@ -535,7 +539,8 @@ class _CountPublications(_Program):
 
     def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
         """Note the copies and deliveries of the publications that are measured."""
-        round, measured = self.round, self.round.multicasts().publication
+        round, measured = self.round, np.sort(self.round.multicasts.publication)
+        at_us = round.publish.at_us
 
         def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
             mine = take(rows, find_sorted(measured, rows["publication"]) >= 0)
@@ -543,8 +548,8 @@ class _CountPublications(_Program):
 
         rows = of_multicasts(take(came, came["hops"] > 0))
         names = {"group": "group", "publication": "publication", "node": "node", "hops": "hops"}
-        names |= {"at_us": "delay_us"}
-        tables[DELIVERED] = {new: rows[old].astype(np.int64) for old, new in names.items()}
+        came = {new: rows[old].astype(np.int64) for old, new in names.items()}
+        tables[DELIVERED] = {**came, "delay_us": rows["at_us"] - at_us[rows["publication"]]}
         if not notes_copies(round.measures) or "sender" not in copies:
             return
         rows = of_multicasts(copies)
@@ -553,7 +558,8 @@ class _CountPublications(_Program):
         firsts[np.unique(key, return_index=True)[1]] = True
         sources = key_of([measured, round.source[measured]], round.size)
         firsts &= ~rows["lost"] & (find_sorted(sources, key) < 0)
-        sent_us = rows["at_us"] - rows["took_us"] - round.delay(rows["sender"], rows["node"])
+        took_us = rows["took_us"] + round.delay(rows["sender"], rows["node"])
+        sent_us = rows["at_us"] - took_us - at_us[rows["publication"]]
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},

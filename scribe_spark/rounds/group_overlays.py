@@ -65,6 +65,7 @@ from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
     Pairs,
+    Publishing,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -203,23 +204,23 @@ class GroupOverlays(SystemOnBuckets):
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
-        group, source = _in_order(now.publish)
         network = now.kernel, now.lan_us, now.seed, now.capacity
         round = _Round(
-            *(self, player.bounds, player.facts, now.overlay, now.number, now.group, group),
-            *(source, *network, now.tally.observer),
+            *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
+            *(Multicasts.of_round(now), *network, now.tally.observer),
         )
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
-        if len(group):
+        if len(now.publish):
             copies = self._publish(player, round, now)
-            published.add(now.number, np.bincount(group, minlength=len(now.group)), *copies)
+            of_group = np.bincount(now.publish.group, minlength=len(now.group))
+            published.add(now.number, of_group, *copies)
         last = last_counted(now)
         player.play(CountDue(round, last))
         due = published.take_counted(last, len(now.group), player.take(DUE))
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
-        measured = round.multicasts() if now.measures else None
+        measured = round.multicasts if now.measures else None
         return SystemRound({}, due, multicasts=measured, begun=Begun())
 
     def _publish(
@@ -236,7 +237,8 @@ class GroupOverlays(SystemOnBuckets):
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
             clock = now.links.clock(*network, self.processing_us, held_back=False, spares=False)
-            published = TimedPublications.of(0, topic, round.source, now.links.size)
+            times = now.publish.at_us, topic, round.source, now.publish.size
+            published = TimedPublications.of(*times)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
             played = flood_along(clock, published, names, self.forwards, self.carried)
             player.keep(played, "clock with bandwidth")
@@ -244,12 +246,6 @@ class GroupOverlays(SystemOnBuckets):
         came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
         first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
         return first, again
-
-
-def _in_order(pairs: Pairs) -> Pairs:
-    group, node = pairs
-    order = np.lexsort((node, group))
-    return group[order], node[order]
 
 
 def _messages(pairs: Pairs) -> Columns:
@@ -266,10 +262,8 @@ class _Round:
     lives: KnowsLives
     number_of_round: int  # the number of the round
     number: np.ndarray  # (G,): the numbers of the groups
-    #: (P,): the publications of the round: the indices of their groups and the positions of their
-    #: sources, ascending by both.
-    published: np.ndarray
-    source: np.ndarray
+    publish: Publishing
+    multicasts: Multicasts  # the measured publications
     kernel: Kernel
     lan_us: int
     seed: int
@@ -281,9 +275,15 @@ class _Round:
         """The number of nodes, K."""
         return len(self.facts.ring)
 
-    def multicasts(self) -> Multicasts:
-        """Return the first publication of each group, by its source."""
-        return Multicasts.first_of_groups(self.published, self.source)
+    @property
+    def published(self) -> np.ndarray:
+        """The index of the group of each publication."""
+        return self.publish.group
+
+    @property
+    def source(self) -> np.ndarray:
+        """The position of the source of each publication."""
+        return self.publish.node
 
     def builders(self, group: np.ndarray) -> np.ndarray:
         """Return a position in the bucket that builds the overlay of each group: int64."""
@@ -350,7 +350,8 @@ class Build(_Program):
     def _note_neighbours(self, tables: Tables) -> None:
         """Note the edges of the first publication of each group."""
         round, edges = self.round, tables[EDGES]
-        mine = find_sorted(round.multicasts().publication, edges["group"]) >= 0
+        first = np.sort(np.unique(round.published, return_index=True)[1])
+        mine = find_sorted(first, edges["group"]) >= 0
         group = round.published[edges["group"][mine]]
         tables[_NEIGHBOURS] = {"key": key_of([group, edges["node"][mine]], round.size)}
 
@@ -408,7 +409,8 @@ class CountCopies(_Program):
         """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
-        round.observer.send(tables, PAYLOAD, arrives, copies["sender"], copies["node"])
+        ends = copies["sender"], copies["node"]
+        round.observer.send(tables, PAYLOAD, arrives, *ends, round.published[copies["group"]])
         first, group = copies["first"][arrives], round.published[copies["group"][arrives]]
         rows = {"first": group[first], "again": group[~first]}
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
@@ -424,7 +426,7 @@ class CountCopies(_Program):
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
         """Note the copies and deliveries of the publications that are measured."""
         round = self.round
-        measured = round.multicasts().publication
+        measured = np.sort(round.multicasts.publication)
 
         def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
             mine = take(rows, find_sorted(measured, rows["group"]) >= 0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import append
 from scribe_spark.errors import shown
@@ -19,11 +20,15 @@ from scribe_spark.errors import shown
 #: Returns the senders and receivers (positions) of messages; called only if they are recorded.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 
+#: Returns the groups (indices) of messages, NONE for those of no group; called only if they are
+#: recorded.
+Groups = Callable[[], np.ndarray]
+
 #: The table of counts, with a row for each kind: ``messages`` and ``lost``.
 MESSAGES = "messages"
 
-#: The prefix of the tables of senders and receivers (``kind``, ``sender``, ``to``).  They are
-#: called ``traffic 0``, ``traffic 1`` and so on, so that no table is rewritten.
+#: The prefix of the tables of senders and receivers (``kind``, ``sender``, ``to``; in a run also
+#: ``group``).  They are called ``traffic 0``, ``traffic 1`` and so on: no table is rewritten.
 TRAFFIC = "traffic"
 
 #: The table of dead nodes that nodes of the bucket met: pairs ``node``, ``dead``, perhaps repeated.
@@ -32,10 +37,11 @@ FOUND = "found dead"
 
 @dataclass(frozen=True)
 class Observer:
-    """Counts the messages of a bucket's nodes; may record their senders and receivers."""
+    """Counts the messages of a bucket's nodes; may record senders, receivers and groups."""
 
     kinds: tuple[str, ...]
     traffic: bool = False
+    groups: bool = False
 
     @functools.cached_property
     def _index(self) -> dict[str, int]:
@@ -49,10 +55,12 @@ class Observer:
         lost: int | np.integer = 0,
         *,
         between: Between,
+        groups: Groups | None = None,
     ) -> None:
         """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
-        The function `between` returns the sender and the receiver of each message, in any order.
+        The function `between` returns the sender and the receiver of each message, in any order;
+        `groups` returns the groups of these messages; by default they belong to none.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -66,18 +74,33 @@ class Observer:
         if self.traffic and messages:
             sender, to = ends_of(kind, messages, between)
             before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
-            tables[f"{TRAFFIC} {before}"] = {
+            rows: dict[str, np.ndarray] = {
                 "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
                 "sender": sender.astype(np.int32),
                 "to": to.astype(np.int32),
             }
+            if self.groups:
+                group = np.full(len(sender), NONE) if groups is None else groups()
+                rows["group"] = group.astype(np.int32)
+            tables[f"{TRAFFIC} {before}"] = rows
 
     def send(
-        self, tables: Tables, kind: str, arrives: np.ndarray, sender: np.ndarray, to: np.ndarray
+        self,
+        tables: Tables,
+        kind: str,
+        arrives: np.ndarray,
+        sender: np.ndarray,
+        to: np.ndarray,
+        group: np.ndarray | None = None,
     ) -> None:
-        """Count one message per element of `arrives`; False marks a lost message."""
+        """Count one message per element of `arrives`; False marks a lost message.
+
+        `group` are the groups of the messages, by default none.
+        """
         lost = arrives.size - np.count_nonzero(arrives)
-        self.count(tables, kind, arrives.size, lost, between=lambda: (sender, to))
+        groups = None if group is None else lambda: group
+        between = sender, to
+        self.count(tables, kind, arrives.size, lost, between=lambda: between, groups=groups)
 
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
         """Record dead nodes that live nodes of a bucket met: positions."""

@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.core.arrays import NONE, Rows, find_sorted, run_starts, sums_at, whole_numbers
+from scribe_spark.core.arrays import Rows, find_sorted, run_starts, sums_at, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
@@ -41,6 +41,7 @@ __all__ = [
     "OwnRounds",
     "Pairs",
     "Publications",
+    "Publishing",
     "SystemOnBuckets",
     "SystemPlayer",
     "SystemRound",
@@ -95,6 +96,33 @@ class OwnRounds:
 
 
 @dataclass(frozen=True)
+class Publishing(Rows):
+    """The publications that begin in a round; a publication's name is its index; shapes (p,).
+
+    Attributes
+    ----------
+    group, node : ndarray of int64
+        The index of the group, and the position of the source.
+    at_us : ndarray of int64
+        The time since the begin of the round, in microseconds.
+    size : ndarray of int64
+        The size in bytes; 0 if publications have no size.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
+    at_us: np.ndarray = field(default_factory=whole_numbers)
+    size: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def at_begin(cls, pairs: Pairs, size: int = 0) -> Publishing:
+        """Return publications at the begin of a round, sorted by group and node."""
+        order = np.lexsort(pairs[::-1])
+        group, node = (column[order] for column in pairs)
+        return cls(group, node, np.zeros_like(group), np.full_like(group, size))
+
+
+@dataclass(frozen=True)
 class LivingRound:
     """The read-only description of a system's own round in a world.
 
@@ -119,10 +147,12 @@ class LivingRound:
         The numbers of the groups, which key draws.
     key_hi, key_lo : ndarray of uint64, shape (G,)
         The halves of the groupIds.
-    join, quit, publish : Pairs
+    join, quit : Pairs
         The groups and nodes of these events; the nodes live after the events of nodes, and have the
         right.  Each list has a pair (group, node) at most once.  A dead node is no member any more;
         a node that comes back joins again.
+    publish : Publishing
+        The publications that begin in the round; their sources live, and have the right.
     kernel : Kernel
         Delays between routers.
     lan_us : int
@@ -146,7 +176,10 @@ class LivingRound:
     capacity : ndarray of int64, shape (K,), or None
         The user's limits of children (`TreesConfig.capacities`).
     links : RoundLinks or None
-        Sizes, rates and times, if publications have a size.
+        Rates and times of nodes, if publications have sizes or times.
+    in_run : bool
+        True in a run: every publication is measured, not the first one of each group; and messages
+        are recorded with their groups, also those by which members join.
     """
 
     number: int
@@ -159,7 +192,7 @@ class LivingRound:
     key_lo: np.ndarray
     join: Pairs
     quit: Pairs
-    publish: Pairs
+    publish: Publishing
     kernel: Kernel
     lan_us: int
     seed: int
@@ -171,6 +204,7 @@ class LivingRound:
     source: str = "root"
     capacity: np.ndarray | None = None
     links: RoundLinks | None = None
+    in_run: bool = False
 
     @property
     def world_round(self) -> int:
@@ -271,12 +305,14 @@ def notes_copies(measures: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Multicasts(Rows):
-    """The measured publications of a round, one per group: arrays of shape (p,); rule S25.
+    """The measured publications of a round: arrays of shape (p,); rule S25.
+
+    In a world, each group has one measured publication at most.
 
     Attributes
     ----------
     group : ndarray of int64
-        The indices of the groups, ascending.
+        The indices of the groups, ascending; publications of a group are ascending by name.
     publication : ndarray of int64
         The names of the publications in :data:`DELIVERED` and :data:`CARRIED`.
     start : ndarray of int64
@@ -300,21 +336,20 @@ class Multicasts(Rows):
         return cls(group, publication, start, none, none)
 
     @classmethod
-    def first_of_groups(cls, group: np.ndarray, source: np.ndarray) -> Multicasts:
-        """Return the first publication of each group, which starts at its source.
+    def of_round(cls, now: LivingRound) -> Multicasts:
+        """Return the measured publications of a round, which start at their sources.
 
-        `group` (ascending) and `source` are those of all publications; their indices are the names.
+        They are the first publication of each group or, in a run, all publications.
         """
-        first = run_starts(group)
-        return cls.from_start(group[first], first, source[first])
+        order = np.argsort(now.publish.group, kind="stable")
+        if not now.in_run:
+            order = order[run_starts(now.publish.group[order])]
+        return cls.from_start(now.publish.group[order], order, now.publish.node[order])
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
-        of = find_sorted(self.group, group)
-        of[of >= 0] = np.where(
-            self.publication[of[of >= 0]] == publication[of >= 0], of[of >= 0], NONE
-        )
-        return of
+        names = 1 + max(self.publication.max(initial=0), publication.max(initial=0))
+        return find_sorted(self.group * names + self.publication, group * names + publication)
 
 
 @dataclass(frozen=True)
@@ -352,7 +387,7 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     """
     first, end = now.own.first(now.number), now.own.first(now.number + 1)
     nobody = whole_numbers(), whole_numbers()
-    quiet = replace(now, events=Events(), join=nobody, quit=nobody, publish=nobody)
+    quiet = replace(now, events=Events(), join=nobody, quit=nobody, publish=Publishing())
     played = [
         play(replace(now if number == first else quiet, number=number))
         for number in range(first, end)
@@ -484,7 +519,7 @@ class SystemOnBuckets:
         True if routers duplicate packets: the routes of a publication's copies are merged.
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
-        whose rows are counted by (group, node).
+        whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]

@@ -23,7 +23,7 @@ from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import NEVER
-from scribe_spark.rounds.system import LivingRound
+from scribe_spark.rounds.system import LivingRound, Publishing
 
 LAN_US = 1000
 
@@ -93,7 +93,7 @@ def check(
         now = LivingRound(
             *(number, case.rounds, ring, overlay),
             *(Events(**{kind: nodes(kind) for kind in kinds}), np.array(numbers), hi, lo),
-            *(pairs("join"), pairs("quit"), pairs("publish")),
+            *(pairs("join"), pairs("quit"), Publishing.at_begin(pairs("publish"))),
             *(kernel, LAN_US, case.seed, case.settings.deadline, sent, incarnation),
             measures=("delay", "node_stress") if source else (),
             source=source or "root",

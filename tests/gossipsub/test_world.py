@@ -22,7 +22,7 @@ from scribe_spark.gossipsub.round import LiveGossip, LiveGossipSub, live_gossips
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
-from scribe_spark.rounds.system import LivingRound, OwnRounds, SystemPlayer
+from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 
@@ -79,7 +79,7 @@ def check(
         sent = RecordingTally((*system.payload, *system.control), ring.node, lives.alive)
         now = LivingRound(
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
-            *(pairs("join"), pairs("quit"), pairs("publish")),
+            *(pairs("join"), pairs("quit"), Publishing.at_begin(pairs("publish"))),
             *(kernel, 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
             measures=("delay", "node_stress") if measured else (),
         )
@@ -246,7 +246,7 @@ def test_ihaves_are_sent_only_to_nodes_that_lack_a_publication(loss, is_sent, mo
     nobody, zero = (whole_numbers(), whole_numbers()), np.zeros(1, dtype=np.int64)
     now = LivingRound(
         *(0, 1, ring, lives, Events(), zero, zero, zero),
-        *((np.zeros(size, dtype=np.int64), node), nobody, (zero, zero)),
+        *((np.zeros(size, dtype=np.int64), node), nobody, Publishing.at_begin((zero, zero))),
         *(Kernel(np.full((size, size), 5000), np.arange(size)), 1000, 1, 1, tally, nobody[0]),
         OwnRounds(4_000_000, 1_000_000),
     )

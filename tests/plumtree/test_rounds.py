@@ -21,7 +21,14 @@ from scribe_spark.plumtree.declaration import PLUMTREE
 from scribe_spark.rounds.clocked import WAVE_US
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import NEVER, Lives
-from scribe_spark.rounds.system import CARRIED, DELIVERED, LivingRound, OwnRounds, SystemRound
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    OwnRounds,
+    Publishing,
+    SystemRound,
+)
 from scribe_spark.rounds.tally import Tally
 
 LAN_US = 1_000
@@ -70,7 +77,15 @@ class World:
         self.tally = Tally((*self.system.payload, *self.system.control), in_buckets=False)
         now = LivingRound(
             *(self.number, self.rounds, self.ring, self.lives, happens, GROUPS, GROUPS, GROUPS),
-            *(pairs(join), pairs(quit), pairs(publish), self.kernel, LAN_US, self.seed, 1),
+            *(
+                pairs(join),
+                pairs(quit),
+                Publishing.at_begin(pairs(publish)),
+                self.kernel,
+                LAN_US,
+                self.seed,
+                1,
+            ),
             *(self.tally, np.full(self.nodes, NEVER), OwnRounds(*[self.seconds * 10**6] * 2)),
             measures=("delay", "node_stress"),
         )

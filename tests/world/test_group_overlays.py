@@ -24,7 +24,7 @@ from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_overlays import GroupOverlays
 from scribe_spark.rounds.lives import NEVER, Lives
-from scribe_spark.rounds.system import LivingRound
+from scribe_spark.rounds.system import LivingRound, Publishing
 from tests.can.played import LAN_US, draw_of
 
 SYSTEMS = ("flooding", "can", "naive_unicast")
@@ -106,7 +106,14 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         now = LivingRound(
             *(number, len(given.events), ring, lives),
             *(Events(**{kind: positions(kind) for kind in kinds}), number_of, None, None),
-            *(pairs("join"), pairs("quit"), pairs("publish"), kernel, LAN_US, case.seed),
+            *(
+                pairs("join"),
+                pairs("quit"),
+                Publishing.at_begin(pairs("publish")),
+                kernel,
+                LAN_US,
+                case.seed,
+            ),
             *(given.deadline, sent, np.full(len(ring), NEVER)),
             measures=("delay", "link_stress" if system.merged else "node_stress"),
         )

@@ -25,6 +25,7 @@ from scribe_spark.rounds.system import (
     Multicasts,
     OwnRounds,
     Publications,
+    Publishing,
     SystemOnBuckets,
     SystemRound,
     count_messages,
@@ -231,7 +232,7 @@ class Clock:
         self.told: list[tuple] = []
 
     def play(self, now: LivingRound) -> SystemRound:
-        events = len(now.events.fail), *(len(pairs[0]) for pairs in (now.join, now.publish))
+        events = len(now.events.fail), len(now.join[0]), len(now.publish)
         ends = now.ends_round, now.is_last
         self.told.append((now.number, now.world_round, *events, *ends))
         due = Publications(*(np.full(int(ends[0]), now.number) for _ in range(7)))
@@ -245,7 +246,18 @@ def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
     for number in range(3):
         now = LivingRound(
             *(number, 3, None, None, Events(fail=one), one, one, one),
-            *((one, one), (one, one), (one, one), None, 0, 1, 0, None, one, OwnRounds(10, 4)),
+            *(
+                (one, one),
+                (one, one),
+                Publishing.at_begin((one, one)),
+                None,
+                0,
+                1,
+                0,
+                None,
+                one,
+                OwnRounds(10, 4),
+            ),
         )
         found.append(play_own_rounds(clock.play, now))
     assert clock.told == [

@@ -25,7 +25,7 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import round_in_run
-from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
@@ -82,7 +82,10 @@ class RunOf:
         self.given = {
             **{"group": self.number, "key_hi": None, "key_lo": None, "capacity": capacity},
             **{"join": (columns[0], columns[1]), "source": "root", "seed": case.seed},
-            **{"publish": (np.arange(len(first)), np.array(first)), "kernel": kernel},
+            **{
+                "publish": Publishing.at_begin((np.arange(len(first)), np.array(first))),
+                "kernel": kernel,
+            },
             "lan_us": LAN_US,
         }
         self.sources = dict(enumerate(first))
@@ -92,11 +95,12 @@ class RunOf:
     ):
         """The rows that views are made of, by the name of the table."""
         bounds = bucket_bounds(self.ring, buckets, 8)
+        wanted = round_in_run._Wanted(is_mesh, not is_mesh)
         mine = [Tables() for _ in range(buckets if exchange is None else 1)]
         player = engine(mine) if exchange is None else InTask(mine, exchange)
         facts = RingInMemory(self.ring)
-        round_in_run._play("it", system, self.given, facts, bounds, is_mesh, player)
-        names = ("copies", "deliveries", "state", "control")
+        round_in_run._play("it", system, self.given, facts, bounds, wanted, player)
+        names = ("copies", "edges", "deliveries", "state", "control")
         found = player.gather(*(f"system/{name} of round 0" for name in names))
         return {name.split()[0][7:]: rows(columns) for name, columns in found.items()}
 
@@ -142,7 +146,7 @@ def test_a_run_is_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
     run = RunOf(random_overlays(3))
     for system, is_mesh in ((random_tree(2), False), (system_of("can", random_overlays(3)), True)):
         one = run.tables(system, 1, is_mesh)
-        assert one.keys() >= {"copies", "deliveries", "state"}
+        assert {*one} >= {"copies" if is_mesh else "edges", "deliveries", "state"}
         for buckets in (2, 7):
             assert run.tables(system, buckets, is_mesh) == one
         assert run.tables(system, 2, is_mesh, Jobs) == one
@@ -159,7 +163,7 @@ def test_its_tree_has_all_members_and_its_limits(random_tree):
     size = len(free.nodes)
     for capacity in (None, np.random.default_rng(1).integers(1, 4, size)):
         run = RunOf(given, capacity)
-        copies = run.tables(random_tree(2), 1, is_mesh=False)["copies"]
+        copies = run.tables(random_tree(2), 1, is_mesh=False)["edges"]
         limit = np.full(size, 2) if capacity is None else capacity
         for index, source in run.sources.items():
             edges = [(row[4], row[6]) for row in copies if row[1] == index]
@@ -233,7 +237,7 @@ def test_a_mesh_without_columns_of_its_copies_is_refused():
             tables["multicast copies"] = copies
             return {}
 
-    words = "systems = 'it': leaves copies without the column first, which those of a mesh need"
+    words = "systems = 'it': leaves copies without the column first, which the run needs"
     with pytest.raises(InputError, match=words):
         RunOf(random_overlays(3)).tables(Short(), 1, is_mesh=True)
 
