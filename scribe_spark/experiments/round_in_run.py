@@ -144,11 +144,16 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         merged=live.merged,
         copies=view(_COPIES, COPIES + more, copies) if tables_of_run.copies else None,
         state=view(_STATE, STATE, partial(_named_kinds, tuple(live.state))) if live.state else None,
-        control=view(_CONTROL, CONTROL, partial(_named_kinds, live.control))
-        if live.control
+        control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
+        if _control(live)
         else None,
         scheduled=several,
     )
+
+
+def _control(live: SystemOnBuckets) -> tuple[str, ...]:
+    """Return the kinds of control messages of a run."""
+    return *live.control, *live.building
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ def _play(
     engine: InTask | OnSpark,
 ) -> None:
     """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
-    nodes, kinds = len(facts.ring), (*live.payload, *live.control)
+    nodes, kinds = len(facts.ring), (*live.payload, *_control(live))
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     now = LivingRound(
         number=0,
@@ -302,8 +307,8 @@ class _HandOver:
         if not parts:
             return {}
         sent = concatenate(parts)
-        code = np.array([self.live.control.index(kind) if kind in self.live.control else NONE
-                         for kind in self.kinds])  # fmt: skip
+        control = _control(self.live)
+        code = np.array([control.index(kind) if kind in control else NONE for kind in self.kinds])
         kind = code[sent["kind"]]
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows["group"] = sent["group"]

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
 
 
-def _build(stages: Any) -> Multicast:
-    from scribe_spark.flooding.flooding import build
-
-    return build(stages)
-
-
 def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.flooding.live import LiveFlooding
+    from scribe_spark.flooding.live import FloodedOverlay, LiveFlooding
 
+    if getattr(config.flooding, "over", "group") == "overlay":
+        return FloodedOverlay(config.overlay.kind == "perfect" and config.knowledge is None)
     return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
 
 
@@ -27,7 +22,6 @@ FLOODING = System(
     "flooding",
     "Flooding over Pastry",
     TREE,
-    _build,
     requested=True,
     section="flooding",
     control=True,

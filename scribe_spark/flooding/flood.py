@@ -115,6 +115,7 @@ class Flood:
     lan_us: int
     #: True if a cell is empty only if no node fits; then no range needs to be passed on.
     perfect: bool = False
+    alive: np.ndarray | None = None  # (K,): True for the nodes that live; None: all
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Store the received copies, and send further copies."""
@@ -128,6 +129,8 @@ class Flood:
         carried = inbox.get(_RANGE) or {
             name: came[AT][:0] for name in ("group", AT, "row", "digit")
         }
+        if self.alive is not None:
+            came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
         sent, ranges = [], []
         for some, brought in _together(came, carried, len(self.facts.ring)):
             copies, passed = self._send(tables[CELLS]["cells"], first, some, brought)

@@ -1,23 +1,44 @@
-"""Flooding in worlds: over a ring of each group's members, rebuilt in each round.
+"""Flooding over Pastry, in runs and worlds: over a ring of each group, or over all nodes.
 
-Rules: docs/rules.md, F1, F2, F5, O1 to O9.
+A group's ring has perfect tables, which are built anew in each round; a run also counts what this
+takes (F6, F7).  The overlay of all nodes has the tables that Pastry keeps.
+
+Rules: docs/rules.md, F1 to F7, O1 to O9.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 
 from scribe_spark.core.arrays import NONE, expand
-from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.flood import GroupRings, known_of_places
-from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
+from scribe_spark.flooding.flood import (
+    COPIES,
+    COPY,
+    Flood,
+    GroupRings,
+    kept_of,
+    known_of_places,
+    starting,
+    told,
+)
+from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, Overlays, Round
+from scribe_spark.rounds.system import LivingRound, SystemPlayer
 
-if TYPE_CHECKING:  # not on executors
-    pass
+#: The message by which a node announces itself to the nodes in its tables.
+ANNOUNCEMENT = "announcement"
+
+#: The kinds of entries that nodes keep -> their tables.
+_KEPT = {kind: f"entries of {kind}s" for kind in ("routing table", "leaf set")}
 
 
 @dataclass(frozen=True)
@@ -27,31 +48,130 @@ class LiveFlooding(GroupOverlays):
     b: int
     leaf_set: int
 
-    def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the copies of each publication, level by level: rule F2."""
+    state: ClassVar[Mapping[str, str]] = _KEPT
+    building: ClassVar[tuple[str, ...]] = (ANNOUNCEMENT,)
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the copies of publications, and what the rings take: rules F1, F2, F6 and F7."""
         nodes = len(network.ring)
         rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
-        cells = self._cells(rings, network)
-        place, row, digit = np.nonzero(cells >= 0)
-        entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
-        row_of_place = place * rows + row
-        publication = np.arange(len(overlays.of))
-        at = rings.find(overlays.of, overlays.source, nodes)
-        came = np.full(len(at), NONE)
-        levels = []
-        while len(at):
-            # the entries of rows after the one by which the copy arrived
-            begin = np.searchsorted(row_of_place, at * rows + came + 1)
-            which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
-            publication, sender = publication[which], at[which]
-            at, came = entry[chosen], row[chosen]
-            ends = {"node": rings.position[sender], "peer": rings.position[at]}
-            levels.append({"publication": publication, **ends})
-        return concatenate(levels)
+        states = self._states(rings, network)
+        edges = _copies(rings, states.cells, overlays, nodes)
+        if not network.in_run:
+            return Built(edges)
+        group = rings.group
+        ends = {"group": group, "node": rings.position}
+        kept = {kind: {**ends, "entries": count} for kind, count in kept_of(states).items()}
+        teller, place = told(states)
+        sender, to = rings.position[teller], rings.position[place]
+        return Built(
+            edges, kept, {ANNOUNCEMENT: {"group": group[place], "sender": sender, "to": to}}
+        )
 
-    def _cells(self, rings: GroupRings, network: Network) -> np.ndarray:
-        """Return the routing tables of all places in the groups' rings: F1."""
+    def _states(self, rings: GroupRings, network: Network) -> States:
+        """Return the tables of all places in the groups' rings: F1."""
         count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
         bounds = rings.begins, 0, count
-        return known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2).cells
+        return known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2)
+
+
+def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
+    """Return the copies of each publication, level by level: rule F2."""
+    place, row, digit = np.nonzero(cells >= 0)
+    entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
+    row_of_place = place * rows + row
+    publication = np.arange(len(overlays.of))
+    at = rings.find(overlays.of, overlays.source, nodes)
+    came = np.full(len(at), NONE)
+    levels = []
+    while len(at):
+        # the entries of rows after the one by which the copy arrived
+        begin = np.searchsorted(row_of_place, at * rows + came + 1)
+        which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
+        publication, sender = publication[which], at[which]
+        at, came = entry[chosen], row[chosen]
+        ends = {"node": rings.position[sender], "peer": rings.position[at]}
+        levels.append({"publication": publication, **ends})
+    return concatenate(levels)
+
+
+# --- over the overlay of all nodes
+
+
+@dataclass(frozen=True)
+class FloodedOverlay(GroupOverlays):
+    """Publications go to all nodes, along the routing tables of Pastry: rule F5."""
+
+    perfect: bool  # True if a cell is empty only if no node fits
+
+    reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
+    state: ClassVar[Mapping[str, str]] = _KEPT
+
+    @property
+    def begun(self) -> None:
+        """All publications: the clock replays their copies."""
+        return None
+
+    def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
+        """Flood, and write the copies as `Dissemination` does."""
+        topic = np.arange(len(round.source))
+        flood = Flood(
+            *(round.bounds, round.facts, round.kernel, round.lan_us),
+            perfect=self.perfect,
+            alive=None if now.in_run else now.alive,
+        )
+        player.play(flood, {COPY: {AT: round.source, **starting(topic)}})
+        player.play(_Write(round))
+
+
+@dataclass(frozen=True)
+class _Write:
+    """Convert the copies of :class:`Flood`; in a run, also count the entries of nodes."""
+
+    round: Round
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The positions at which the buckets begin, and the number of nodes."""
+        return self.round.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`; nothing is sent."""
+        parts = list(_take_copies(tables))
+        if parts:
+            came = concatenate(parts)
+            came["node"] = came.pop(AT)
+            tables[ARRIVED_COPIES] = {**came, "first": np.ones(len(came["node"]), dtype=bool)}
+            names = ("group", "node", "sender", "hops", "at_us")
+            tables[ARRIVALS] = self._with_sources(bucket, {name: came[name] for name in names})
+        else:
+            tables[ARRIVALS] = self._with_sources(bucket, {})
+        if self.round.in_run:
+            self._count_entries(bucket, tables)
+        return {}
+
+    def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
+        """Return arrivals with those of the sources in the bucket."""
+        first, last = self.round.bounds[bucket : bucket + 2]
+        mine = np.flatnonzero((self.round.source >= first) & (self.round.source < last))
+        zero = np.zeros_like(mine)
+        ends = {"group": mine, "node": self.round.source[mine], "sender": zero - 1}
+        return concatenate(
+            [{**ends, "hops": zero, "at_us": zero}, *([arrivals] if arrivals else [])]
+        )
+
+    def _count_entries(self, bucket: int, tables: Tables) -> None:
+        first, last = self.round.bounds[bucket : bucket + 2]
+        if first == last:
+            return
+        states = States.of_tables(self.round.facts.ring, int(first), tables)
+        for kind, entries in kept_of(states).items():
+            # the group NONE: the key is negative, and its last part is the node
+            key = states.own - self.round.size
+            tables[_KEPT[kind]] = {"key": key, "entries": entries}
+
+
+def _take_copies(tables: Tables) -> Iterator[dict[str, Any]]:
+    for name in [name for name in tables if name.startswith(f"{COPIES} ")]:
+        yield dict(tables.pop(name))

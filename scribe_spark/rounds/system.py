@@ -517,6 +517,9 @@ class SystemOnBuckets:
         the system's publications are not measured.
     merged : bool
         True if routers duplicate packets: the routes of a publication's copies are merged.
+    building : tuple of str
+        The kinds of control messages that only runs count, since worlds build overlays anew in each
+        round (O6).
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
@@ -527,6 +530,7 @@ class SystemOnBuckets:
     reads: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False
+    building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
 
     @property
