@@ -52,12 +52,6 @@ class GroupRings:
         return np.searchsorted(self.group * size + self.position, group * size + position)
 
 
-def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
-    """Return bounds of buckets of whole groups with about equal sizes: int64, shape (B + 1,)."""
-    wanted = np.arange(1, buckets) * begins[-1] // buckets
-    return np.r_[0, begins[np.searchsorted(begins, wanted)], begins[-1]].astype(np.int64)
-
-
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
