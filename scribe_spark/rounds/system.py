@@ -11,7 +11,7 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, TypeVar
@@ -49,6 +49,7 @@ __all__ = [
     "count_messages",
     "notes_copies",
     "play_own_rounds",
+    "play_rounds_of_run",
     "play_run",
 ]
 
@@ -421,15 +422,30 @@ def play_run(system: SystemOnBuckets, player: SystemPlayer, now: LivingRound) ->
     SystemRound
         The result of the last own round.
     """
-    kept, before = Tables(), system.rounds_before
-    if before is None:
-        return system.play_round(player, kept, now)
-    quiet = replace(_without_events(now), own=_ENDLESS)
-    most = before + most_supersteps(len(now.ring))
-    for number in counted("own rounds of a run", most, "rounds"):
+    if system.rounds_before is None:
+        return system.play_round(player, Tables(), now)
+    most = system.rounds_before + most_supersteps(len(now.ring))
+    numbers = counted("own rounds of a run", most, "rounds")
+    return play_rounds_of_run(system, player, Tables(), now, numbers)
+
+
+def play_rounds_of_run(
+    system: SystemOnBuckets,
+    player: SystemPlayer,
+    kept: Tables,
+    now: LivingRound,
+    numbers: Iterable[int],
+) -> SystemRound:
+    """Play own rounds of a run with some numbers, until the system says that no other one follows.
+
+    `kept` has the tables that the orchestrator keeps between own rounds.
+    """
+    quiet, before = replace(_without_events(now), own=_ENDLESS), system.rounds_before
+    assert before is not None
+    for number in numbers:
         round = replace(quiet, number=number)
         if number == 0:
-            round = replace(round, join=now.join, events=now.events)
+            round = replace(round, join=now.join)
         if number == before:
             round = replace(round, publish=now.publish)
         done = system.play_round(player, kept, round)
