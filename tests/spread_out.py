@@ -22,6 +22,10 @@ class FarApart:
     def __len__(self) -> int:
         return self._size
 
+    def all(self) -> bool:
+        """Return True if all known numbers are true."""
+        return bool(self._values.all())
+
     def __getitem__(self, position: np.ndarray) -> np.ndarray:
         place = np.minimum(np.searchsorted(self._at, position), len(self._at) - 1)
         assert (self._at[place] == position).all(), "nobody is there"

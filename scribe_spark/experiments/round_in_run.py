@@ -1,7 +1,8 @@
 """A system in a run as its round 0, in which all members join and all sources publish.
 
-This is for systems that define how they play a round on buckets (`System.world`), but not how they
-are built (`System.build`).
+A system with shorter own rounds plays several of them: see `rounds.system.play_run`.  This is for
+systems that define how they play a round on buckets (`System.world`), but not how they are built
+(`System.build`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, replay_round, route_round
 from scribe_spark.bandwidth.runs import links_of, player_of
-from scribe_spark.core.arrays import NONE, find_sorted, index_sorted
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    divided,
+    find_sorted,
+    index_sorted,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
@@ -51,7 +60,7 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    play_own_rounds,
+    play_run,
 )
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
@@ -109,10 +118,13 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     number, hi, lo = collected(stages.multicast_groups, "group", "key_hi", "key_lo")
     schedule, several = stages.publications, stages.schedule is not None
     source = ring.facts.positions(schedule.source)
-    publish = index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
+    publish = Publishing(
+        index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
+    )
+    join, guests = _members(stages, live, number, publish)
     given: dict[str, Any] = {
         **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},
-        **{"join": _members(stages, number), "publish": Publishing(*publish)},
+        **{"join": join, "publish": publish},
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
         "capacity": _capacity(stages),
@@ -121,7 +133,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         given["links"] = links_of(stages)
         stages.note_clock(player_of(ring.layout))
     is_mesh = system.family == MESH
-    tables_of_run = _Wanted(is_mesh or several, not is_mesh)
+    tables_of_run = _Wanted(is_mesh or several, not is_mesh, guests)
     known = stages.overlay.known if live.reads else []
     tables = BucketTables(ring.layout, ring.starts(), known)
     player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
@@ -136,7 +148,9 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         return read_view(tables.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
-    copies, more = partial(_copies, untimed, schedule.at_us), f", {PUBLICATION}" if several else ""
+    kinds = *live.payload, *live.control
+    copies = partial(_copies, untimed, schedule.at_us, kinds)
+    more = f", {PUBLICATION}" if several else ""
     return Multicast(
         system.name,
         view(_EDGES, EDGES, _edges) if tables_of_run.edges else None,
@@ -158,17 +172,29 @@ def _control(live: SystemOnBuckets) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The tables of a run that buckets write: copies, and edges of trees."""
+    """The tables of a run that buckets write: copies, and edges of trees.
+
+    There are no deliveries to `guests`, ascending keys (group, node) of sources that have joined.
+    """
 
     copies: bool
     edges: bool
+    guests: np.ndarray
 
 
-def _members(stages: Simulation, number: np.ndarray) -> Pairs:
-    """Return the members of groups that have a source: indices and positions, ascending."""
-    index, node = stages.overlay.ring.members_of(number, stages.memberships)
-    order = np.lexsort((node, index))
-    return index[order], node[order]
+def _members(
+    stages: Simulation, live: SystemOnBuckets, number: np.ndarray, publish: Publishing
+) -> tuple[Pairs, np.ndarray]:
+    """Return the members of groups that have a source, ascending, and the keys of guests."""
+    ring = stages.overlay.ring
+    index, node = ring.members_of(number, stages.memberships)
+    key, guests = np.sort(key_of([index, node], len(ring))), whole_numbers()
+    if live.sources_join:
+        source = distinct(key_of([publish.group, publish.node], len(ring)))
+        guests = source[find_sorted(key, source) < 0]
+        key = np.sort(np.concatenate([key, guests]))
+    group, node = divided(key, len(ring))
+    return (group, node), guests
 
 
 def _capacity(stages: Simulation) -> np.ndarray | None:
@@ -205,7 +231,7 @@ def _play(
         **given,
     )
     player = SystemPlayer(engine, facts, bounds, _PREFIX, live.reads)
-    done = play_own_rounds(partial(live.play_round, player, Tables()), now)
+    done = play_run(live, player, now)
     measured = done.multicasts
     if measured is None:
         remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
@@ -268,6 +294,8 @@ class _HandOver:
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.system, remedy)
+        if len(self.of.of_round) == len(self.publish):
+            return copies  # all publications are measured
         mine = self.of.of_round.find(copies["group"], copies["publication"]) >= 0
         return take(copies, mine)
 
@@ -284,7 +312,8 @@ class _HandOver:
         found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
         of = found.pop("of")
         names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}
-        return {**names, **found}
+        place = key_of([names["group"], found["node"]], self.size)
+        return take({**names, **found}, find_sorted(self.wanted.guests, place) < 0)
 
     def _state(self, tables: Tables) -> Columns:
         """Count the entries of tables by (group, node)."""
@@ -324,13 +353,17 @@ def _edges(copies: Columns) -> dict[str, Any]:
     return {**copies, "parent": copies["sender"], "child": copies["to"]}
 
 
-def _copies(untimed: bool, at_us: np.ndarray, copies: Columns) -> dict[str, Any]:
+def _copies(
+    untimed: bool, at_us: np.ndarray, kinds: tuple[str, ...], copies: Columns
+) -> dict[str, Any]:
     if untimed:
         sent_us = pa.nulls(len(copies["to"]), pa.int64())
     else:
-        sent_us = copies["sent_us"] + at_us[copies["publication"]]
+        unknown = copies["sent_us"] < 0
+        sent_us = pa.array(copies["sent_us"] + at_us[copies["publication"]], mask=unknown)
     renamed = {"receiver": copies["to"], "hop": copies["hops"], "sent_us": sent_us}
-    return {**copies, **renamed, "kind": PAYLOAD}
+    named = _named_kinds(kinds, copies) if "kind" in copies else {"kind": PAYLOAD}
+    return {**copies, **named, **renamed}
 
 
 def _named_kinds(kinds: tuple[str, ...], rows: Columns) -> dict[str, Any]:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, TIME, System
 
 if TYPE_CHECKING:
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _build(stages: Any) -> Multicast:
-    from scribe_spark.gossipsub.multicast import multicast
-
-    return multicast(stages)
 
 
 def _live(config: Any) -> SystemOnBuckets:
@@ -36,7 +29,6 @@ GOSSIPSUB = System(
     "gossipsub",
     "GossipSub",
     MESH,
-    _build,
     requested=True,
     section="gossipsub",
     clock=_clock,

@@ -3,15 +3,15 @@
 First, subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
 If dials are spread over heartbeats, subscribers continue to dial before each heartbeat.  `Maintain`
 has three supersteps: send GRAFT and PRUNE; receive them, and answer refused GRAFTs with PRUNE;
-receive these.  Runs and the rounds of worlds (:mod:`.round`) play the same programs.
+receive these.  The rounds of :mod:`.round` play the programs.
 
 Rules: docs/rules.md, G2 to G9, G19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -29,7 +29,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
 from scribe_spark.gossipsub.router import (
     DIALLED,
     WAS_DIALLED,
@@ -43,7 +43,6 @@ from scribe_spark.gossipsub.router import (
 )
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
@@ -56,28 +55,8 @@ SUBSCRIBERS = "members"
 class Subscribers(SortedTable):
     """Live subscribers, by topic and node."""
 
-    #: When the subscriber JOINs: its wave in a run, its round in a world.
+    #: The heartbeat in which the subscriber joins the group; with waves, it may JOIN later.
     joined: np.ndarray = field(default_factory=whole_numbers)
-
-
-@dataclass(frozen=True)
-class SharedArrays(Mapping[str, np.ndarray]):
-    """Arrays that all tasks of a machine share, by name; picklable."""
-
-    names: Mapping[str, str]
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return open_array(self.names[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def release(self) -> None:
-        """Delete the arrays."""
-        discard_arrays(*self.names.values())
 
 
 @dataclass(frozen=True)
@@ -112,11 +91,6 @@ class Directory:
         """Return the number of other subscribers of each place's topic: int64."""
         return np.diff(self.offsets)[place // self.size] - 1
 
-    def between(self, first: int, last: int) -> np.ndarray:
-        """Return the places of nodes in a range of positions: int64, ascending."""
-        node = self.place % self.size
-        return self.place[(node >= first) & (node < last)]
-
     def has(self, place: np.ndarray) -> np.ndarray:
         """Return True for places in the directory."""
         return find_sorted(self.place, place) >= 0
@@ -143,9 +117,8 @@ def dialled(
 # --- mesh
 
 #: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
-#: (`BackOff`); in a run, the received GRAFTs and PRUNEs (one table for each play), and the
-#: connections of the graph that all topics share, stored as those of topic 0.
-CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "told", "graph"
+#: (`BackOff`); the connections of the graph that all topics share, stored as those of topic 0.
+CONNECTIONS, MESH, BACK_OFF, GRAPH = "connections", "mesh", "back-off", "graph"
 
 #: The table of peers that nodes have yet to dial (`SortedTable`, by link); only if
 #: `dials_per_heartbeat` spreads dials over heartbeats.
@@ -155,8 +128,8 @@ TO_DIAL = "to dial"
 #: changes.
 CONNECTED = "connected"
 
-#: Tables of a bucket between heartbeats of a round: places that a heartbeat may change, and places
-#: that received GRAFT or PRUNE in the last heartbeat.
+#: Tables of a bucket between heartbeats of a round: places that the last heartbeat could change,
+#: and places that have joined or received GRAFT or PRUNE since that heartbeat began.
 UNSETTLED, TOUCHED = "unsettled", "touched"
 
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
@@ -171,7 +144,7 @@ class KnowsDelays(Protocol):
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a run or of a world's round, and parameters for all programs; picklable."""
+    """The topics of a round, and parameters for all programs; picklable."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
@@ -181,10 +154,14 @@ class Topics:
     kernel: KnowsDelays
     lan_us: int
     seed: int  # the seed of all random draws
-    waves: int = 1  # the number of waves in which the subscribers of a run JOIN
-    lives: KnowsLives | None = None  # the lives of nodes; None if all are alive
-    #: Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
-    observer: Observer | None = None
+    lives: KnowsLives
+    observer: Observer
+    in_run: bool  # True in a run
+
+    @property
+    def waves(self) -> int:
+        """The number of waves in which the subscribers of the first heartbeat JOIN."""
+        return self.rules.join_waves if self.rules.joins == "waves" else 1
 
     @property
     def names(self) -> Names:
@@ -196,11 +173,14 @@ class Topics:
         """The conversion of keys of tables."""
         return Space(len(self.facts.ring))
 
+    @property
+    def all_live(self) -> bool:
+        """True if no node is dead."""
+        return bool(self.lives.alive.all())
+
     def is_alive(self, position: np.ndarray) -> np.ndarray:
         """Return True for live nodes."""
-        if self.lives is None:
-            return np.ones(len(position), dtype=bool)
-        return self.lives.alive[position]
+        return np.ones(len(position), bool) if self.all_live else self.lives.alive[position]
 
     def observe(
         self,
@@ -209,11 +189,11 @@ class Topics:
         sender: np.ndarray,
         to: np.ndarray,
         arrives: np.ndarray | None = None,
+        topic: np.ndarray | None = None,
     ) -> None:
-        """Count messages in a world; without `arrives`, those to live nodes arrive."""
-        assert self.observer is not None
+        """Count messages; without `arrives`, those to live nodes arrive."""
         arrives = self.is_alive(to) if arrives is None else arrives
-        self.observer.send(tables, kind, arrives, sender, to)
+        self.observer.send(tables, kind, arrives, sender, to, topic)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return D between nodes in microseconds: int64."""
@@ -221,18 +201,11 @@ class Topics:
         return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
 
     def wave(self, place: np.ndarray) -> np.ndarray:
-        """Return the wave in which each subscriber JOINs: int64."""
+        """Return the first heartbeat in which each subscriber may JOIN: int64."""
         topic, node = divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
         return (drawn % np.uint64(self.waves)).astype(np.int64)
-
-    def subscribers_of(self, bucket: int, tables: Tables) -> Subscribers:
-        """Return the subscribers among a bucket's nodes; written on the first call in a run."""
-        if SUBSCRIBERS not in tables:
-            place = self.directory.between(*self.bounds[bucket : bucket + 2])
-            tables[SUBSCRIBERS] = Subscribers(place, self.wave(place)).to_columns()
-        return read_table(Subscribers, tables, SUBSCRIBERS)
 
 
 @dataclass(frozen=True)
@@ -266,9 +239,12 @@ class TopicsProgram:
         topic, node, peer = topics.space.split(key)
         messages = {AT: peer, "topic": topic, "sender": node, **columns}
         arrives = topics.is_alive(peer)
-        if topics.observer is not None:
-            topics.observer.send(tables, kind, arrives, node, peer)
-        return messages if topics.lives is None else take(messages, arrives)
+        topics.observe(tables, kind, node, peer, arrives, self.group_of(topic))
+        return messages if topics.all_live else take(messages, arrives)
+
+    def group_of(self, topic: np.ndarray) -> np.ndarray | None:
+        """Return the groups of the messages of topics; None: they belong to no group."""
+        return topic
 
     def keys(self, came: Columns) -> np.ndarray:
         """Return the links, seen from the receiving nodes, of received messages."""
@@ -293,7 +269,7 @@ class Dial(TopicsProgram):
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
         connections = read_table(Links, tables, CONNECTIONS)
-        key = self._drawn(bucket, tables, connections) if self.draws_anew else whole_numbers()
+        key = self._drawn(tables, connections) if self.draws_anew else whole_numbers()
         if self.topics.rules.dials_per_heartbeat:
             key = self._next(tables, connections, key)
         else:
@@ -301,10 +277,10 @@ class Dial(TopicsProgram):
         _connect(tables, CONNECTIONS, key, DIALLED)
         return {_DIAL: self.send(tables, _DIAL, key)}
 
-    def _drawn(self, bucket: int, tables: Tables, connections: Links) -> np.ndarray:
+    def _drawn(self, tables: Tables, connections: Links) -> np.ndarray:
         """Return links to the peers that subscribers with few connections draw, ascending."""
         space, topics = self.topics.space, self.topics
-        directory, place = topics.directory, topics.subscribers_of(bucket, tables).key
+        directory, place = topics.directory, read_table(Subscribers, tables, SUBSCRIBERS).key
         wanted = np.minimum(topics.rules.dials, directory.others(place))
         few = space.count(connections, place) < wanted
         if TO_DIAL in tables:
@@ -337,6 +313,9 @@ class Dial(TopicsProgram):
 class DialGraph(TopicsProgram):
     """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows."""
 
+    def group_of(self, topic: np.ndarray) -> None:
+        """See `TopicsProgram.group_of`."""
+
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Dial; then accept the dials of other nodes."""
         space, names = self.topics.space, self.topics.names
@@ -365,10 +344,8 @@ class Meet(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the connections; no message is sent."""
         space, directory = self.topics.space, self.topics.directory
-        graph, place = (
-            read_table(Links, tables, GRAPH),
-            self.topics.subscribers_of(bucket, tables).key,
-        )
+        graph = read_table(Links, tables, GRAPH)
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
         first, last = space.rows(graph, place % space.size)
         found = []
         for start in range(0, max(len(place), 1), _MEET_AT_ONCE):
@@ -398,13 +375,19 @@ def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
 
 @dataclass(frozen=True)
 class Maintain(TopicsProgram):
-    """A wave of JOINs, or a phase of a heartbeat."""
+    """JOINs, or a phase of a heartbeat.
+
+    A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
+    heartbeat does not change it.  So a heartbeat that follows another one without events between
+    them is limited to the places that the other one could change (:data:`UNSETTLED`), or that have
+    changed since (:data:`TOUCHED`).
+    """
 
     heartbeat: int
-    #: If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
-    #: heartbeat.
+    #: If True, subscribers JOIN in this heartbeat; otherwise all that have joined maintain meshes.
     joins: bool = False
     phase: int = 0  # the phase of the heartbeat: nodes with this phase act
+    all_places: bool = False  # If True, no place is known to be settled
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
@@ -412,7 +395,7 @@ class Maintain(TopicsProgram):
         if self.heartbeat < self.topics.waves - 1:
             router.has_joined = self._has_joined
         if superstep == 0:
-            grafted, pruned = self._decide(bucket, tables, router)
+            grafted, pruned = self._decide(tables, router)
             way = turned_way(router.mesh.way[router.mesh.find(grafted)])
             out: Outbox = {
                 _GRAFT: self.send(tables, _GRAFT, grafted, way=way),
@@ -420,13 +403,15 @@ class Maintain(TopicsProgram):
             }
             changed = len(grafted) + len(pruned) > 0
         else:
-            self._note(tables, inbox)
             out, changed = self._receive(tables, router, inbox), True
         if changed:
             tables[MESH], tables[BACK_OFF] = router.mesh.to_columns(), router.back_off.to_columns()
         return out
 
     def _receive(self, tables: Tables, router: Router, inbox: Inbox) -> Outbox:
+        size = self.topics.space.size
+        for came in inbox.values():
+            append(tables, TOUCHED, {"key": came["topic"] * size + came[AT]})
         for kind in (_PRUNE, _REFUSE):
             if kind in inbox:
                 until = self.heartbeat + self.topics.rules.prune_backoff
@@ -440,96 +425,33 @@ class Maintain(TopicsProgram):
     def _has_joined(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
-    def _decide(self, bucket: int, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
+    def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
         """Return the links on which nodes send GRAFT, and those on which they send PRUNE."""
-        names, members = self.topics.names, self.topics.subscribers_of(bucket, tables)
         if self.joins:
-            place = members.key[members.joined == self.heartbeat]
-            return router.join(place, self.heartbeat), members.key[:0]
-        place = self._acting(tables, members)
+            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            place = members.key[self._joined(members) == self.heartbeat]
+            append(tables, TOUCHED, {"key": place})
+            return router.join(place, self.heartbeat), whole_numbers()
+        place = router.unsettled(self._changed(tables))
+        tables[UNSETTLED] = {"key": place}
+        tables.pop(TOUCHED, None)
         phases = self.topics.rules.heartbeat_phases
         if phases > 1:
-            node = names.node[place % self.topics.space.size]
-            drawn = draws.bits_np(names.seed, "gossipsub phase", node)
+            node = self.topics.names.node[place % self.topics.space.size]
+            drawn = draws.bits_np(self.topics.seed, "gossipsub phase", node)
             place = place[drawn % np.uint64(phases) == self.phase]
         return router.heartbeat(place, self.heartbeat)
 
-    def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
-        """Return the places that act in this heartbeat, whatever the phase; ascending."""
-        return members.key[members.joined <= self.heartbeat]
+    def _joined(self, members: Subscribers) -> np.ndarray:
+        """Return the heartbeats in which subscribers JOIN."""
+        if self.heartbeat >= self.topics.waves:
+            return members.joined
+        return np.maximum(members.joined, self.topics.wave(members.key))
 
-    def _note(self, tables: Tables, inbox: Inbox) -> None:
-        """In a run, count GRAFTs and PRUNEs at their receivers."""
-        if self.topics.observer is not None:
-            return
-        for kind, name in ((_GRAFT, "GRAFT"), (_PRUNE, "PRUNE"), (_REFUSE, "PRUNE")):
-            if kind in inbox:
-                play = f"{self.heartbeat}.{int(not self.joins)}.{self.phase}"
-                tables[f"{TOLD} {name} {kind} {play}"] = {"key": self.keys(inbox[kind])}
-
-
-@dataclass(frozen=True)
-class MaintainUnsettled(Maintain):
-    """A phase of a heartbeat that follows another one without events between them.
-
-    A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
-    heartbeat does not change it.  So only the places act that were not settled after the previous
-    heartbeat, or have received messages since; :class:`RecordUnsettled` records them.
-    """
-
-    all_places: bool = False  # If True, all places act
-
-    def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
-        return super()._acting(tables, members) if self.all_places else _noted(tables)
-
-    def _receive(self, tables: Tables, router: Router, inbox: Inbox) -> Outbox:
-        size = self.topics.space.size
-        touched = [came["topic"] * size + came[AT] for came in inbox.values()]
-        before = tables[TOUCHED]["key"] if TOUCHED in tables else whole_numbers()
-        tables[TOUCHED] = {"key": np.concatenate([before, *touched])}
-        return super()._receive(tables, router, inbox)
-
-
-def _noted(tables: Tables) -> np.ndarray:
-    """Return the places in :data:`UNSETTLED` and :data:`TOUCHED`, ascending."""
-    there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
-    return distinct(np.concatenate([whole_numbers(), *there]))
-
-
-@dataclass(frozen=True)
-class RecordUnsettled(TopicsProgram):
-    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`."""
-
-    all_places: bool  # True if all places acted in the heartbeat
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`UNSETTLED`; no message is sent."""
-        topics = self.topics
-        place = topics.subscribers_of(bucket, tables).key if self.all_places else _noted(tables)
-        tables[UNSETTLED] = {"key": self.router(tables).unsettled(place)}
-        tables.pop(TOUCHED, None)
-        return {}
-
-
-def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, TopicsProgram]]:
-    """Yield the programs that connect subscribers and build their meshes, each with its name.
-
-    Connections come first, then waves of JOINs with a heartbeat after each, then more heartbeats
-    (rule G4).  Dials that are spread over heartbeats come before the JOINs and the heartbeat of a
-    number.
-    """
-    waves = config.join_waves if config.joins == "waves" else 1
-    topics = replace(topics, waves=waves)
-    if config.discovery == "graph":
-        yield "dial", DialGraph(topics)
-        yield "meet", Meet(topics)
-    else:
-        yield "dial", Dial(topics)
-    for heartbeat in range(waves - 1 + max(config.heartbeats, 1)):
-        if 0 < heartbeat < config.dialling_heartbeats:
-            yield "dial", Dial(topics, heartbeat, draws_anew=False)
-        if heartbeat < waves and config.joins != "unconnected":
-            yield "JOIN", Maintain(topics, heartbeat, joins=True)
-        if heartbeat < waves - 1 + config.heartbeats:
-            for phase in range(topics.rules.heartbeat_phases):
-                yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)
+    def _changed(self, tables: Tables) -> np.ndarray:
+        """Return the places whose meshes may not be settled, ascending."""
+        if self.all_places:
+            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            return members.key[self._joined(members) <= self.heartbeat]
+        there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
+        return distinct(np.concatenate([whole_numbers(), *there]))

@@ -1,20 +1,20 @@
-"""A publication of each topic: the first copy at each node, and every copy that is sent.
+"""Publications of topics: the first copy at each node, and every copy that is sent.
 
-First copies are found by label correction along the meshes.  A copy that is held back because its
-receiver already has the publication is never the first one (rule G10), so all links can be used.
-When the labels are final, every node tells its mesh what it would send and when, and the receiver
-determines whether that copy was held back.
+First copies are found by label correction along the meshes (:class:`Spread`).  A copy that is held
+back because its receiver already has the publication is never the first one (rule G10), so all
+links can be used.  When the labels are final, every node tells its mesh what it would send and
+when, and the receiver determines whether that copy was held back (:class:`Copies`).  In later
+heartbeats, nodes announce publications (:class:`Gossip`).
 
 References
 ----------
-docs/rules.md, G10 to G13.
+docs/rules.md, G10 to G13, G20.
 libp2p/specs, gossipsub-v1.0.md, "Message Processing"; gossipsub-v1.1.md, "Flood Publishing";
 gossipsub-v1.2.md, "IDONTWANT".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,24 +29,37 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     index_sorted,
+    offsets_of,
     read_table,
     whole_numbers,
 )
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
-from scribe_spark.gossipsub.router import Links, in_order, least
+from scribe_spark.gossipsub.mesh import (
+    CONNECTED,
+    CONNECTIONS,
+    MESH,
+    SUBSCRIBERS,
+    Subscribers,
+    TopicsProgram,
+)
+from scribe_spark.gossipsub.router import Links, Runs, in_order, least
 from scribe_spark.multicast import TIME
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
-#: IWANT in a table of their own; the IHAVEs and IWANTs that its nodes receive, and the IDONTWANTs
-#: that they send.  There is one table of each for each lazy heartbeat.  :data:`FANOUT` has the
-#: messages of sources that do not subscribe, with the peers to which each is sent: ``message,
-#: peer``.
+#: IWANT in a table of their own; in a run, IHAVEs, IWANTs and IDONTWANTs by the name of the kind.
+#: There is one table of each for each heartbeat.  :data:`FANOUT` has the messages of sources that
+#: do not subscribe, with the peers to which each is sent: ``message, peer``.
 ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
-TOLD_OF, UNWANTED = "told of", "unwanted"
+
+#: The kinds of the messages of a publication other than copies.
+IHAVE, IWANT, IDONTWANT = TOLD = "IHAVE", "IWANT", "IDONTWANT"
+
+#: Tables of a heartbeat: connections to dead nodes, and those to nodes that lack a publication.
+DEAD_ENDS, LACKING_ENDS = "dead ends", "lacking ends"
+
+# the table of publications that some live subscriber lacks
 _LACKING = "lacking"
 
 #: The number of places whose connections fit into the processor's cache.
@@ -58,20 +71,19 @@ _OFFERED_AT_ONCE = 2**14
 #: The table with the keys of copies whose offers wait.
 _WAITING = "waiting"
 
-_OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
-_IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
+_OFFER, _GO_ON, _COPY, _ANSWER = "offer", "go on", "copy", "answer"
 
 
 @dataclass
 class Arrivals(SortedTable):
     """First copies, by message and node."""
 
-    #: The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
+    #: The time of arrival: microseconds since the publication, or hops in its heartbeat.
     at: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
     #: The position of the sender; :data:`NONE` at the source.
     sender: np.ndarray = field(default_factory=whole_numbers)
-    #: The lazy heartbeat in which the copy arrived; 0 before the first one.
+    #: The heartbeat in which the copy arrived.
     heartbeat: np.ndarray = field(default_factory=whole_numbers)
     #: With the clock of hops: the sum of delays and processing along the first copies, in
     #: microseconds.  With the clock of time: 0, because `at` has the time.
@@ -85,11 +97,9 @@ class Messages:
     #: (M,): the indices of topics and the positions of nodes.
     topic: np.ndarray
     source: np.ndarray
+    published: np.ndarray  # (M,): the heartbeats of the publications
     clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
     stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
-    #: True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
-    #: do not hold copies back, and nodes announce everything they hold.
-    living: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class PublicationProgram(TopicsProgram):
     """The base class of programs on messages."""
 
     messages: Messages
-    heartbeat: int  # the lazy heartbeat, 0 before the first one; in worlds the round
+    heartbeat: int  # in a run, it is 0 at the publications
 
     @property
     def _size(self) -> int:
@@ -362,10 +372,10 @@ class Copies(PublicationProgram):
         peer = mesh.key[row] % self._size
         told = peer != arrivals.sender[own[of]]
         of, peer = of[told], peer[told]
-        if self.topics.observer is not None:
-            self.topics.observe(tables, "IDONTWANT", node[of], peer)
+        if not self.topics.in_run:
+            self.topics.observe(tables, IDONTWANT, node[of], peer)
             return
-        tables[f"{UNWANTED} {self.heartbeat}"] = {
+        tables[f"{IDONTWANT} {self.heartbeat}"] = {
             "message": message[of],
             "node": peer,
             "sender": node[of],
@@ -408,7 +418,7 @@ class Copies(PublicationProgram):
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
-        if self.messages.living:
+        if not self.topics.in_run:  # times of earlier heartbeats are not known
             copy &= arrivals.heartbeat[row] == self.heartbeat
         return copy
 
@@ -424,7 +434,7 @@ class Copies(PublicationProgram):
         return lost
 
 
-# --- the lazy phase
+# --- gossip
 
 
 @dataclass(frozen=True)
@@ -441,20 +451,18 @@ class Lacking(PublicationProgram):
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         everything = np.arange(len(self.messages.topic))
-        lacks = self.lacking(bucket, tables, arrivals, everything)
+        lacks = self.lacking(tables, arrivals, everything)
         message = distinct(lacks // self._size)
         first = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
         return {
             _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
         }
 
-    def lacking(
-        self, bucket: int, tables: Tables, arrivals: Arrivals, message: np.ndarray
-    ) -> np.ndarray:
+    def lacking(self, tables: Tables, arrivals: Arrivals, message: np.ndarray) -> np.ndarray:
         """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
         if not len(message):
             return message
-        topic, node = divided(self.topics.subscribers_of(bucket, tables).key, self._size)
+        topic, node = divided(read_table(Subscribers, tables, SUBSCRIBERS).key, self._size)
         alive = self.topics.is_alive(node)
         topic, node = topic[alive], node[alive]
         order = message[np.argsort(self.messages.topic[message], kind="stable")]
@@ -470,43 +478,44 @@ class Lacking(PublicationProgram):
 
 @dataclass(frozen=True)
 class Gossip(Lacking):
-    """The IHAVEs, IWANTs and answers of one lazy heartbeat."""
+    """The IHAVEs, IWANTs and answers of one heartbeat.
+
+    In a world, all IHAVEs are counted, but only those to nodes that lack something are sent.
+    """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
         if superstep == 0:
-            return {_IHAVE: self._tell(tables)}
+            return {IHAVE: self._tell(tables)}
         out: dict[str, Columns] = {}
-        if _IHAVE in inbox:
-            self._note(tables, "IHAVE", inbox[_IHAVE])
-            out = {_IWANT: self._ask(tables, inbox[_IHAVE])}
-        if _IWANT in inbox:
-            self._note(tables, "IWANT", inbox[_IWANT])
-            out = {_ANSWER: self._answer(tables, inbox[_IWANT])}
+        if IHAVE in inbox:
+            self._note(tables, IHAVE, inbox[IHAVE])
+            out = {IWANT: self._ask(tables, inbox[IHAVE])}
+        if IWANT in inbox:
+            self._note(tables, IWANT, inbox[IWANT])
+            out = {_ANSWER: self._answer(tables, inbox[IWANT])}
         if _ANSWER in inbox:
-            came = inbox[_ANSWER]
-            tables[f"{ANSWERS} {self.heartbeat}"] = {
-                "message": came["message"],
-                "node": came[AT],
-                "sender": came["sender"],
-                "sent": came["sent"],
-                "hops": came["hops"],
-                "way": came["way"],
-                "lost": came["lost"],
-            }
+            answers = dict(inbox[_ANSWER])
+            tables[f"{ANSWERS} {self.heartbeat}"] = {"node": answers.pop(AT), **answers}
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Record IHAVEs or IWANTs at their receivers."""
-        told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
-        tables[f"{TOLD_OF} {kind} {self.heartbeat}"] = told
+        """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
+        if self.topics.in_run:
+            told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
+            tables[f"{kind} {self.heartbeat}"] = told
+        elif kind == IWANT:
+            space = self.topics.space
+            place = self.messages.topic[came["message"]] * self._size + came[AT]
+            _, node, sender = space.split(distinct(space.key(place, came["sender"])))
+            self.topics.observe(tables, kind, sender, node)
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
         message, node = divided(arrivals.key[held], self._size)
-        if not self.messages.living:
+        if self.topics.in_run:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
             wanted = np.isin(message, lacking)
             message, node = message[wanted], node[wanted]
@@ -514,13 +523,14 @@ class Gossip(Lacking):
         order = np.argsort(place, kind="stable")
         places, first, count = np.unique(place[order], return_index=True, return_counts=True)
         # peers are drawn once for all messages of a topic that a node holds
-        of, peer = self._told(tables, places)
+        find = self._told if self.topics.in_run else self._told_that_matter
+        of, peer = find(tables, places)
         told, nth = expand(first[of], first[of] + count[of])
         node = places[of[told]] % self._size
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which places send IHAVE, at least those that lack a publication."""
+        """Return the peers to which places send IHAVE: row of the place, and peer."""
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
@@ -531,6 +541,49 @@ class Gossip(Lacking):
             told.append((start + of[chosen], key[chosen] % self._size))
         of, peer = (np.concatenate(column) for column in zip(*told, strict=True))
         return of, peer
+
+    def _told_that_matter(
+        self, tables: Tables, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
+        space, size = self.topics.space, self._size
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        first, last = self._connected(tables, connections).rows(places)
+        others = last - first - space.count(mesh, places)
+        told = np.minimum(others, self.most_told(others)).sum()
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            of, peer = self._told(tables, places)
+            return places[of] % size, peer
+
+        key = self._links_that_matter(tables, connections, mesh, places)
+        place, peer = divided(key, size)
+        alive = self.topics.is_alive(peer)
+        lost = np.count_nonzero(~alive)
+        self.topics.observer.count(tables, IHAVE, told, lost, between=between)
+        return find_sorted(places, place[alive]), peer[alive]
+
+    def _connected(self, tables: Tables, connections: Links) -> Runs:
+        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
+        if CONNECTED not in tables:
+            tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
+        return read_table(Runs, tables, CONNECTED)
+
+    def _links_that_matter(
+        self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
+    ) -> np.ndarray:
+        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
+        ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
+        key = distinct(np.concatenate([whole_numbers(), *ends]))
+        key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
+        place = distinct(key // self._size)
+        told, runs = [whole_numbers()], self._connected(tables, connections)
+        for start in range(0, len(place), PLACES_AT_ONCE):
+            some = place[start : start + PLACES_AT_ONCE]
+            first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
+            drawn = self.draws(connections, runs.rows(some), mesh, some)
+            told.append(_of_least(key[first:last], *drawn))
+        return np.concatenate(told)
 
     def draws(
         self,
@@ -582,11 +635,10 @@ class Gossip(Lacking):
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         message, node, asker = came["message"], came[AT], came["sender"]
         row = arrivals.find(message * self._size + node)
-        hops = arrivals.hops[row]
+        hops, rules = arrivals.hops[row], self.topics.rules
         sent = np.zeros(len(node), dtype=np.int64)
         if self.messages.clock == TIME:
-            if not self.messages.living:
-                sent += self.heartbeat * self.topics.rules.heartbeat_us
+            sent += (self.heartbeat - self.messages.published[message]) * rules.heartbeat_us
             sent += self.delay(node, asker) + self.delay(asker, node)
         return {
             AT: asker,
@@ -599,35 +651,15 @@ class Gossip(Lacking):
         }
 
 
-# --- all of it
-
-
-def publish(
-    play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
-) -> int:
-    """Publish messages in fixed meshes; return the number of lazy heartbeats."""
-    everything = np.arange(len(messages.topic))
-    play(Spread(topics, messages, 0, everything), "PUBLISH")
-    play(Copies(topics, messages, 0), "copies")
-    return publish_lazily(play, topics, messages)
-
-
-def publish_lazily(
-    play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
-) -> int:
-    """Play lazy heartbeats after a publication; return their number."""
-    nothing, answered = whole_numbers(), 0
-    most = most_supersteps(topics.space.size)
-    for heartbeat in counted("GossipSub gossip", most, "heartbeats"):
-        if heartbeat - answered >= topics.rules.mcache_gossip:
-            break
-        now = heartbeat + 1
-        lacking = play(Lacking(topics, messages, now), "lacking")
-        if not lacking[0]:
-            break
-        sent = play(Gossip(topics, messages, now), f"gossip {now}")
-        if len(sent) > 2 and sent[2]:
-            play(Spread(topics, messages, now, nothing), "IWANT")
-            play(Copies(topics, messages, now), "copies")
-            answered = now
-    return heartbeat
+def _of_least(
+    key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """Return the links among those with the smallest draws; see `Gossip.draws`."""
+    own = find_sorted(outside, key)
+    offsets = offsets_of(np.bincount(of, minlength=len(most)))
+    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
+    drawn, wanted = bits[other], bits[own][pair]
+    # ties go to the smaller nodeId
+    before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
+    rank = np.bincount(pair[before], minlength=len(key))
+    return key[rank < most[of[own]]]

@@ -1,31 +1,35 @@
-"""GossipSub in a world: each of its own rounds is a heartbeat.
+"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat.
 
 A heartbeat plays programs on buckets, in the order of rule G16:
 
 1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
 3. subscribers JOIN and maintain their meshes (`mesh.Maintain`; G6 to G8);
-4. nodes announce what they hold (`publication.Gossip`; G20), and sources publish
-   (`publication.Spread`, `publication.Copies`; G21);
+4. nodes announce what they hold (`publication.Gossip`; G13, G20), and sources publish
+   (`publication.Spread`, `publication.Copies`, or `with_bandwidth`; G10, G21);
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are still announced or not yet due; all other
 state is in the buckets.  Only the first heartbeat of a world's round has events.  In later ones,
 steps 1 and 2 change nothing and are skipped, because after step 2 every subscriber has as many
 connections as it wants.  (If dials are spread over heartbeats, subscribers continue to dial.)  Step
-3 is limited to places that are not settled (`mesh.MaintainUnsettled`), and step 4 is skipped if no
-node announces anything.
+3 is limited to places that may not be settled, and step 4 is skipped if no node announces anything.
 
-Most IHAVEs reach a live node that lacks nothing and change nothing; they are counted at the sender
-and not sent.  The draws of rule G13 are needed only for connections to dead nodes and to nodes that
-lack a publication, unless senders and receivers of all messages are recorded.
+A run is a round without end: all subscribers join in its first heartbeat, meshes are built as rule
+G4 says, and then they stay as they are.  The publications follow in the next heartbeat, whose
+number in draws is 0, and heartbeats with gossip follow until no node lacks a publication, or none
+announces one (G13).
 
-Rules: docs/rules.md, G13, G16 to G22.
+Most IHAVEs of worlds reach a live node that lacks nothing and change nothing; they are counted at
+the sender and not sent.  The draws of rule G13 are needed only for connections to dead nodes and to
+nodes that lack a publication, unless senders and receivers of all messages are recorded.
+
+Rules: docs/rules.md, G1 to G22.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,25 +44,25 @@ from scribe_spark.core.arrays import (
     divided,
     expand,
     find_sorted,
-    offsets_of,
     read_table,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
-    CONNECTED,
     CONNECTIONS,
     MESH,
     SUBSCRIBERS,
     TO_DIAL,
+    TOUCHED,
     UNSETTLED,
     Dial,
+    DialGraph,
     Directory,
     Maintain,
-    MaintainUnsettled,
-    RecordUnsettled,
+    Meet,
     Subscribers,
     Topics,
     TopicsProgram,
@@ -67,8 +71,13 @@ from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
     COPIES,
+    DEAD_ENDS,
     FANOUT,
-    PLACES_AT_ONCE,
+    IDONTWANT,
+    IHAVE,
+    IWANT,
+    LACKING_ENDS,
+    TOLD,
     Arrivals,
     Copies,
     Gossip,
@@ -77,9 +86,9 @@ from scribe_spark.gossipsub.publication import (
     PublicationProgram,
     Spread,
 )
-from scribe_spark.gossipsub.router import BackOff, Links, Router, Runs, least, with_classes
-from scribe_spark.gossipsub.with_bandwidth import publish_in_round
-from scribe_spark.multicast import TIME
+from scribe_spark.gossipsub.router import BackOff, Links, Router, least, with_classes
+from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
+from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -99,13 +108,13 @@ from scribe_spark.rounds.system import (
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-#: Tables of a bucket: publications that nodes hold (`Held`); a round's connections to dead nodes;
-#: counts of a heartbeat, by message and for the bucket.
-HELD, DEAD_ENDS = "held", "dead ends"
+#: Tables of a bucket: publications that nodes hold (`Held`); in a run, the sizes of meshes; counts
+#: of a heartbeat, by message and for the bucket.
+HELD, MESH_SIZES = "held", "mesh sizes"
 BY_MESSAGE, COUNTED = "counted by message", "counted"
 
-#: The table of connections to nodes that lack a publication, and the message that fills it.
-_LACKING, _LACKS = "lacking", "lacks"
+# the message to the peers of nodes that lack a publication
+_LACKS = "lacks"
 
 
 @dataclass
@@ -134,7 +143,7 @@ class Recall(Lacking):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `publication.ARRIVALS` and `publication.FANOUT`; record lacking nodes."""
         if superstep:
-            tables[_LACKING] = {"key": np.sort(self.keys(inbox[_LACKS]))}
+            tables[LACKING_ENDS] = {"key": np.sort(self.keys(inbox[_LACKS]))}
             return {}
         held = read_table(Held, tables, HELD)
         rows = held.rows_of(self.told, self._size)
@@ -148,12 +157,12 @@ class Recall(Lacking):
         message, source = divided(self.sources(bucket, self.new), self._size)
         guest = ~self.subscribes(message, source)
         tables[FANOUT] = self._dial(tables, message[guest])
-        tables.pop(_LACKING, None)
-        return {_LACKS: self._lacks(bucket, tables, arrivals)}
+        tables.pop(LACKING_ENDS, None)
+        return {_LACKS: self._lacks(tables, arrivals)}
 
-    def _lacks(self, bucket: int, tables: Tables, arrivals: Arrivals) -> Columns:
+    def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
         """Return messages to the live peers of subscribers that lack a publication."""
-        message, node = divided(self.lacking(bucket, tables, arrivals, self.told), self._size)
+        message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
         space = self.topics.space
         place = distinct(self.messages.topic[message] * self._size + node)
         connections = read_table(Links, tables, CONNECTIONS)
@@ -183,95 +192,29 @@ class Recall(Lacking):
 
 
 @dataclass(frozen=True)
-class LiveGossip(Gossip):
-    """A heartbeat's gossip: all IHAVEs are counted; those to nodes that lack something are sent."""
-
-    def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Count IWANTs; one IWANT asks for all publications of a topic."""
-        if kind == "IWANT":
-            space = self.topics.space
-            place = self.messages.topic[came["message"]] * self._size + came[AT]
-            _, node, sender = space.split(distinct(space.key(place, came["sender"])))
-            self.topics.observe(tables, kind, sender, node)
-
-    def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        space, all_told = self.topics.space, super()._told
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        first, last = self._connected(tables, connections).rows(places)
-        others = last - first - space.count(mesh, places)
-        told = np.minimum(others, self.most_told(others)).sum()
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            of, peer = all_told(tables, places)
-            return places[of] % self._size, peer
-
-        key = self._told_that_matter(tables, connections, mesh, places)
-        place, peer = divided(key, self._size)
-        alive = self.topics.is_alive(peer)
-        assert self.topics.observer is not None
-        lost = np.count_nonzero(~alive)
-        self.topics.observer.count(tables, "IHAVE", told, lost, between=between)
-        return find_sorted(places, place[alive]), peer[alive]
-
-    def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
-        if CONNECTED not in tables:
-            tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
-        return read_table(Runs, tables, CONNECTED)
-
-    def _told_that_matter(
-        self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
-    ) -> np.ndarray:
-        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
-        ends = [tables[name]["key"] for name in (DEAD_ENDS, _LACKING) if name in tables]
-        key = distinct(np.concatenate([whole_numbers(), *ends]))
-        key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
-        place = distinct(key // self._size)
-        told, runs = [whole_numbers()], self._connected(tables, connections)
-        for start in range(0, len(place), PLACES_AT_ONCE):
-            some = place[start : start + PLACES_AT_ONCE]
-            first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
-            drawn = self.draws(connections, runs.rows(some), mesh, some)
-            told.append(_of_least(key[first:last], *drawn))
-        return np.concatenate(told)
-
-
-def _of_least(
-    key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
-) -> np.ndarray:
-    """Return the links among those with the smallest draws; see `Gossip.draws`."""
-    own = find_sorted(outside, key)
-    offsets = offsets_of(np.bincount(of, minlength=len(most)))
-    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
-    drawn, wanted = bits[other], bits[own][pair]
-    # ties go to the smaller nodeId
-    before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
-    rank = np.bincount(pair[before], minlength=len(key))
-    return key[rank < most[of[own]]]
-
-
-@dataclass(frozen=True)
 class CountCopies(PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
-    `rounds.system.CARRIED`.
+    `rounds.system.CARRIED`; in a run also other messages than copies.
     """
 
-    measured: Multicasts | None = None  # publications are indices of messages
-    elapsed_us: int = 0  # from the publications to the start of the heartbeat
+    measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
-        got = Arrivals.from_columns(tables.pop(ARRIVALS))
-        tables.pop(FANOUT)
+        got = read_table(Arrivals, tables, ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
         told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
         told = self._by_message(told // self._size)
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
+        if self.topics.in_run:
+            return {}
+        for name in (ARRIVALS, FANOUT):
+            del tables[name]
         held = read_table(Held, tables, HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[HELD] = held.to_columns()
@@ -286,40 +229,54 @@ class CountCopies(PublicationProgram):
         Return first copies and duplicates by message, and the number of first copies by IWANT.
         """
         firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
-        by_iwant = 0
+        by_iwant, noted = 0, list[Columns]()
         for name in (COPIES, ANSWERS):
-            one = tables.pop(f"{name} {self.heartbeat}", {})
-            if one:
-                self._note_copies(tables, one)
-                lost, first = one["lost"], one["first"]
-                self.topics.observe(tables, "payload", one["sender"], one["node"], ~lost)
-                firsts += self._by_message(one["message"][first])
-                again += self._by_message(one["message"][~(lost | first)])
+            sent = tables.pop(f"{name} {self.heartbeat}", {})
+            if sent:
+                lost, first = sent["lost"], sent["first"]
+                firsts += self._by_message(sent["message"][first])
+                again += self._by_message(sent["message"][~(lost | first)])
                 by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
+                noted += self._rows(PAYLOAD, sent)
+                if not self.topics.in_run:
+                    self.topics.observe(tables, PAYLOAD, sent["sender"], sent["node"], ~lost)
+        for kind in TOLD:
+            noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
+        if noted:
+            append(tables, CARRIED, *noted)
         return firsts, again, by_iwant
+
+    def _rows(self, kind: str, sent: Columns) -> Iterator[Columns]:
+        """Yield the rows of `rounds.system.CARRIED` of messages that were sent in the heartbeat."""
+        if not sent or not self.notes_copies:
+            return
+        message = sent["message"]
+        rows = {"group": self.messages.topic[message], "publication": message}
+        rows |= {"sender": sent["sender"], "to": sent["node"]}
+        if not self.topics.in_run:
+            rows = take({**rows, "lost": sent["lost"]}, self._is_measured(message))
+        else:
+            code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
+            rows["kind"] = np.full(len(message), code, dtype=np.int8)
+            rows |= {"hops": sent.get("hops", none), "sent_us": sent.get("sent", none + NONE)}
+            rows["first"] = sent.get("first", none > 0)
+        if len(rows["to"]):
+            yield rows
 
     def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
         """Record the first copies of the heartbeat."""
-        message, node = np.divmod(got.key, self._size)
+        message, node = divided(got.key, self._size)
         new = (got.heartbeat == self.heartbeat) & (got.hops > 0) & self._is_measured(message)
         if new.any():
-            delay_us = got.at + self.elapsed_us if self.messages.clock == TIME else got.way
+            delay_us = got.at if self.messages.clock == TIME else got.way
             group = self.messages.topic[message]
             rows = {"group": group, "publication": message, "node": node, "hops": got.hops}
             append(tables, DELIVERED, take({**rows, "delay_us": delay_us}, new))
 
-    def _note_copies(self, tables: Tables, sent: Columns) -> None:
-        """Record copies that were sent in the heartbeat."""
-        own = self._is_measured(sent["message"])
-        if self.notes_copies and own.any():
-            message = sent["message"]
-            rows = {"group": self.messages.topic[message], "publication": message}
-            rows |= {"sender": sent["sender"], "to": sent["node"], "lost": sent["lost"]}
-            append(tables, CARRIED, take(rows, own))
-
     def _is_measured(self, message: np.ndarray) -> np.ndarray:
-        measured = whole_numbers() if self.measured is None else self.measured.publication
-        return find_sorted(measured, message) >= 0
+        if self.topics.in_run:
+            return np.ones(len(message), dtype=bool)
+        return find_sorted(self.measured, message) >= 0
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
@@ -363,14 +320,14 @@ class _Published(SortedTable):
 
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
-    """GossipSub as a system of a world."""
+    """GossipSub as a system of rounds."""
 
     rules: GossipSubConfig  # the section of the config with defaults filled in
     clock: str = TIME
-    payload: tuple[str, ...] = ("payload",)
+    payload: tuple[str, ...] = (PAYLOAD,)
     control: tuple[str, ...] = (
         *("dial", "GRAFT", _PRUNE, _GOODBYE, _UNSUBSCRIBE),
-        *("IHAVE", "IWANT", "IDONTWANT"),
+        *(IHAVE, IWANT, IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL), 1),
@@ -378,6 +335,18 @@ class LiveGossipSub(SystemOnBuckets):
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
     member_table: ClassVar[str] = SUBSCRIBERS
+    state: ClassVar[Mapping[str, str]] = {
+        "connections": CONNECTIONS,
+        "mesh": MESH_SIZES,
+        "back-off": BACK_OFF,
+    }
+    sources_join: ClassVar[bool] = True
+
+    @property
+    def rounds_before(self) -> int:
+        """See `SystemOnBuckets.rounds_before`; rule G4."""
+        waves = self.rules.join_waves if self.rules.joins == "waves" else 1
+        return waves - 1 + max(self.rules.heartbeats, 1)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         published = read_table(_Published, kept, _PUBLISHED)
@@ -388,110 +357,174 @@ class LiveGossipSub(SystemOnBuckets):
             *(now.kernel, now.lan_us, now.seed),
             lives=now.overlay,
             observer=now.tally.observer,
+            in_run=now.in_run,
         )
-        done = _play_heartbeat(player, topics, published, now, self.clock)
+        done = _Heartbeat(self, player, topics, published, now).play()
         kept[_PUBLISHED] = published.to_columns()
-        count_messages(player, now)
+        if not now.in_run:
+            count_messages(player, now)
         return done
 
 
 def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) -> LiveGossipSub:
-    """Return the system for a world with this config (discovery `dial`)."""
+    """Return the system with the rules of a config and the classes of nodes."""
     return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
-def _play_heartbeat(
-    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
-) -> SystemRound:
-    """Play one heartbeat, with the number of the own round; changes `published`."""
-    events, number = now.events, now.number
-    if now.begins_round:
-        gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
-        player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
-        topics = _with_directory(player, topics)
-        player.play(Dial(topics, number))
-        player.play(Maintain(topics, number, joins=True))
-    elif player.has(TO_DIAL):
-        topics = _with_directory(player, topics)
-        player.play(Dial(topics, number, draws_anew=False))
-    if now.begins_round or player.has(UNSETTLED):
-        _maintain(player, topics, now)
-    counts = {"by_iwant": 0.0}
-    if published.told.any() or len(now.publish):
-        counts = _publish(player, topics, published, now, clock)
-    if not now.ends_round:
-        return SystemRound({}, Publications(), counts)
-    measured = _multicasts(published, now) if now.measures else None
-    measures, due = _end_round(player, topics, published, now, clock)
-    return SystemRound(measures, due, counts, measured, Begun())
+@dataclass
+class _Heartbeat:
+    """One heartbeat, which has the number of the own round; changes `published`."""
 
+    system: LiveGossipSub
+    player: SystemPlayer
+    topics: Topics
+    published: _Published
+    now: LivingRound
 
-def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
-    """Return the first publication of each topic in the world's round."""
-    of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
-    topic, first = np.unique(published.topic[of_round], return_index=True)
-    message = of_round[first]
-    return Multicasts.from_start(topic, message, published.source[message])
+    def play(self) -> SystemRound:
+        """Play the heartbeat."""
+        now, published = self.now, self.published
+        if now.begins_round:
+            events = now.events
+            of_nodes = events.fail, events.leave, events.entering
+            gone = Go(self.topics, now.number, now.world_round, *of_nodes)
+            self.player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
+        if not now.in_run or now.number < self.system.rounds_before:
+            self._connect()
+            self._maintain()
+        counts = {"by_iwant": 0.0}
+        if published.told.any() or len(now.publish):
+            counts = self._publish()
+        measured = self._multicasts() if now.measures else None
+        if now.ends_round:
+            return SystemRound(*self._end_round(), counts, measured, Begun())
+        return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
+
+    def _know_subscribers(self) -> None:
+        """Add the subscribers after the events of the world's round, shared by all buckets."""
+        size, now = self.topics.space.size, self.now
+
+        def gather() -> dict[str, np.ndarray]:
+            if now.number == 0:
+                place = key_of(now.join, size)
+            else:
+                found = self.player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {})
+                place = found.get("key", whole_numbers())
+            return dict(Directory.of(place, len(self.topics.number), size).shared)
+
+        shared = self.player.share("subscribers", gather)
+        self.topics = replace(self.topics, directory=Directory(shared, size))
+
+    def _connect(self) -> None:
+        """Let subscribers dial and JOIN."""
+        now, player, rules = self.now, self.player, self.topics.rules
+        if now.begins_round or player.has(TO_DIAL):
+            self._know_subscribers()
+            if rules.discovery == "graph":
+                player.play(DialGraph(self.topics))
+                player.play(Meet(self.topics))
+            else:
+                player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
+        if (now.begins_round or now.number < self.topics.waves) and rules.joins != "unconnected":
+            player.play(Maintain(self.topics, now.number, joins=True))
+
+    def _maintain(self) -> None:
+        """Play the phases of a heartbeat, unless all meshes are settled."""
+        now, player, topics = self.now, self.player, self.topics
+        if now.in_run and now.number >= topics.waves - 1 + topics.rules.heartbeats:
+            return
+        if now.begins_round or player.has(UNSETTLED) or player.has(TOUCHED):
+            for phase in range(topics.rules.heartbeat_phases):
+                all_places = now.begins_round and not phase
+                player.play(Maintain(topics, now.number, phase=phase, all_places=all_places))
+
+    @property
+    def _number(self) -> int:
+        """The number of the heartbeat in programs on publications."""
+        return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
+
+    def _messages(self) -> Messages:
+        """Return the publications as messages."""
+        published = self.published
+        of = published.topic, published.source, published.round
+        stamp = published.round, self.now.ring.node[published.source]
+        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+
+    def _multicasts(self) -> Multicasts:
+        """Return the first publication of each topic in the world's round; all of a run."""
+        published, now = self.published, self.now
+        if now.in_run:
+            order = np.argsort(published.topic, kind="stable")
+            return Multicasts.from_start(published.topic[order], order, published.source[order])
+        of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
+        topic, first = np.unique(published.topic[of_round], return_index=True)
+        message = of_round[first]
+        return Multicasts.from_start(topic, message, published.source[message])
+
+    def _publish(self) -> dict[str, float]:
+        """Announce publications and publish those of this heartbeat; return counts."""
+        player, published, now, number = self.player, self.published, self.now, self._number
+        self._know_subscribers()
+        told = np.flatnonzero(published.told > 0)
+        new = np.arange(len(now.publish)) + len(published)
+        of = {"topic": now.publish.group, "source": now.publish.node}
+        none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
+        published.insert(new, round=number, **of, **none)
+        program = self.topics, self._messages(), number
+        if now.in_run and len(new):
+            player.play(NoteState(self.topics, now.number))
+        if not now.in_run:
+            player.play(Recall(*program, new, told))
+        if player.has(ARRIVALS):
+            player.play(Gossip(*program))
+        untimed = new if now.links is None else new[:0]
+        if len(untimed) or player.has(f"{ANSWERS} {number}"):
+            player.play(Spread(*program, untimed))
+            player.play(Copies(*program))
+        if now.links is not None and len(new):
+            publish_with_bandwidth(player, Copies(*program), new, now)
+        measured = self._multicasts().publication if now.measures else new[:0]
+        player.play(CountCopies(*program, measured, notes_copies(now.measures)))
+        taken = player.take(BY_MESSAGE, COUNTED)
+        sums = _by_message(taken[BY_MESSAGE], published)
+        published.first_copies = published.first_copies + sums["first_copies"]
+        published.duplicates = published.duplicates + sums["duplicates"]
+        published.told = sums["told"]
+        return {name: float(column.sum()) for name, column in taken[COUNTED].items()}
+
+    def _goes_on(self) -> bool:
+        """Return True if a node of a run announces a publication, and a subscriber lacks one."""
+        if not self.now.in_run or not self.published.told.any():
+            return False
+        return self.player.play(Lacking(self.topics, self._messages(), self._number)) > 0
+
+    def _end_round(self) -> tuple[dict[str, float], Publications]:
+        """Return measures of the meshes and the counted publications; drop old publications."""
+        player, topics, published, now = self.player, self.topics, self.published, self.now
+        age = now.world_round - now.own.world_round(published.round)
+        counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
+        program = topics, self._messages(), now.number
+        player.play(CountRound(*program, published.round, counted, now.own))
+        taken = player.take(_OUTCOMES, _LINKS)
+        sums = _by_message(taken[_OUTCOMES], published)
+        expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
+        publications = Publications(
+            *(now.own.world_round(published.round[counted]), published.topic[counted]),
+            *(expected, in_time, late),
+            *(published.first_copies[counted], published.duplicates[counted]),
+        )
+        kept = (age < now.deadline) | (published.told > 0)
+        if not kept.all():
+            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
+            published.keep(kept)
+            published.key = np.arange(len(published))
+        links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
+        members = max(links.pop("members"), 1)
+        return {name: count / members for name, count in links.items()}, publications
 
 
 def _pairs(pairs: Pairs) -> Columns:
     return {AT: pairs[1], "topic": pairs[0]}
-
-
-def _with_directory(player: SystemPlayer, topics: Topics) -> Topics:
-    """Add the subscribers after the events of the world's round, shared by all buckets."""
-    size = topics.space.size
-
-    def gather() -> dict[str, np.ndarray]:
-        place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
-        return dict(Directory.of(place, len(topics.number), size).shared)
-
-    return replace(topics, directory=Directory(player.share("subscribers", gather), size))
-
-
-def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
-    """Play the phases of a heartbeat: for all places in the first one, then for unsettled ones."""
-    first = now.begins_round
-    for phase in range(topics.rules.heartbeat_phases):
-        player.play(MaintainUnsettled(topics, now.number, phase=phase, all_places=first))
-    if not now.ends_round:
-        player.play(RecordUnsettled(topics, first))
-
-
-def _publish(
-    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
-) -> dict[str, float]:
-    """Announce publications and publish those of this heartbeat; return counts."""
-    if not now.begins_round:
-        topics = _with_directory(player, topics)
-    told = published.told > 0
-    topic, source = now.publish.group, now.publish.node
-    new = np.arange(len(topic)) + len(published)
-    none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
-    published.insert(new, round=now.number, topic=topic, source=source, **none)
-    program = topics, _messages(published, now, clock), now.number
-    player.play(Recall(*program, new, np.flatnonzero(told)))
-    if player.has(ARRIVALS):
-        player.play(LiveGossip(*program))
-    player.play(Spread(*program, new if now.links is None else new[:0]))
-    player.play(Copies(*program))
-    if now.links is not None and len(new):
-        publish_in_round(player, *program[:2], new, now)
-    measured = _multicasts(published, now) if now.measures else None
-    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
-    player.play(CountCopies(*program, measured, elapsed_us, notes_copies(now.measures)))
-    taken = player.take(BY_MESSAGE, COUNTED)
-    sums = _by_message(taken[BY_MESSAGE], published)
-    published.first_copies = published.first_copies + sums["first_copies"]
-    published.duplicates = published.duplicates + sums["duplicates"]
-    published.told = sums["told"]
-    return {name: float(column.sum()) for name, column in taken[COUNTED].items()}
-
-
-def _messages(published: _Published, now: LivingRound, clock: str) -> Messages:
-    """Return the publications as messages."""
-    stamp = published.round, now.ring.node[published.source]
-    return Messages(published.topic, published.source, clock, stamp, living=True)
 
 
 def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[str, np.ndarray]:
@@ -501,32 +534,6 @@ def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[
         name: column.reshape(buckets).sum(axis=0) if len(published) else column
         for name, column in taken.items()
     }
-
-
-def _end_round(
-    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
-) -> tuple[dict[str, float], Publications]:
-    """Return measures of the meshes and the counted publications; drop old publications."""
-    age = now.world_round - now.own.world_round(published.round)
-    counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
-    messages = _messages(published, now, clock)
-    player.play(CountRound(topics, messages, now.number, published.round, counted, now.own))
-    taken = player.take(_OUTCOMES, _LINKS)
-    sums = _by_message(taken[_OUTCOMES], published)
-    expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
-    publications = Publications(
-        *(now.own.world_round(published.round[counted]), published.topic[counted]),
-        *(expected, in_time, late),
-        *(published.first_copies[counted], published.duplicates[counted]),
-    )
-    kept = (age < now.deadline) | (published.told > 0)
-    if not kept.all():
-        player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
-        published.keep(kept)
-        published.key = np.arange(len(published))
-    links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
-    members = max(links.pop("members"), 1)
-    return {name: count / members for name, count in links.items()}, publications
 
 
 # --- 1. departures and deaths
@@ -547,9 +554,13 @@ class Go(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send goodbye, PRUNE and unsubscribe; receive them."""
         router = self.router(tables)
+        out: Outbox = {}
         if superstep:
-            out: Outbox = {}
             self._receive(router, inbox)
+        elif SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
+            joins = self._places(inbox, _JOINS)
+            joined = np.full_like(joins, self.number)
+            tables[SUBSCRIBERS] = Subscribers(joins, joined).to_columns()
         else:
             quits = self._places(inbox, _QUITS)
             out = self._send(tables, router, quits)
@@ -600,7 +611,6 @@ class Go(TopicsProgram):
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
         """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
         space, lives = self.topics.space, self.topics.lives
-        assert lives is not None
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
         left = np.concatenate([self._places_of(tables, gone), quits])
@@ -614,10 +624,8 @@ class Go(TopicsProgram):
 
     def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
         size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
-        members, held = (
-            read_table(Subscribers, tables, SUBSCRIBERS),
-            read_table(Held, tables, HELD),
-        )
+        members = read_table(Subscribers, tables, SUBSCRIBERS)
+        held = read_table(Held, tables, HELD)
         members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
         if TO_DIAL in tables:
             to_dial = read_table(SortedTable, tables, TO_DIAL)
@@ -639,6 +647,28 @@ class Go(TopicsProgram):
 
 
 @dataclass(frozen=True)
+class NoteState(TopicsProgram):
+    """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
+
+    heartbeat: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        mesh = read_table(Links, tables, MESH)
+        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
+        _drop_back_off(tables, self.heartbeat)
+        return {}
+
+
+def _drop_back_off(tables: Tables, heartbeat: int) -> None:
+    """Remove back-off that ends before a heartbeat, or with it."""
+    back_off = read_table(BackOff, tables, BACK_OFF)
+    back_off.keep(back_off.until > heartbeat)
+    tables[BACK_OFF] = back_off.to_columns()
+
+
+@dataclass(frozen=True)
 class CountRound(PublicationProgram):
     """Count links, and the receivers of publications, after a round: rule G22."""
 
@@ -648,17 +678,14 @@ class CountRound(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
-        held, members = read_table(Held, tables, HELD), self.topics.subscribers_of(bucket, tables)
+        held, members = read_table(Held, tables, HELD), read_table(Subscribers, tables, SUBSCRIBERS)
         tables[_OUTCOMES] = self._outcomes(members, held)
-        back_off = read_table(BackOff, tables, BACK_OFF)
-        back_off.keep(back_off.until > self.heartbeat + 1)
-        tables[BACK_OFF] = back_off.to_columns()
-        counted = {
-            "members": members.key,
-            **{one: tables[one]["key"] for one in (MESH, CONNECTIONS)},
-        }
+        _drop_back_off(tables, self.heartbeat + 1)
+        links = {one: tables[one]["key"] for one in (MESH, CONNECTIONS)}
+        counted = {"members": members.key, **links}
         tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
-        tables.pop(UNSETTLED, None)
+        for name in (UNSETTLED, TOUCHED):
+            tables.pop(name, None)
         return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:

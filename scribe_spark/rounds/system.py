@@ -11,7 +11,7 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, TypeVar
@@ -21,6 +21,7 @@ import numpy as np
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.core.arrays import Rows, find_sorted, run_starts, sums_at, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
@@ -48,12 +49,16 @@ __all__ = [
     "count_messages",
     "notes_copies",
     "play_own_rounds",
+    "play_rounds_of_run",
+    "play_run",
 ]
 
 #: The tables of a bucket after a round whose publications are measured: the first copies at its
 #: nodes (``group, publication, node, hops, delay_us``); and the sent copies, also lost ones
 #: (``group, publication, sender, to``; also ``lost``, if copies to live nodes may be lost), each in
-#: any one bucket.  In a run, copies of a mesh also have the columns ``hops, sent_us, first``.
+#: any one bucket.  In a run, copies of a mesh also have the columns ``hops, sent_us, first``, and
+#: perhaps ``kind``: the indices of kinds of messages, of payload and control, in this order.  The
+#: time ``sent_us`` counts from the publication; NONE: unknown.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
 #: One or several numbers of rounds.
@@ -371,6 +376,8 @@ class SystemRound:
         If publications have a size: the publications that the world simulates after the round,
         along the copies of :data:`CARRIED`; by default `multicasts`, from their starts.  A system
         that simulates sizes itself names none.
+    goes_on : bool
+        True in a run if another own round follows; see `SystemOnBuckets.rounds_before`.
     """
 
     measures: Mapping[str, float]
@@ -378,6 +385,7 @@ class SystemRound:
     counts: Mapping[str, float] = field(default_factory=dict)
     multicasts: Multicasts | None = None
     begun: Begun | None = None
+    goes_on: bool = False
 
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
@@ -386,8 +394,7 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     ``play(round)`` plays an own round; ``now.number`` is the number of the world's round.
     """
     first, end = now.own.first(now.number), now.own.first(now.number + 1)
-    nobody = whole_numbers(), whole_numbers()
-    quiet = replace(now, events=Events(), join=nobody, quit=nobody, publish=Publishing())
+    quiet = _without_events(now)
     played = [
         play(replace(now if number == first else quiet, number=number))
         for number in range(first, end)
@@ -396,6 +403,55 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     due = Publications.join(*(one.publications for one in played))
     last = played[-1]
     return SystemRound(last.measures, due, counts, last.multicasts, last.begun)
+
+
+def _without_events(now: LivingRound) -> LivingRound:
+    nobody = whole_numbers(), whole_numbers()
+    return replace(now, events=Events(), join=nobody, quit=nobody, publish=Publishing())
+
+
+#: The length of the world's round in which a run of several own rounds is, in own rounds.
+_ENDLESS = OwnRounds(world_us=2**62)
+
+
+def play_run(system: SystemOnBuckets, player: SystemPlayer, now: LivingRound) -> SystemRound:
+    """Play a run of a system: all joins and publications of `now`, in one own round or several.
+
+    Returns
+    -------
+    SystemRound
+        The result of the last own round.
+    """
+    if system.rounds_before is None:
+        return system.play_round(player, Tables(), now)
+    most = system.rounds_before + most_supersteps(len(now.ring))
+    numbers = counted("own rounds of a run", most, "rounds")
+    return play_rounds_of_run(system, player, Tables(), now, numbers)
+
+
+def play_rounds_of_run(
+    system: SystemOnBuckets,
+    player: SystemPlayer,
+    kept: Tables,
+    now: LivingRound,
+    numbers: Iterable[int],
+) -> SystemRound:
+    """Play own rounds of a run with some numbers, until the system says that no other one follows.
+
+    `kept` has the tables that the orchestrator keeps between own rounds.
+    """
+    quiet, before = replace(_without_events(now), own=_ENDLESS), system.rounds_before
+    assert before is not None
+    for number in numbers:
+        round = replace(quiet, number=number)
+        if number == 0:
+            round = replace(round, join=now.join)
+        if number == before:
+            round = replace(round, publish=now.publish)
+        done = system.play_round(player, kept, round)
+        if number >= before and not done.goes_on:
+            break
+    return done
 
 
 # --- systems whose rounds are programs on buckets
@@ -523,6 +579,9 @@ class SystemOnBuckets:
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
+    sources_join : bool
+        True if in a run sources join the groups of their publications, if they are no members; they
+        have no deliveries.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
@@ -532,6 +591,7 @@ class SystemOnBuckets:
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+    sources_join: ClassVar[bool] = False
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -542,6 +602,16 @@ class SystemOnBuckets:
     def control(self) -> tuple[str, ...]:
         """All other kinds of messages; empty if control messages are not simulated."""
         raise NotImplementedError
+
+    @property
+    def rounds_before(self) -> int | None:
+        """The number of own rounds of a run before the own round with its publications.
+
+        Members join in the first own round.  After the publications, own rounds follow as long as
+        the result of the last one says so (`SystemRound.goes_on`).  By default None: a run is one
+        own round with all joins and publications.
+        """
+        return None
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round.

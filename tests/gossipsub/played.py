@@ -1,43 +1,42 @@
-"""A case of GossipSub's oracle, played by the kernels in process."""
+"""A case of GossipSub's oracle as a run of the kernels in process: own rounds on buckets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 import worlds
 from oracle.gossipsub.cases import GossipCase
 from oracle.gossipsub.topic import Settings
-from poisoned import OneAtATime, Poisoned
+from poisoned import PoisonedTask
 from spread_out import FarApart, SpreadOut
 
 from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.gossipsub.mesh import (
-    BACK_OFF,
-    CONNECTIONS,
-    GRAPH,
-    MESH,
-    TOLD,
-    Directory,
-    Topics,
-    building,
-)
-from scribe_spark.gossipsub.publication import (
-    ANSWERS,
-    ARRIVALS,
-    COPIES,
-    TOLD_OF,
-    UNWANTED,
-    Messages,
-    publish,
-)
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.gossipsub.mesh import BACK_OFF, MESH
+from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.gossipsub.router import Space
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    Publishing,
+    SystemPlayer,
+    play_rounds_of_run,
+)
+from scribe_spark.rounds.tally import Tally
 
 __all__ = ["Played", "config_of", "other_ends", "play_case"]
+
+Rows = set[tuple[int, ...]]
 
 
 def other_ends(space: Space, key: np.ndarray) -> np.ndarray:
@@ -61,85 +60,58 @@ def config_of(settings: Settings) -> GossipSubConfig:
 
 @dataclass
 class Played:
-    """What the kernels have left of all topics of a case; nodes and groups by their numbers."""
+    """The tables of all topics of a case; nodes and groups by their numbers."""
 
-    topics: Topics
-    tables: list[Tables]
-    #: After each wave and heartbeat: (group, x, y), and (group, x, y, until).
-    meshes: list[set[tuple[int, ...]]]
-    backoffs: list[set[tuple[int, ...]]]
-    lazy_heartbeats: int
+    player: SystemPlayer
+    number: np.ndarray
+    kinds: tuple[str, ...]
+    #: After each own round before the publications: (group, x, y), and (group, x, y, until).
+    meshes: list[Rows] = field(default_factory=list)
+    backoffs: list[Rows] = field(default_factory=list)
 
-    def rows(self, name: str) -> list[tuple]:
-        """Return the rows of a table of links of all buckets: group, x, y, and what they have."""
-        return rows_of(self.topics, self.tables, name)
+    def table(self, name: str) -> dict[str, np.ndarray]:
+        """Return a table of all buckets."""
+        return self.player.gather(name).get(name, {})
 
-    def named(self, prefix: str) -> list[tuple[str, dict]]:
-        """Return the tables of all buckets whose names begin so."""
-        found = []
-        for mine in self.tables:
-            mine.open = True
-            found += [(name, mine[name]) for name in mine if name.startswith(prefix + " ")]
-        return found
+    def links(self, name: str) -> list[tuple[int, ...]]:
+        """Return the rows of a table of links: group, x, y, and its further columns."""
+        table = dict(self.table(name))
+        topic, x, y = Space(len(self.player.facts.ring)).split(table.pop("key", whole_numbers()))
+        return self._rows(topic, (x, y), *table.values())
 
-    def messages(self, prefix: str) -> list[tuple[str, tuple]]:
-        """Return (table, (group, receiver, sender, ...)) of tables of messages."""
-        node, number = self.topics.facts.ring.node, self.topics.number
-        out = []
-        for name, table in self.named(prefix):
-            more = [table[one].tolist() for one in _REST if one in table]
-            columns = (number[table["message"]], node[table["node"]], node[table["sender"]])
-            out += [(name, row) for row in zip(*(c.tolist() for c in columns), *more, strict=True)]
-        return out
+    def messages(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Return (kind, (group, sender, receiver, sent, hop, first)) of publications' messages."""
+        table = self.table(CARRIED)
+        if not table:
+            return []
+        columns = (table[name] for name in ("sent_us", "hops", "first"))
+        rows = self._rows(table["group"], (table["sender"], table["to"]), *columns)
+        return list(zip((self.kinds[kind] for kind in table["kind"]), rows, strict=True))
 
-    def told(self) -> list[tuple[str, tuple[int, int, int]]]:
-        """Return (kind, (group, receiver, sender)) of GRAFTs and PRUNEs."""
-        return [
-            (name.split()[1], row)
-            for name, table in self.named(TOLD)
-            if name.split()[1] in ("GRAFT", "PRUNE")
-            for row in _links(self.topics, table["key"])
-        ]
+    def joining(self) -> Counter[tuple]:
+        """Return the counts of (kind, group or None, sender, receiver) while nodes join."""
+        table = self.table(TRAFFIC)
+        if not table:
+            return Counter()
+        known = (table["group"] >= 0).tolist()
+        rows = self._rows(np.maximum(table["group"], 0), (table["sender"], table["to"]))
+        return Counter(
+            (self.kinds[kind], group if has else None, sender, to)
+            for kind, has, (group, sender, to) in zip(table["kind"], known, rows, strict=True)
+        )
 
-    def arrivals(self) -> dict[tuple[int, int], tuple[int, int, int | None]]:
-        """Return (group, node) -> (hops, at, sender)."""
-        node, number = self.topics.facts.ring.node, self.topics.number
-        found = {}
-        for mine in self.tables:
-            mine.open = True
-            if ARRIVALS not in mine:
-                continue
-            table = mine[ARRIVALS]
-            message, place = np.divmod(table["key"], len(node))
-            for m, x, hops, at, s in zip(
-                message, place, table["hops"], table["at"], table["sender"], strict=True
-            ):
-                sender = int(node[s]) if s >= 0 else None
-                found[int(number[m]), int(node[x])] = (int(hops), int(at), sender)
-        return found
+    def deliveries(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return (group, node) -> (hops, delay)."""
+        table = self.table(DELIVERED)
+        if not table:
+            return {}
+        rows = self._rows(table["group"], (table["node"],), table["hops"], table["delay_us"])
+        return {(group, node): (hops, at) for group, node, hops, at in rows}
 
-
-_REST = ("sent", "hops", "lost", "first")
-
-
-def _links(topics: Topics, key: np.ndarray) -> list[tuple[int, int, int]]:
-    topic, x, y = topics.space.split(key)
-    node = topics.facts.ring.node
-    return list(zip(*(c.tolist() for c in (topics.number[topic], node[x], node[y])), strict=True))
-
-
-def rows_of(topics: Topics, tables: list[Tables], name: str) -> list[tuple]:
-    """Return the rows of a table of links: group, x, y, and what the rows have besides."""
-    found = []
-    for mine in tables:
-        mine.open = True
-        if name in mine:
-            more = [column.tolist() for one, column in mine[name].items() if one != "key"]
-            found += [
-                (*link, *rest)
-                for link, *rest in zip(_links(topics, mine[name]["key"]), *more, strict=True)
-            ]
-    return found
+    def _rows(self, topic: np.ndarray, nodes: tuple[np.ndarray, ...], *more: np.ndarray) -> list:
+        node = self.player.facts.ring.node
+        columns = (self.number[topic], *(node[one] for one in nodes), *more)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def play_case(
@@ -148,54 +120,48 @@ def play_case(
     """Play all topics of a case at once; nodes may be as far apart as keys allow."""
     case = one.case
     world = worlds.World(case, case.routes(), case.overlay(case.routes()), 0)
-    ring, kernel = world.ring, world.kernel
-    numbers = np.array(sorted(case.keys), dtype=np.int64)
+    ring, numbers = world.ring, np.array(sorted(case.keys), dtype=np.int64)
     where = {int(node): at for at, node in enumerate(ring.node)}
     alive = ~np.isin(ring.node, list(one.dead))
     if spread_out:
         out = SpreadOut.of(len(ring), len(numbers))
         where = {node: int(out.at[at]) for node, at in where.items()}
+        all_live = FarApart(out.at, np.ones(len(ring), dtype=bool), out.size)
         ring, alive = out.ring(ring), FarApart(out.at, alive, out.size)
-    bounds = np.linspace(0, len(ring), buckets + 1).astype(np.int64)
-    place = [
-        index * len(ring) + where[node]
+    else:
+        all_live = np.ones(len(ring), dtype=bool)
+    pairs = sorted(
+        (index, where[node])
         for index, number in enumerate(numbers.tolist())
         for node in {*case.members[number], one.sources[number]}
-    ]
-    config = config_of(one.settings)
-    topics = Topics(
-        bounds,
-        RingInMemory(ring),
-        numbers,
-        Directory.of(np.array(place, dtype=np.int64), len(numbers), len(ring)),
-        config.filled(),
-        kernel,
-        worlds.LAN_US,
-        case.seed,
     )
-    tables = [(Poisoned if poisoned else Tables).of({}) for _ in range(buckets)]
-    wrap = OneAtATime if poisoned else (lambda program: program)
-    meshes, backoffs = [], []
-    for name, program in building(topics, config):
-        play(wrap(program), tables)
-        if name == "JOIN" or (name.startswith("heartbeat") and _last(program)):
-            meshes.append(set(rows_of(topics, tables, MESH)))
-            backoffs.append(set(rows_of(topics, tables, BACK_OFF)))
+    join = tuple(np.array([pair[end] for pair in pairs], dtype=np.int64) for end in (0, 1))
     source = np.array([where[one.sources[number]] for number in numbers.tolist()], dtype=np.int64)
-    clock = one.settings.clock
-    messages = Messages(np.arange(len(numbers)), source, clock)
+    system = LiveGossipSub(config_of(one.settings).filled(), one.settings.clock)
+    kinds = (*system.payload, *system.control)
+    engine = (PoisonedTask if poisoned else InTask)([Tables() for _ in range(buckets)])
+    bounds = np.linspace(0, len(ring), buckets + 1).astype(np.int64)
+    player = SystemPlayer(engine, RingInMemory(ring), bounds, "system/")
+    nobody = whole_numbers(), whole_numbers()
+    now = LivingRound(
+        *(0, 1, ring, lives_of(all_live), Events(), numbers, numbers, numbers),
+        *(join, nobody, Publishing.at_begin((np.arange(len(numbers)), source))),
+        *(world.kernel, worlds.LAN_US, case.seed, 0),
+        *(Tally(kinds, in_buckets=True, groups=True), nobody[0]),
+        measures=("delay", "node_stress"),
+        in_run=True,
+    )
+    played, kept, before = Played(player, numbers, kinds), Tables(), system.rounds_before
+    for number in range(before):
+        play_rounds_of_run(system, player, kept, now, [number])
+        played.meshes.append({row[:3] for row in played.links(MESH)})
+        played.backoffs.append(set(played.links(BACK_OFF)))
     if one.dead:
-        topics = replace(topics, lives=Lives.of(len(ring), np.flatnonzero(alive)))
-
-    def played(program, name):
-        return play(wrap(program), tables)
-
-    lazy = publish(played, topics, messages)
-    return Played(topics, tables, meshes, backoffs, lazy)
+        now = replace(now, overlay=lives_of(alive))
+    play_rounds_of_run(system, player, kept, now, count(before))
+    return played
 
 
-def _last(program) -> bool:
-    return program.phase == program.topics.rules.heartbeat_phases - 1
-
-
-NAMES = (ANSWERS, CONNECTIONS, COPIES, GRAPH, TOLD_OF, UNWANTED)
+def lives_of(alive: np.ndarray | FarApart) -> Lives:
+    """Return the lives of nodes, of which those that are dead never lived."""
+    return Lives(alive, *[np.zeros(1)] * 3)

@@ -7,8 +7,11 @@ from collections import Counter
 import keyed
 import pytest
 from oracle.gossipsub.cases import random_gossip
+from oracle.gossipsub.topic import Settings
 
-from .played import ANSWERS, CONNECTIONS, COPIES, GRAPH, TOLD_OF, UNWANTED, play_case
+from scribe_spark.gossipsub.mesh import CONNECTIONS
+
+from .played import play_case
 
 SEEDS = range(200)
 DEFAULT = range(0, 200, 8)
@@ -25,73 +28,80 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
     graph, got = one.graph(draw), play_case(one, buckets, poisoned, spread_out)
     wanted = {group: one.play(group, draw, graph) for group in one.case.keys}
     if not wanted:
-        assert not got.arrivals()
+        assert not got.deliveries()
         return
-    # 1. connections, meshes and back-off after every wave and heartbeat
+    # 1. connections, meshes and back-off after every own round
     connections = {
         (group, *row) for group, played in wanted.items() for row in played.topic.connections()
     }
-    assert {(g, x, y, bool(way & 1)) for g, x, y, way in got.rows(CONNECTIONS)} == connections
-    first = 0 if settings.joins != "unconnected" else 1  # kernels have no empty JOIN
-    waves = settings.join_waves if settings.joins == "waves" else 1
-    steps = range(first, 2 * waves - 1 + settings.heartbeats)
-    for at, step in enumerate(steps):
+    assert {(g, x, y, bool(way & 1)) for g, x, y, way in got.links(CONNECTIONS)} == connections
+    steps = own_rounds(settings)
+    assert len(got.meshes) == len(steps)
+    for number, step in enumerate(steps):
         meshes = {(g, *link[:2]) for g, p in wanted.items() for link in p.meshes[step]}
-        assert {row[:3] for row in got.meshes[at]} == meshes, f"mesh after step {step}"
-    for at, step in enumerate(steps):
-        h = _number(step, waves)
-        for group, played in wanted.items():
-            mine = {row[1:] for row in got.backoffs[at] if row[0] == group and row[3] > h}
-            assert mine == {row for row in played.backoffs[step] if row[2] > h}
-    # 2. who got the publication first, when, from whom
-    arrivals = {
-        (group, node): (had.hops, had.at, had.sender)
+        assert got.meshes[number] == meshes, f"mesh after own round {number}"
+        holds = {row for row in got.backoffs[number] if row[3] > number + 1}
+        assert holds == {
+            (group, *row)
+            for group, played in wanted.items()
+            for row in played.backoffs[step]
+            if row[2] > number + 1
+        }
+    # 2. who got the publication first, and when; by the clock of hops, delays are sums of ways
+    deliveries = {
+        (group, node): (had.hops, had.at)
         for group, played in wanted.items()
         for node, had in played.publication.had.items()
+        if had.sender is not None
     }
-    assert got.arrivals() == arrivals
+    if settings.clock == "hops":
+        hops = {place: had[0] for place, had in deliveries.items()}
+        assert {place: had[0] for place, had in got.deliveries().items()} == hops
+    else:
+        assert got.deliveries() == deliveries
     # 3. every copy, and the messages of the publication
+    messages = got.messages()
     copies = Counter(
-        (group, c.receiver, c.sender, c.sent, c.hop, c.lost)
+        (group, c.sender, c.receiver, c.sent, c.hop)
         for group, played in wanted.items()
         for c in played.publication.copies
     )
-    sent = [row for table in (COPIES, ANSWERS) for _, row in got.messages(table)]
-    assert Counter(row[:6] for row in sent) == copies
-    firsts = Counter(row[:3] for row in sent if row[6])
-    assert firsts == Counter((*at, had[2]) for at, had in arrivals.items() if had[2] is not None)
-    told = Counter((name.split()[2], *row) for name, row in got.messages(TOLD_OF))
-    unwanted = Counter(("IDONTWANT", *row[:3]) for _, row in got.messages(UNWANTED))
-    told += unwanted
+    sent = [row for kind, row in messages if kind == "payload"]
+    assert Counter(row[:5] for row in sent) == copies
+    firsts = Counter(
+        (group, had.sender, node)
+        for group, played in wanted.items()
+        for node, had in played.publication.had.items()
+        if had.sender is not None
+    )
+    assert Counter(row[:3] for row in sent if row[5]) == firsts
+    told = Counter((kind, *row[:3]) for kind, row in messages if kind != "payload")
     assert told == Counter(
         {
-            (kind, group, receiver, sender): count
+            (kind, group, sender, receiver): count
             for group, played in wanted.items()
             for (sender, receiver, kind), count in played.publication_messages().items()
             if kind != "payload"
         }
     )
     # 4. messages while joining
-    joining = Counter((kind, *row) for kind, row in got.told())
-    dials = got.rows(CONNECTIONS) if graph is None else []
-    joining.update(("dial", g, x, y) for g, x, y, way in dials if way & 2)
-    assert joining == Counter(
+    joining = Counter(
         {
-            (kind, group, receiver, sender): count
+            (kind, group, sender, receiver): count
             for group, played in wanted.items()
             for (sender, receiver, kind), count in played.joining_messages().items()
         }
     )
-    if graph is not None:
-        assert {(x, y) for _, y, x, way in got.rows(GRAPH) if way & 2} == graph
-    assert got.lazy_heartbeats >= max(played.lazy_heartbeats for played in wanted.values())
+    joining.update(("dial", None, x, y) for x, y in graph or ())
+    assert got.joining() == joining
 
 
-def _number(step: int, waves: int) -> int:
-    """The number of the heartbeat that would come after a step of joining."""
-    if step < 2 * waves - 1:
-        return (step + 1) // 2
-    return step - waves + 1
+def own_rounds(settings: Settings) -> list[int]:
+    """Return the index of the oracle's last step in each own round before the publications."""
+    waves = settings.join_waves if settings.joins == "waves" else 1
+    with_waves = [2 * wave + 1 for wave in range(waves - 1)]
+    last = 2 * waves - 2
+    return with_waves + ([last + h for h in range(1, settings.heartbeats + 1)] or [last])
 
 
 @pytest.mark.parametrize("seed", DEFAULT)

@@ -317,7 +317,7 @@ def play(
     waves = settings.join_waves if settings.joins == "waves" else 1
     for wave in range(waves):
         dial_more(h)
-        now = [x for x in subscribers if draw("gossipsub wave", number, x) % waves == wave]
+        now = [x for x in subscribers if topic.wave(x) == wave]
         topic.join(now, h, graft=settings.joins != "unconnected")
         note(h)
         if wave < waves - 1:

@@ -210,6 +210,11 @@ class Topic:
         """Tell whether y has joined, as far as who is connected to it knows."""
         return y in self.joined
 
+    def wave(self, x: int) -> int:
+        """Return the first heartbeat in which a node may JOIN (G4)."""
+        waves = self.settings.join_waves if self.settings.joins == "waves" else 1
+        return self.draw("gossipsub wave", self.number, x) % waves
+
     def join(self, nodes: Collection[int], h: int, graft: bool = True) -> None:
         """Let nodes JOIN together (G6), and deliver what they send (G8)."""
         self.joined |= set(nodes)

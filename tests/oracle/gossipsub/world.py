@@ -82,6 +82,8 @@ class LiveTopic(Topic):
 
     Attributes
     ----------
+    waiting : set of node
+        Subscribers that have not JOINed yet (G4).
     held : dict of publication to dict of node to Held
         Until the node's death.
     died : dict of node to round of the world
@@ -98,12 +100,19 @@ class LiveTopic(Topic):
     ) -> None:
         super().__init__(number, settings, draw, idents)
         self.delay = delay
+        self.now = 0
+        self.waiting: set[int] = set()
         self.held: dict[Name, dict[int, Held]] = {}
         self.died: dict[int, int] = {}
 
     def subscribes(self, y: int) -> bool:
-        """Whoever is connected in the topic subscribes, as far as the other end knows (G16)."""
-        return True
+        """Whoever is connected subscribes, as far as the other end knows, and JOINs in its wave."""
+        return self.wave(y) <= self.now
+
+    @property
+    def members(self) -> set[int]:
+        """The subscribers."""
+        return self.joined | self.waiting
 
     # --- A heartbeat ----------------------------------------------------------------------------
 
@@ -120,7 +129,7 @@ class LiveTopic(Topic):
         The nodes `live` after Pastry's events; `begins_round`: it is the first of the world's
         round.
         """
-        events = list(events)
+        events, self.now = list(events), now
         self.messages, self.lost = Counter(), Counter()
         self.dead = set(self.idents) - set(live)
         of_topic = [(node, kind) for _, node, kind, *group in events if group == [self.number]]
@@ -133,7 +142,10 @@ class LiveTopic(Topic):
             number, {node for _, node, kind, *_ in events if kind in COMING}
         )  # (2)
         self.discover(now, joining, begins_round)  # (3)
-        self.join(joining, now)  # (4)
+        self.waiting |= set(joining)
+        joining = sorted(x for x in self.waiting if self.wave(x) <= now)
+        self.waiting -= set(joining)
+        self.join(joining, now, graft=self.settings.joins != "unconnected")  # (4)
         self.heartbeat(now)  # (5)
         spreads = self.gossip(now)  # (6)
         spreads += [self.published(now, source) for source in publishing]  # (7)
@@ -157,6 +169,7 @@ class LiveTopic(Topic):
             for held in self.held.values():
                 held.pop(x, None)
             self.joined.discard(x)
+            self.waiting.discard(x)
             if going[x] == "fail":
                 self.died[x] = number
         for x, y in goodbyes:
@@ -174,6 +187,7 @@ class LiveTopic(Topic):
             self.mesh.pop(x, None)
             self.to_dial.pop(x, None)
             self.joined.discard(x)
+            self.waiting.discard(x)
 
     def disconnect(self, x: int, y: int) -> None:
         """Let x forget its connection to y, and the mesh link with it; back-off stays."""
@@ -190,7 +204,7 @@ class LiveTopic(Topic):
 
     def discover(self, now: int, joining: list[int], begins_round: bool) -> None:
         """Let those that have too few connections draw others, and all dial the next ones (G19)."""
-        live = self.joined | set(joining)
+        live = self.members | set(joining)
         enough = min(self.settings.dials, len(live) - 1)
         drawing = [x for x in sorted(live) if len(self.peers(x)) < enough]
         free = [x for x in drawing if begins_round and not self.to_dial.get(x)]
@@ -204,7 +218,7 @@ class LiveTopic(Topic):
             name: {
                 a: one
                 for a, one in held.items()
-                if a in self.joined and 0 < now - one.heartbeat <= self.settings.mcache_gossip
+                if a in self.members and 0 < now - one.heartbeat <= self.settings.mcache_gossip
             }
             for name, held in self.held.items()
         }
@@ -235,14 +249,14 @@ class LiveTopic(Topic):
     def published(self, now: int, source: int) -> RoundPublication:
         """Publish; a source that is no subscriber dials some first (G21)."""
         one = RoundPublication(self, (now, self.number, source), (), self.delay)
-        to = None if source in self.joined else self.fanout(now, source)
+        to = None if source in self.members else self.fanout(now, source)
         one.publish(now, to)
         return one
 
     def fanout(self, now: int, source: int) -> list[int]:
         """Return to whom a source that is no subscriber sends."""
         dialled = sample(
-            self.joined,
+            self.members,
             self.settings.dials,
             lambda i: self.draw("gossipsub fanout", now, self.number, source, i),
             self.idents,
@@ -278,7 +292,7 @@ class LiveTopic(Topic):
         return Snapshot(
             now,
             number,
-            set(self.joined),
+            set(self.members),
             [one.name for one in spreads if one.name[0] == now],
             self.connections(),
             {(x, y) for x, ys in self.to_dial.items() for y in ys},
