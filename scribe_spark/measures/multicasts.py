@@ -26,12 +26,12 @@ from scribe_spark.core.arrays import (
     sums_at,
     whole_numbers,
 )
+from scribe_spark.core.histogram import add_counts
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Ring
-from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
@@ -41,7 +41,6 @@ from scribe_spark.measures.formulas import (
     ratios_of_groups,
     rdp_ratios,
 )
-from scribe_spark.measures.histogram import add_counts
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.measures.percentiles import (
@@ -59,6 +58,7 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel

@@ -16,7 +16,7 @@ from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
-from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import SOURCE_BITS

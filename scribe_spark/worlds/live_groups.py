@@ -19,13 +19,13 @@ from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.measures.counts import Counted
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
     MulticastTables,
 )
+from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents
