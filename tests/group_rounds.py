@@ -26,7 +26,6 @@ from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import PublicationResults
-from scribe_spark.scribe.program import Applications, RoundOfGroups
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import (
     ROWS,
@@ -35,7 +34,13 @@ from scribe_spark.scribe.round import (
     play_groups,
     publication_results,
 )
-from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS
+from scribe_spark.scribe.scribe import (
+    REFUSED,
+    REFUSED_KINDS,
+    SCRIBE_KINDS,
+    Applications,
+    RoundOfGroups,
+)
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel

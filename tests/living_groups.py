@@ -43,9 +43,10 @@ from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED, publications_due
-from scribe_spark.scribe.program import Applications, RoundOfGroups, RoundProgram
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED
+from scribe_spark.scribe.scribe import Applications, RoundOfGroups
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application

@@ -188,7 +188,7 @@ def _play(
     if measured is None:
         remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
         raise InputError("systems", name, remedy)
-    of = SystemTables(name, measured, live.member_table)
+    of = SystemTables(name, live, measured)
     player.play(_HandOver(bounds, nodes, live, of, kinds, is_mesh))
     player.free_shared()
 
@@ -223,12 +223,12 @@ class _HandOver:
             return {}
         if self.is_mesh and (missing := [one for one in _OF_MESHES if one not in copies]):
             remedy = f"leaves copies without the column {missing[0]}, which those of a mesh need"
-            raise InputError("systems", self.of.system, remedy)
-        mine = self.of.of_round.find(copies["group"], copies["publication"]) >= 0
+            raise InputError("systems", self.of.name, remedy)
+        mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
         return take(copies, mine)
 
     def _deliveries(self, tables: Tables) -> Columns:
-        multicasts = self.of.of_round
+        multicasts = self.of.multicasts
         found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
         return {"group": multicasts.group[found.pop("of")], **found}
 

@@ -311,7 +311,7 @@ _MESH_LINKS = "mesh"
 
 
 def _has_mesh(system: System) -> bool:
-    return _MESH_LINKS in system.world_measures
+    return _MESH_LINKS in system.measures_of_worlds
 
 
 def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
