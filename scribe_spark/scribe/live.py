@@ -125,7 +125,7 @@ class LiveScribe(SystemOnBuckets):
         return SystemRound(
             group_measures(taken, len(round.groups), round.limits is not None),
             _publications(taken),
-            multicasts=self._multicasts(sent) if now.measures else None,
+            multicasts=self.multicasts(sent) if now.measures else None,
             begun=self._begun(sent),
             tables=self._tables(taken, round, now),
         )
@@ -155,7 +155,7 @@ class LiveScribe(SystemOnBuckets):
 
     # --- publications
 
-    def _multicasts(self, taken: Sent) -> Multicasts:
+    def multicasts(self, taken: Sent) -> Multicasts:
         """Return the first publication of each group that a root accepted: rule S25."""
         group, first = np.unique(taken.group, return_index=True)
         firsts = taken.take(first)
