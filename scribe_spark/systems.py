@@ -16,7 +16,7 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.bayeux.declaration import BAYEUX
@@ -44,6 +44,18 @@ SCRIBE = "scribe"
 
 def _scribe(stages: Any) -> Multicast:
     return stages.multicast("scribe", stages.scribe_edges)
+
+
+def _live_scribe(config: Any) -> SystemOnBuckets:
+    from scribe_spark.scribe.live import live_scribe
+
+    return live_scribe(config)
+
+
+def _scribe_measures() -> Mapping[str, str]:
+    from scribe_spark.scribe.measures import MEASURES
+
+    return MEASURES
 
 
 def _remove_bottlenecks(context: VariantContext) -> Variant:
@@ -160,6 +172,8 @@ _SYSTEMS: Registry[System] = Registry(
         joins_by_edges=True,
         routes_to_key=True,
         from_root=True,
+        world=_live_scribe,
+        world_measures=_scribe_measures,
         failure_costs=_rejoining,
     ),
     tree_variant(
@@ -315,7 +329,7 @@ def system_choices() -> list[str]:
 
 def living_choices() -> list[str]:
     """Return the possible names in the setting ``systems`` of a world."""
-    return [SCRIBE, *(system.name for system in _SYSTEMS.values() if system.world is not None)]
+    return [system.name for system in _SYSTEMS.values() if system.world is not None]
 
 
 def described(field: FieldRecord) -> str:
@@ -333,7 +347,7 @@ def described(field: FieldRecord) -> str:
 
 
 def living_systems(names: Iterable[str]) -> tuple[System, ...]:
-    """Return the systems of a world other than Scribe, in the order of :func:`all_systems`."""
+    """Return the systems of a world, in the order of :func:`all_systems`."""
     asked, living = tuple(names), living_choices()
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
@@ -343,14 +357,20 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 
 
-def plays_pastry(config: Any) -> bool:
-    """Return True if a world plays Pastry: without groups, for Scribe, or for its reader.
+def played_systems(config: Any) -> tuple[System, ...]:
+    """Return the systems that a config's world plays; none without groups."""
+    return living_systems(config.trees.systems) if config.scribe.has_groups else ()
 
-    A system reads Pastry's tables if it names them (`SystemOnBuckets.reads`).
+
+def plays_pastry(config: Any) -> bool:
+    """Return True if a world plays Pastry: without groups, or for a system that needs its tables.
+
+    A system names the tables that it needs (`SystemOnBuckets.reads` and `shares`).
     """
-    if not config.scribe.has_groups or config.plays_scribe:
+    if not config.scribe.has_groups:
         return True
-    return any(live_system(system, config).reads for system in living_systems(config.trees.systems))
+    systems = (live_system(system, config) for system in played_systems(config))
+    return any(system.reads or system.shares for system in systems)
 
 
 def live_system(system: System, config: Any) -> SystemOnBuckets:
@@ -362,7 +382,9 @@ def live_system(system: System, config: Any) -> SystemOnBuckets:
             "systems", system.name, "has no rounds, so worlds cannot have it; leave it out"
         )
     made = system.world(config)
-    return made if is_built_in(system) else CheckedSystem(system.name, made, system.world_measures)
+    if is_built_in(system):
+        return made
+    return CheckedSystem(system.name, made, system.measures_of_worlds)
 
 
 def clock_in_words(system: System, config: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,30 +12,36 @@ from split_states import state_of, tables_of
 from traffic import Traffic
 
 from scribe_spark.config import ScribeConfig, WorldConfig
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.round import RoundResult
-from scribe_spark.rounds.events import Events
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.memberships import MEMBERS, change_memberships, check_group_events
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.outcomes import PublicationResults
-from scribe_spark.scribe.program import Applications, RoundOfGroups
+from scribe_spark.scribe.outcomes import EndOfRound, PublicationResults
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import (
     ROWS,
-    Measures,
     lost_groups,
     play_groups,
     publication_results,
 )
-from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS
+from scribe_spark.scribe.scribe import (
+    REFUSED,
+    REFUSED_KINDS,
+    SCRIBE_KINDS,
+    Applications,
+    RoundOfGroups,
+)
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
@@ -118,7 +124,7 @@ class RoundInputs:
     traffic: Traffic | None = None
     lan_us: int | None = None
     limits: ChildLimits | None = None
-    measures: Measures = lambda given, round: ()
+    measures: Callable[[Environment, RoundOfGroups], Sequence[Program]] = lambda given, round: ()
     tables: tuple[str, ...] = ()
 
 
@@ -157,19 +163,29 @@ class Buckets:
         player = self.player.of(overlay, config, kernel, len(self.tables), kinds)
         player.observe(traffic=given.traffic is not None)
         put_tables(player, self.tables)
+        # 1. the nodes
+        happened = given.events, given.group_events
+        check_events(player.lives, player.given.facts.ring, given.number, given.events)
+        check_group_events(player, given.number, given.groups, *happened)
+        changes = change_memberships(player, given.groups, *happened)
+        begin_round(player, given.number, given.events, changes)
+        incarnation[given.events.entering] = given.number
+        # 2. Scribe
         timed = given.lan_us is not None
         of_round = given.number, given.groups, config.scribe, config.trees, incarnation
         timing = timed, given.lan_us or 0
         round = RoundOfGroups(*of_round, self.applications, *timing, given.limits)
-        seen, taken = play_groups(
-            *(player, round, given.events, given.group_events, given.lookups),
-            *(Tally(kinds), False, given.measures),
-            (*ROWS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),
+        play_groups(player, round, *happened)
+        # 3. lookups, and what is seen of the round
+        ends = EndOfRound(player.given, round, False), *given.measures(player.given, round)
+        seen, taken = end_round(
+            *(player, given.number, given.events, given.lookups, Tally(kinds), ends),
+            (*ROWS, NEW_LEAFS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),
         )
         if given.traffic is not None:
             given.traffic.take(taken, kinds)
         self.tables = [
-            Tables.of({name: there[name] for name in there if name.startswith(PREFIX)})
+            Tables.of({name: there[name] for name in there if _stays(name)})
             for there in read_tables(player)
         ]
         return seen, ScribeResult(round.number, len(round.groups), taken)
@@ -183,9 +199,14 @@ def play_round(
 ) -> tuple[RoundResult, ScribeResult]:
     """Play one round on one bucket; writes into `overlay` and `state`."""
     kept = None if application is None else Kept(application)
-    buckets = Buckets([tables_of(state)], kept)
+    members = state.entries.key[state.entries.member]
+    buckets = Buckets([Tables.of({**tables_of(state), MEMBERS: {"key": members}})], kept)
     played = buckets.play(overlay, state.incarnation, given)
     after = state_of(buckets.tables[0], state.size, state.incarnation, len(given.groups))
     for name in PARTS:
         setattr(state, name, getattr(after, name))
     return played
+
+
+def _stays(name: str) -> bool:
+    return name.startswith(PREFIX) or name == MEMBERS

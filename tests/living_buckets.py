@@ -144,7 +144,7 @@ class SystemBuckets:
         )
         measures = MulticastMeasures(names, lan_us=1000)
         name = "ip_multicast" if system.merged else "it"
-        of = SystemTables(name, done.multicasts, system.member_table, system.merged, by_hops)
+        of = SystemTables(name, system, done.multicasts, by_hops)
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})

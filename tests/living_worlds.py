@@ -28,12 +28,13 @@ from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.lookups import LookupResults, Lookups
-from scribe_spark.pastry.round import RoundResult, play_round, see_round
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 
@@ -116,9 +117,21 @@ def played_round(
     player: RoundPlayer, number: int, events: Events, lookups: Lookups | int
 ) -> RoundResult:
     """Play a round; what is seen of it."""
-    made = play_round(player, number, events, lookups)
+    check_events(player.lives, player.given.facts.ring, number, events)
+    begin_round(player, number, events)
     tally = Tally(player.given.observer.kinds)
-    return see_round(player, number, events.entering, made, tally)[0]
+    return end_round(player, number, events, lookups, tally)[0]
+
+
+def measured_round(
+    player: RoundPlayer, number: int, events: Events, lookups: int
+) -> tuple[RoundResult, dict[str, float]]:
+    """Play a round of an overlay without groups; its result and measures."""
+    begin_round(player, number, events)
+    programs, tables = [MeasureNodes(player.given, number)], (MEASURED, NEW_LEAFS)
+    tally = Tally(player.given.observer.kinds)
+    result, taken = end_round(player, number, events, lookups, tally, programs, tables)
+    return result, round_measures(len(player.lives.live()), result, taken[MEASURED])
 
 
 def world(

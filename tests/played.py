@@ -18,7 +18,7 @@ from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.program import RoundOfGroups
+from scribe_spark.scribe.scribe import RoundOfGroups
 from scribe_spark.scribe.settled import grow_trees, publish, settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN
 

@@ -26,11 +26,10 @@ from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
-from scribe_spark.worlds.live_groups import LiveGroups
-from scribe_spark.worlds.live_scribe import LiveScribe
-from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
 from scribe_spark.worlds.played import lookup_table
 from scribe_spark.worlds.save import is_saved, lives_tables
 from scribe_spark.worlds.views import Bucket, View
@@ -62,20 +61,22 @@ def protocols_of(
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
-        *(world.case.rounds, stress, measures),
+        *(world.case.rounds, stress, measures, groups.number[:2]),
     )
-    of_trees = world.config.scribe, world.config.trees, groups.number[:2]
-    scribe = LiveScribe(live, *of_trees, limits=world.limits)
+    limits, trees = world.limits, world.config.trees
+    if limits is not None:
+        trees = trees.replace(limit=max(1, limits.limit))
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {
+        "scribe": LiveScribe(world.config.scribe, trees),
         "gossipsub": live_gossipsub(GossipSubConfig()),
         "bayeux": LiveBayeux(),
         **(more or {}),
     }
-    systems = LiveSystems(beside)
+    systems = LiveSystems(beside, limits=None if limits is None else limits.capacities)
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
-    return Protocols(*of_pastry, tree, live, systems, scribe)
+    return Protocols(*of_pastry, tree, live, systems)
 
 
 class Played:

@@ -17,7 +17,7 @@ from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimm
 from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
-from scribe_spark.engine.program import Program, deliver
+from scribe_spark.engine.program import Prefixed, Program, deliver
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -113,8 +113,12 @@ class OnSpark:
         """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
         self._first[program] = messages
 
+    def _take_first(self, program: Program) -> DataFrame | None:
+        """Return the messages that were set for a program, and forget them."""
+        return self._first.pop(_type_of(program), None)
+
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        sent = self._first.pop(type(program), None)
+        sent = self._take_first(program)
         if first:
             rows = [
                 row
@@ -135,7 +139,7 @@ class OnSpark:
             self._note(first, self.play(first))
             return 1
         called = f"{self._round}{names[0]} to {names[-1]}"
-        messages = self._first.pop(type(first), None)
+        messages = self._take_first(first)
         at, sent = self.tables.play_in_turn(some, called, self.progress, messages)
         for program in some[:at]:
             self._note(program, 0)
@@ -151,7 +155,7 @@ class OnSpark:
             if isinstance(program, IfRows):
                 continue
             key = name_of(program)
-            if count > 1 and type(program) in self._first:
+            if count > 1 and _type_of(program) in self._first:
                 return count - 1
             if not (is_silent(program) or (key, turns[key]) in self._idle):
                 return count
@@ -185,3 +189,7 @@ class OnSpark:
         self.tables.release()
         for shared in list(self._shared):
             self.free(shared)
+
+
+def _type_of(program: Program) -> type:
+    return _type_of(program.program) if isinstance(program, Prefixed) else type(program)

@@ -139,24 +139,39 @@ class Together:
 
 
 class PrefixedTables(Tables):
-    """A view of tables by names without their prefix, and of those in `reads`, which have none."""
+    """A view of tables by names without their prefix.
 
-    def __init__(self, tables: Tables, prefix: str, reads: tuple[str, ...] = ()) -> None:
-        self._tables, self._prefix, self._reads = tables, prefix, reads
+    The tables of other protocols in `reads` and `shares` have no prefix; those in `reads` cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        prefix: str,
+        reads: tuple[str, ...] = (),
+        shares: tuple[str, ...] = (),
+    ) -> None:
+        self._tables, self._prefix, self._reads, self._shares = tables, prefix, reads, shares
+
+    def _full(self, name: str) -> str:
+        return prefixed(name, self._prefix, self._reads + self._shares)
 
     def __getitem__(self, name: str) -> Columns:
-        return self._tables[name if name in self._reads else self._prefix + name]
+        return self._tables[self._full(name)]
 
     def __setitem__(self, name: str, columns: Columns) -> None:
         if name in self._reads:
             raise RuntimeError(f"{name} is read only")
-        self._tables[self._prefix + name] = columns
+        self._tables[self._full(name)] = columns
 
     def __delitem__(self, name: str) -> None:
-        del self._tables[self._prefix + name]
+        if name in self._reads:
+            raise KeyError(name)
+        del self._tables[self._full(name)]
 
     def __contains__(self, name: object) -> bool:
-        return (name if name in self._reads else f"{self._prefix}{name}") in self._tables
+        return self._full(f"{name}") in self._tables
 
     def __iter__(self) -> Iterator[str]:
         prefix = self._prefix
@@ -166,20 +181,26 @@ class PrefixedTables(Tables):
         return sum(1 for _ in self)
 
 
+def prefixed(name: str, prefix: str, others: tuple[str, ...]) -> str:
+    """Return the name of a table in a bucket; tables of `others` have no prefix."""
+    return name if name in others else prefix + name
+
+
 @dataclass(frozen=True)
 class Prefixed:
-    """A program whose table names get a prefix, except those of other protocols in `reads`."""
+    """A program whose table names get a prefix; see `PrefixedTables` for `reads` and `shares`."""
 
     program: Program
     prefix: str
     reads: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
 
     @property
     def bounds(self) -> np.ndarray:
         return self.program.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        own = PrefixedTables(tables, self.prefix, self.reads)
+        own = PrefixedTables(tables, self.prefix, self.reads, self.shares)
         return self.program.step(bucket, own, inbox, superstep)
 
 

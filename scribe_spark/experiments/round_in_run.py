@@ -237,7 +237,7 @@ def _play(
         remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
-    of = SystemTables(name, measured, live.member_table)
+    of = SystemTables(name, live, measured)
     player.play(_HandOver(bounds, nodes, live, of, now.publish, kinds, wanted))
     player.free_shared()
 
@@ -293,10 +293,10 @@ class _HandOver:
         missing = [one for one in _OF_COPIES if one not in copies]
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
-            raise InputError("systems", self.of.system, remedy)
-        if len(self.of.of_round) == len(self.publish):
+            raise InputError("systems", self.of.name, remedy)
+        if len(self.of.multicasts) == len(self.publish):
             return copies  # all publications are measured
-        mine = self.of.of_round.find(copies["group"], copies["publication"]) >= 0
+        mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
         return take(copies, mine)
 
     def _edges(self, copies: Columns) -> Columns:
@@ -308,7 +308,7 @@ class _HandOver:
         return take(copies, find_sorted(first, copies["publication"]) >= 0)
 
     def _deliveries(self, tables: Tables) -> Columns:
-        multicasts = self.of.of_round
+        multicasts = self.of.multicasts
         found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
         of = found.pop("of")
         names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}

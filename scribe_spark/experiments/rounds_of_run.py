@@ -29,7 +29,6 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems import System, system_of_variant
 from scribe_spark.worlds import World, extent_of, world_events, world_groups
 from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
-from scribe_spark.worlds.group_measures import PREFIX
 from scribe_spark.worlds.groups import WorldGroups, group_keys
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class RoundsOfRun(GrownTrees):
             f"  {variant} trees: publications in round {last}, "
             f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
         )
-        overloaded = measured.get(f"{PREFIX}overloaded")
+        overloaded = measured.get(f"{scribe.SYSTEM}.overloaded")
         over = None if overloaded is None else round(overloaded)
         return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
 

@@ -37,20 +37,13 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import living_systems
+from scribe_spark.scribe.watched_trees import all_told
+from scribe_spark.systems import SCRIBE
 from scribe_spark.worlds import Played, World, world_events
-from scribe_spark.worlds.group_measures import (
-    SCRIBE,
-    is_of_groups,
-    publication_measures,
-)
-from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.worlds.group_measures import publication_measures, system_of
 from scribe_spark.worlds.save import VERSION
-from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
-from scribe_spark.worlds.watched_trees import all_told
 from scribe_spark.worlds.zeros import with_zeros
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
@@ -188,7 +181,7 @@ class _WorldRun:
         (measures,) = record["texts"]
         read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
-        self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
+        self.publications = [pd.DataFrame(read["publications"])]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         self.by_part = [pd.DataFrame(read.get("by_part", {}))]
 
@@ -214,8 +207,7 @@ class _WorldRun:
             began = time.monotonic()
             played = world.play(self.config.world.rounds, pause - (began - last_saved), self._tell)
             self.measured |= {number: each.measures for number, each in played.items()}
-            self.publications.append(world.publications.assign(system=SCRIBE))
-            self.publications.append(world.publications_of_systems)
+            self.publications.append(world.publications)
             self.watched.append(world.watched_trees)
             self.by_part.append(world.by_part)
             is_last = world.number == self.config.world.rounds
@@ -273,8 +265,7 @@ class _WorldRun:
         publications = self._publications()
         for number, found in publication_measures(publications).items():
             self.measured[number] |= found
-        systems = living_systems(self.config.trees.systems)
-        rows = tidy(self.measured, [system.name for system in systems])
+        rows = tidy(self.measured)
         tables: dict[str, Any] = {"rounds": rows}
         by_part = watched = None
         with ExitStack() as until_written:
@@ -336,20 +327,10 @@ def other_slot(saved: Mapping[str, Any] | None) -> str:
     return "odd" if saved is not None and names_of_save(saved)[0] == "state_even" else "even"
 
 
-def _system(measure: str, living: Collection[str]) -> str:
-    """Return the system of a measure; `living` are the systems besides Scribe."""
-    system = system_of(measure)
-    if measure in MULTICAST_MEASURES or system in living:
-        return system
-    if is_of_groups(measure):
-        return SCRIBE
-    return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY
-
-
-def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
+def tidy(measured: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:
     """Return the measures of rounds as the table `rounds`; see `with_zeros`."""
     rows = [
-        (number, _system(name, living), name, value)
+        (number, system_of(name), name, value)
         for number, measures in sorted(with_zeros(measured).items())
         for name, value in measures.items()
     ]

@@ -30,9 +30,16 @@ from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
-from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import live_system, living_systems, plays_pastry
+from scribe_spark.scribe.watched_trees import watched_groups
+from scribe_spark.systems import (
+    SCRIBE,
+    live_system,
+    living_systems,
+    played_systems,
+    plays_pastry,
+)
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -47,10 +54,8 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
-from scribe_spark.worlds.live_scribe import LiveScribe
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
-from scribe_spark.worlds.watched_trees import watched_groups
 from scribe_spark.worlds.world_state import Protocols
 
 if TYPE_CHECKING:
@@ -100,12 +105,14 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
-        scribe = protocols.scribe
-        if scribe is None or scribe.rules.reliable:
+        systems = protocols.systems.systems
+        scribe = systems.get(SCRIBE)
+        if not isinstance(scribe, LiveScribe) or scribe.rules.reliable:
             what = "is an application itself" if scribe else "has no effect without Scribe"
             remedy = f"{what}; your application needs groups, Scribe and best-effort delivery"
             raise InputError("delivery", config.scribe.delivery, remedy)
-        protocols = replace(protocols, scribe=replace(scribe, application=application))
+        systems = {**systems, SCRIBE: replace(scribe, application=application)}
+        protocols = replace(protocols, systems=replace(protocols.systems, systems=systems))
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
@@ -120,22 +127,15 @@ def make_world(
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
     """Return the protocols and sections of a config's world."""
-    capacities, tree = config.trees.capacities, config.reference_tree
-    limits: np.ndarray | None = None
-    if capacities is not None:
-        given = read_capacities(simulation.spark, capacities, config.overlay.nodes)
-        limits = limits_by_number(given)
-    groups, systems = live_groups_of(simulation, config), _live_systems_of(config, limits)
-    scribe = None if groups is None else live_scribe_of(simulation, config, groups, limits)
+    tree = config.reference_tree
     return Protocols(
         config.overlay.for_tasks(),
         config.world.for_tasks(),
         config.seed,
         simulation.underlay.kernel,
         LiveTree(tree.children, tree.assignment) if tree.kept else None,
-        groups,
-        systems,
-        scribe,
+        live_groups_of(simulation, config),
+        _live_systems_of(simulation, config),
         has_pastry=plays_pastry(config),
     )
 
@@ -170,25 +170,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),
-    )
-
-
-def live_scribe_of(
-    simulation: Simulation, config: WorldConfig, groups: LiveGroups, capacities: np.ndarray | None
-) -> LiveScribe | None:
-    """Return Scribe in a config's world with groups; None if the config does not name Scribe."""
-    if not config.plays_scribe:
-        return None
-    extent = extent_of(config)
-    start = world_groups(config, extent, simulation.spark)
-    assert start is not None
-    limited = {"bottleneck", "lazy"}.intersection(config.trees.variants)
-    return LiveScribe(
-        groups,
-        config.scribe.for_tasks(),
-        config.trees.for_tasks(),
-        watched_groups(start, extent.initial),
-        limits=ChildLimits(config.trees.limit, capacities) if limited else None,
+        watched_groups(groups.numbers, groups.sizes(extent.initial)),
     )
 
 
@@ -204,16 +186,18 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts, links)
 
 
-def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:
-    """Return the systems of a config's world other than Scribe."""
-    systems = living_systems(config.trees.systems)
-    if not systems:
-        return LiveSystems(seconds=round_seconds(config))
+def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
+    """Return the systems of a config's world."""
+    systems, capacities = played_systems(config), config.trees.capacities
+    limits: np.ndarray | None = None
+    if capacities is not None:
+        given = read_capacities(simulation.spark, capacities, config.overlay.nodes)
+        limits = limits_by_number(given)
     return LiveSystems(
         {system.name: live_system(system, config) for system in systems},
         own_rounds(config),
         round_seconds(config),
-        capacities,
+        limits,
         frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
     )
 
@@ -231,7 +215,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         live_system(system, config)  # raises if it cannot be played
-        if not config.scribe.has_groups:
+        if system.name != SCRIBE and not config.scribe.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, send
 from scribe_spark.engine.packing import Columns
 from scribe_spark.measures.distributions import (
@@ -24,7 +25,6 @@ from scribe_spark.measures.distributions import (
     own,
 )
 from scribe_spark.measures.formulas import PACKET_NUMBERS, statistics
-from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
@@ -311,7 +311,7 @@ _MESH_LINKS = "mesh"
 
 
 def _has_mesh(system: System) -> bool:
-    return _MESH_LINKS in system.world_measures
+    return _MESH_LINKS in system.measures_of_worlds
 
 
 def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:

@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.formulas import Statistic
-from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems import System

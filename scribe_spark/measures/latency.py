@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
 from scribe_spark.measures.percentiles import (
     ARRIVED,

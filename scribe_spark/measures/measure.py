@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.systems import IP, MESH, TREE, System
 from scribe_spark.underlay.size import Size
 

@@ -1,7 +1,7 @@
 """Delay, node stress and link stress of a round's multicasts, for every system alike.
 
-The multicasts of a round are one publication of each group.  A system makes its tables readable as
-`MulticastTables`; buckets count (:class:`MeasureMulticasts`), the counts are summed over buckets,
+The multicasts of a round are one publication of each group.  `SystemTables` reads the tables of a
+system; buckets count (:class:`MeasureMulticasts`), the counts are summed over buckets,
 and :meth:`MulticastMeasures.measures` computes numbers from the sums, by the formulas of runs.
 
 References
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +26,12 @@ from scribe_spark.core.arrays import (
     sums_at,
     whole_numbers,
 )
+from scribe_spark.core.histogram import add_counts
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Ring
-from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
@@ -41,7 +41,6 @@ from scribe_spark.measures.formulas import (
     ratios_of_groups,
     rdp_ratios,
 )
-from scribe_spark.measures.histogram import add_counts
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.measures.percentiles import (
@@ -59,7 +58,8 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
+from scribe_spark.rounds.counts import Counted, Counts
+from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
@@ -112,77 +112,45 @@ def multicast_units(
     return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}
 
 
-class MulticastTables(Protocol):
-    """The interface through which measures read a system's tables in a bucket; picklable."""
-
-    @property
-    def system(self) -> str: ...
-
-    @property
-    def beside(self) -> tuple[str, ...]:
-        """The baselines whose packets on links are counted for the same multicasts."""
-
-    @property
-    def merged(self) -> bool:
-        """True if routers duplicate packets, as for IP multicast."""
-
-    @property
-    def by_hops(self) -> bool:
-        """True if copies arrive by the clock of hops; then latencies are also given in hops."""
-
-    def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """Return the multicasts of the round; equal in all buckets."""
-
-    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """Return the sorted keys (group, node) of the members among the bucket's nodes."""
-
-    def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries to members among the bucket's nodes: `rounds.system.DELIVERED`.
-
-        As in `children`, `size` is K, the number of nodes.
-        """
-
-    def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """Return the copies that the bucket recorded: `rounds.system.CARRIED`."""
-
-    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
-        """Return the keys (group, node) of all entries in the children tables of the bucket.
-
-        The result is None if nodes keep no children tables; then the copies that nodes send are
-        counted instead.
-        """
-
-
 @dataclass(frozen=True)
 class SystemTables:
-    """The tables of a `SystemOnBuckets` as `MulticastTables`."""
+    """A system's tables in a bucket, as measures read them; picklable.
 
-    system: str
-    of_round: Multicasts
-    member_table: str
-    merged: bool = False
+    Attributes
+    ----------
+    name : str
+        The system's name.
+    system : SystemOnBuckets
+        The system.
+    multicasts : Multicasts
+        The multicasts of the round.
+    by_hops : bool
+        True if copies arrive by the clock of hops; then latencies are also given in hops.
+    beside : tuple of str
+        The baselines whose packets on links are counted for the same multicasts.
+    """
+
+    name: str
+    system: SystemOnBuckets
+    multicasts: Multicasts
     by_hops: bool = False
     beside: tuple[str, ...] = ()
 
-    def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        return self.of_round
-
-    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        return tables.get(self.member_table, {}).get("key", whole_numbers())
-
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries without those to forwarders that are no members."""
+        """Return deliveries (`rounds.system.DELIVERED`) to members among the bucket's nodes.
+
+        Deliveries to forwarders that are no members are left out.  `size` is K, the number of
+        nodes.
+        """
         came = tables.get(DELIVERED, {})
         if not came:
             return came
         place = key_of([came["group"], came["node"]], size)
-        return take(came, find_sorted(self.members(tables), place) >= 0)
+        return take(came, find_sorted(self.system.members(tables), place) >= 0)
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
+        """Return the copies that the bucket recorded (`rounds.system.CARRIED`)."""
         return tables.get(CARRIED, {})
-
-    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
-        return None
 
 
 def other_members(
@@ -263,14 +231,14 @@ class MulticastMeasures:
         )
 
     def measures(
-        self, taken: Mapping[str, Columns], of: MulticastTables, nodes: int
+        self, taken: Mapping[str, Columns], of: SystemTables, nodes: int
     ) -> dict[str, float]:
         """Return the values of measures after a round, without those that have no value.
 
         `taken` has the tables :data:`MULTICASTS_MEASURED` of all buckets and those of the system;
         `nodes` is the number of nodes that are or were alive.
         """
-        counted, multicasts = Counted(taken.get(_COUNTED, {})), of.multicasts(taken)
+        counted, multicasts = Counted(taken.get(_COUNTED, {})), of.multicasts
         found: dict[str, float | None] = {}
         if "node_stress" in self.names and (live := counted.total(_LIVE)):
             for name in _TABLES:
@@ -289,10 +257,10 @@ class MulticastMeasures:
             found |= _delay_numbers(counted, taken)
             for unit in (MS, IN_HOPS) if of.by_hops else (MS,):
                 found |= _latencies(unit, taken)
-        found = {f"{of.system}.{name}": value for name, value in found.items()}
+        found = {f"{of.name}.{name}": value for name, value in found.items()}
         if "link_stress" in self.names and len(multicasts):
             size = Size(nodes, self.routers, self.core_links)
-            for system in (of.system, *of.beside):
+            for system in (of.name, *of.beside):
                 found |= _packet_numbers(system, counted, size)
         return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -330,12 +298,12 @@ class MeasureMulticasts(NodeProgram):
     """Count the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`."""
 
     measured: MulticastMeasures
-    of: MulticastTables
+    of: SystemTables
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
         packets = PacketsOnLinks(self.given.kernel, self.bounds)
-        multicasts = self.of.multicasts(tables)
+        multicasts = self.of.multicasts
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, tables, multicasts, counts)
             outbox[_CAME] = self._send_receipts(tables, multicasts)
@@ -380,7 +348,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_delays(self, tables: Tables, multicasts: Multicasts, counts: Counts) -> Columns:
         """Count members and deliveries; return the sizes of groups as messages to all buckets."""
-        members = self.of.members(tables)
+        members = self.of.system.members(tables)
         counts.add_total("members", len(other_members(multicasts, members, self._size)[0]))
         found = self._reached(tables, multicasts)
         counts.add_total("reached", len(found))
@@ -411,7 +379,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _send_latencies(self, tables: Tables, multicasts: Multicasts) -> dict[str, Columns]:
         """Return deliveries, and numbers of expected ones, as messages to the starts."""
-        of, _ = other_members(multicasts, self.of.members(tables), self._size)
+        of, _ = other_members(multicasts, self.of.system.members(tables), self._size)
         expected, found = np.bincount(of), self._reached(tables, multicasts)
         of = np.flatnonzero(expected)
         columns = {"of": of, "expected": expected[of]}
@@ -439,7 +407,7 @@ class MeasureMulticasts(NodeProgram):
     def _send_receipts(self, tables: Tables, multicasts: Multicasts) -> Columns:
         """Return the number of copies as messages to their receivers, without lost copies."""
         copies = self.of.copies(tables)
-        if self.of.merged or not copies:
+        if self.of.system.merged or not copies:
             return {}
         if "lost" in copies:
             copies = take(copies, ~copies["lost"])
@@ -466,13 +434,13 @@ class MeasureMulticasts(NodeProgram):
     ) -> None:
         """Put the bucket's copies on links, and those of baselines to its members."""
         sent, router = copies_of(multicasts, self.of.copies(tables)), self._router
-        if self.of.merged:
+        if self.of.system.merged:
             of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
         else:
-            packets.carry(self.of.system, router, sent["sender"], sent["to"])
+            packets.carry(self.of.name, router, sent["sender"], sent["to"])
             if not self.of.beside:
                 return
-            of, member = other_members(multicasts, self.of.members(tables), self._size)
+            of, member = other_members(multicasts, self.of.system.members(tables), self._size)
             packets.carry(UNICAST, router, multicasts.start[of], member)
         packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
@@ -485,9 +453,9 @@ class MeasureMulticasts(NodeProgram):
         """
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
-        if self.of.merged:
+        if self.of.system.merged:
             return {}
-        place = self.of.children(tables, self._size)
+        place = self.of.system.children(tables, self._size)
         if place is not None:
             place = place[self.given.is_alive(place % self._size)]
             self._count_children(bucket, place, np.ones(len(place), dtype=np.int64), counts)

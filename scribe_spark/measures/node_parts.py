@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.measures.histogram import histogram_of_rows
+from scribe_spark.core.histogram import histogram_of_rows
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.parts import NodeParts, numbers_of_values
 from scribe_spark.measures.percentiles import THOUSANDTHS

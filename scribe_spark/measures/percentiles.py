@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.core.arrays import sums_at
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import order_of
-from scribe_spark.measures.histogram import Histogram
 
 #: The percentiles of deliveries: name -> q.
 ARRIVED = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}

@@ -7,7 +7,7 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
-from scribe_spark.engine.program import AT, Together
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.route import LiveRoute
@@ -65,18 +65,14 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
     return Lookups(source, Keys(halves[:, 0].copy(), halves[:, 1].copy()))
 
 
-def look_up(
-    given: Environment, lookups: Lookups, besides: Sequence[Program] = ()
-) -> list[Program | IfRows]:
+def look_up(given: Environment, lookups: Lookups) -> list[Program | IfRows]:
     """Return the programs that make lookups and then drop the dead entries that were found.
 
-    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.  The programs `besides`
-    are played in the same supersteps; they must not write what lookups read.
+    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
     """
     if not len(lookups.source):
-        return [*besides]
-    route = LiveRoute(given, "lookup", ENDED, _messages(lookups))
-    return [Together((*besides, route)) if besides else route, close_phase(given)]
+        return []
+    return [LiveRoute(given, "lookup", ENDED, _messages(lookups)), close_phase(given)]
 
 
 def _messages(lookups: Lookups) -> Columns:

@@ -1,4 +1,10 @@
-"""A round of a world: events, detection and repair, lookups, and the results.
+"""Pastry's round in a world: events, detection and repair, lookups, and the results.
+
+A round has two parts, :func:`begin_round` and :func:`end_round`.  Between them play the systems
+whose messages travel by Pastry (`SystemOnBuckets.shares`).  Such a system reads leaf sets and
+routing tables, records the dead nodes that its messages meet (`Observer.meet`), and plays
+`table_repair.close_phase`, by which nodes remove and repair these entries.  Without such a system,
+nothing is played between the parts.
 
 References
 ----------
@@ -7,7 +13,7 @@ JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +36,7 @@ from scribe_spark.pastry.lookups import (
 )
 from scribe_spark.pastry.states import LEAVES
 from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
-from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
@@ -49,18 +55,15 @@ class RoundResult:
     lookups: LookupResults
 
 
-def play_round(player: RoundPlayer, number: int, events: Events, lookups: Lookups | int) -> Lookups:
-    """Play one round; return the lookups that were made (given, or a number of lookups to draw).
+def begin_round(
+    player: RoundPlayer, number: int, events: Events, before: Sequence[Program] = ()
+) -> None:
+    """Play the first part of a round: the checked events of nodes, keep-alives, and repairs.
 
-    Call :func:`see_round` before the next round to get the results.  An impossible event raises
-    `ImpossibleRound`.
+    The programs `before` are played before the keep-alives.
     """
-    check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
-    if isinstance(lookups, int):
-        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
-    play_in_turn(player, [*repair(player, number), *look_up(player.given, lookups)])
-    return lookups
+    play_in_turn(player, [*before, *repair(player, number)])
 
 
 def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
@@ -100,22 +103,25 @@ class _CompareLeafSets(NodeProgram):
         return {}
 
 
-def see_round(
+def end_round(
     player: RoundPlayer,
     number: int,
-    entered: np.ndarray,
-    lookups: Lookups,
+    events: Events,
+    lookups: Lookups | int,
     tally: Tally,
     programs: Iterable[Program] = (),
     tables: Iterable[str] = (NEW_LEAFS,),
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
-    """Return the result of a round, and further tables taken from the buckets.
+    """Play the last part of a round: lookups (given, or a number of lookups to draw) and measures.
 
-    The nodes `entered` were not alive before the round.  The measures `programs` are played at its
-    end, all in the same supersteps.  Without :data:`NEW_LEAFS` in `tables`, that table stays in the
-    buckets until this function is called for the next round.
+    Return the result, and further tables taken from the buckets.  The measures `programs` are
+    played at the end, all in the same supersteps.  Without :data:`NEW_LEAFS` in `tables`, that
+    table stays in the buckets until this function is called for the next round.
     """
-    player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
+    if isinstance(lookups, int):
+        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
+    play_in_turn(player, look_up(player.given, lookups))
+    player.play(Together((_CompareLeafSets(player.given, events.entering), *programs)))
     taken = player.take(MESSAGES, ENDED, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)

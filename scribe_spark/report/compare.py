@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.headlines import is_headline
-from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report.axes import log_axis
 from scribe_spark.report.cards import REACHED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.measures.histogram import Histogram, histogram_of_rows
+from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.chart import chart
 from scribe_spark.report.readouts import Line

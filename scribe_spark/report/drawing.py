@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.axes import log_axis, whole_numbers
 from scribe_spark.report.catalogue import FigureSpec, Mark
 from scribe_spark.report.legends import legend_above

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report.catalogue import FIGURES, FigureSpec
 from scribe_spark.report.series import Series, read_histogram, series_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from scribe_spark.measures.histogram import Histogram, histogram_of_rows
+from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout

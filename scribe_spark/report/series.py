@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.catalogue import FigureSpec
 from scribe_spark.report.text import readable
 from scribe_spark.systems import UNICAST, all_systems, find_system

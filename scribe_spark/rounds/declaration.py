@@ -106,9 +106,9 @@ class System:
     round_seconds : float or callable, optional
         The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
         A round of the world plays all own rounds that begin in it.  None: one own round in each.
-    world_measures : mapping of str to str
-        The measures of each round of a world -> their units.  The world itself counts messages by
-        kind; these need no entry.
+    world_measures : mapping of str to str, or callable
+        The measures of each round of a world -> their units, or a function that returns them.  The
+        world itself counts messages by kind; these need no entry.
     failure_costs : callable or None
         ``failure_costs(run)`` returns the costs of node failures by depth (the columns of
         `multicast.FAILURES`), from the tables and the config of the run.
@@ -137,7 +137,9 @@ class System:
     limited: bool = False
     world: Callable[[Any], SystemOnBuckets] | None = None
     round_seconds: float | Callable[[Any], float] | None = None
-    world_measures: Mapping[str, str] = field(default_factory=dict)
+    world_measures: Mapping[str, str] | Callable[[], Mapping[str, str]] = field(
+        default_factory=dict
+    )
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
 
@@ -163,6 +165,12 @@ class System:
     def on_request(self) -> bool:
         """True if a run has the system only when its config names it."""
         return self.requested or self.variant is not None
+
+    @property
+    def measures_of_worlds(self) -> Mapping[str, str]:
+        """The measures of each round of a world -> their units."""
+        found = self.world_measures
+        return found() if callable(found) else found
 
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, index_sorted
-from scribe_spark.engine import Program
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.groups import Groups
@@ -52,6 +51,10 @@ class GroupEvents:
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
 
 
+#: Messages with joins and quits (``group``) to their nodes, besides the events: many of them are
+#: not collected on the driver.
+JOINING, QUITTING = "joins of the round", "quits of the round"
+
 #: The events that members may do or not: a member cannot join, another node cannot quit.
 OF_MEMBERS = ("join", "quit")
 
@@ -68,42 +71,13 @@ def check_pairs(
         group, node = getattr(of_groups, kind)
         if len(distinct(group * len(ring) + node)) < len(node):
             raise ImpossibleRound(number, f"{kind} twice")
-        _refuse(number, groups, ring, kind, group[~alive[node]], node[~alive[node]])
+        refuse_pairs(number, groups, ring, kind, group[~alive[node]], node[~alive[node]])
 
 
-def check_members(
-    number: int,
-    groups: Groups,
-    player: RoundPlayer,
-    of_groups: GroupEvents,
-    check: Program,
-    refused_table: str,
-) -> None:
-    """Raise `ImpossibleRound` for joins of members and quits of nodes that are no members.
-
-    The program `check` writes the impossible events into `refused_table`: ``kind`` (an index of
-    :data:`OF_MEMBERS`), ``group``, ``node``.
-    """
-    if not len(of_groups.join[0]) + len(of_groups.quit[0]):
-        return
-    player.play(check)
-    if player.has(refused_table):
-        refused = player.take(refused_table)[refused_table]
-        for index, kind in enumerate(OF_MEMBERS):
-            of = np.flatnonzero(refused["kind"] == index)
-            _refuse(
-                number,
-                groups,
-                player.given.facts.ring,
-                kind,
-                refused["group"][of],
-                refused["node"][of],
-            )
-
-
-def _refuse(
+def refuse_pairs(
     number: int, groups: Groups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
 ) -> None:
+    """Raise `ImpossibleRound` for the first of some impossible events, if there are any."""
     if len(node):
         at = np.lexsort((node, group))[0]
         who, which = ring.node[node[at]], groups.number[group[at]]

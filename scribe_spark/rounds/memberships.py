@@ -1,7 +1,10 @@
-"""The members of the groups in a world that does not play Scribe.
+"""The members of the groups in a world, so that impossible events are refused before a round.
 
-Scribe's own state tells who is a member.  In a world without Scribe, buckets keep the pairs
-(group, node) of the members, so that impossible joins and quits are refused before a round begins.
+Buckets keep the pairs (group, node) of the members, whatever systems a world plays.
+
+References
+----------
+docs/rules.md, "Rounds".
 """
 
 from __future__ import annotations
@@ -10,15 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import find_sorted, whole_numbers
-from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.core.arrays import distinct, find_sorted, whole_numbers
+from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.program import AT
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import (
+    JOINING,
     OF_MEMBERS,
+    QUITTING,
     GroupEvents,
     Pairs,
-    check_members,
     check_pairs,
+    refuse_pairs,
 )
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
@@ -26,47 +32,63 @@ from scribe_spark.rounds.player import RoundPlayer
 #: The table of a bucket with its members: sorted keys ``group * K + node``.
 MEMBERS = "members of the world"
 
+#: The table of impossible events: ``kind`` (an index of `OF_MEMBERS`), ``group``, ``node``.
 _REFUSED = "refused events of members"
 
 
-def check_memberships(
+def check_group_events(
     player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
     """Raise `ImpossibleRound` for impossible events of groups, before anything is played."""
     check_pairs(number, groups, player, events, of_groups)
-    check = _Check(player.given.bounds, groups.size, of_groups)
-    check_members(number, groups, player, of_groups, check, _REFUSED)
+    if not len(of_groups.join[0]) + len(of_groups.quit[0]):
+        return
+    player.play(_CheckMembers(player.given.bounds, groups, of_groups))
+    if player.has(_REFUSED):
+        refused = player.take(_REFUSED)[_REFUSED]
+        for index, kind in enumerate(OF_MEMBERS):
+            of = refused["kind"] == index
+            pairs = refused["group"][of], refused["node"][of]
+            refuse_pairs(number, groups, player.given.facts.ring, kind, *pairs)
 
 
-def keep_memberships(
-    player: RoundPlayer, groups: Groups, events: Events, of_groups: GroupEvents
-) -> None:
-    """Play the joins, the quits and the deaths of a round on the table :data:`MEMBERS`.
+def change_memberships(
+    player: RoundPlayer,
+    groups: Groups,
+    events: Events,
+    of_groups: GroupEvents,
+    by_messages: bool = False,
+) -> list[Program]:
+    """Return the program of a round's joins, quits and deaths on :data:`MEMBERS`, if needed.
 
-    A join without the right changes nothing.
+    A join without the right changes nothing.  With `by_messages`, more joins and quits come as
+    messages.
     """
-    join, gone = of_groups.join, np.sort(np.r_[events.fail, events.leave])
-    if len(join[0]) + len(of_groups.quit[0]) + len(gone):
-        may = groups.allows("join", *join)
-        joins = join[0][may], join[1][may]
-        changes = GroupEvents(join=joins, quit=of_groups.quit)
-        player.play(_Keep(player.given.bounds, groups.size, changes, gone))
+    gone = np.sort(np.r_[events.fail, events.leave])
+    if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
+        return []
+    return [ChangeMembers(player.given.bounds, groups, of_groups, gone)]
 
 
 @dataclass(frozen=True)
 class _OfMembers:
-    """A program on the table :data:`MEMBERS`; `size` is the number of nodes, K."""
+    """A program on the table :data:`MEMBERS`."""
 
     bounds: np.ndarray
-    size: int
+    groups: Groups
     events: GroupEvents
+
+    @property
+    def silent(self) -> bool:
+        """True: the program sends nothing."""
+        return True
 
     def keys(self, bucket: int, pairs: Pairs) -> np.ndarray:
         """Return the sorted keys of the pairs whose nodes are in a bucket."""
         group, node = pairs
         first, last = self.bounds[bucket : bucket + 2]
         mine = (node >= first) & (node < last)
-        return np.sort(group[mine] * self.size + node[mine])
+        return np.sort(group[mine] * self.groups.size + node[mine])
 
     def members(self, tables: Tables) -> np.ndarray:
         """Return the keys of the members in a bucket."""
@@ -74,7 +96,7 @@ class _OfMembers:
 
 
 @dataclass(frozen=True)
-class _Check(_OfMembers):
+class _CheckMembers(_OfMembers):
     """Record joins of members and quits of nodes that are no members."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -84,7 +106,7 @@ class _Check(_OfMembers):
             keys = self.keys(bucket, getattr(self.events, kind))
             is_member = find_sorted(members, keys) >= 0
             keys = keys[is_member if kind == "join" else ~is_member]
-            wrong.append((np.full(len(keys), index), *np.divmod(keys, self.size)))
+            wrong.append((np.full(len(keys), index), *np.divmod(keys, self.groups.size)))
         kinds, group, node = (np.concatenate(column) for column in zip(*wrong, strict=True))
         if len(kinds):
             tables[_REFUSED] = {"kind": kinds, "group": group, "node": node}
@@ -92,15 +114,29 @@ class _Check(_OfMembers):
 
 
 @dataclass(frozen=True)
-class _Keep(_OfMembers):
-    """Change the members of a bucket; the nodes `gone` have died or left, ascending."""
+class ChangeMembers(_OfMembers):
+    """Change the members of a bucket; the nodes `gone` have died or left, ascending.
+
+    Joins and quits may also come as messages.
+    """
 
     gone: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table :data:`MEMBERS`; send nothing."""
         keys = self.members(tables)
-        keys = keys[find_sorted(self.gone, keys % self.size) < 0]
-        keys = keys[find_sorted(self.keys(bucket, self.events.quit), keys) < 0]
-        tables[MEMBERS] = {"key": np.sort(np.r_[keys, self.keys(bucket, self.events.join)])}
+        keys = keys[find_sorted(self.gone, keys % self.groups.size) < 0]
+        quits = self._changed(bucket, self.events.quit, inbox, QUITTING)
+        keys = keys[find_sorted(quits, keys) < 0]
+        joins = self._changed(bucket, self.events.join, inbox, JOINING)
+        joins = joins[self.groups.allows("join", *np.divmod(joins, self.groups.size))]
+        tables[MEMBERS] = {"key": distinct(np.r_[keys, joins])}
         return {}
+
+    def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
+        """Return the sorted keys of events, and of messages of a kind."""
+        keys = self.keys(bucket, pairs)
+        if kind not in inbox:
+            return keys
+        came = inbox[kind]
+        return np.sort(np.r_[keys, came["group"].astype(np.int64) * self.groups.size + came[AT]])

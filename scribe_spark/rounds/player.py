@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scribe_spark.engine import Program
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.player import Player
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import KnowsLives, Lives
 
@@ -27,9 +27,7 @@ class RoundPlayer:
     of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
     """
 
-    def __init__(
-        self, engine: InTask | OnSpark, given: Environment, lives: Lives | None = None
-    ) -> None:
+    def __init__(self, engine: Player, given: Environment, lives: Lives | None = None) -> None:
         self.engine, self._given, self._lives = engine, given, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1

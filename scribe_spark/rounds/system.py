@@ -1,8 +1,9 @@
 """The interface between a world and a multicast system that plays in its rounds.
 
-A world plays Pastry and Scribe, and then each other system.  A system keeps its state in its own
-tables, which the world packs and saves.  The world tells it the events of the round; the system
-counts its messages and reports the results of publications.
+A world plays the round of its nodes (of Pastry, if a system needs it) and then its systems one
+after the other.  A system keeps its state in tables with its prefix, which the world packs and
+saves.  The world tells it the events of the round; the system counts its messages and reports the
+results of publications.
 
 References
 ----------
@@ -17,17 +18,21 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.core.arrays import Rows, find_sorted, run_starts, sums_at, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
-from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
+from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
 from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import Pairs
+from scribe_spark.rounds.group_events import GroupEvents, Pairs
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
@@ -185,6 +190,14 @@ class LivingRound:
     in_run : bool
         True in a run: every publication is measured, not the first one of each group; and messages
         are recorded with their groups, also those by which members join.
+    groups : Groups or None
+        The groups with their access lists.
+    group_events : GroupEvents
+        All events of groups, also CREATEs and the events of nodes that do not have the right.
+    watched : ndarray of int64
+        The indices of the groups whose trees are recorded.
+    environment : Environment or None
+        The rules and the observer of the nodes, for a system that shares their tables.
     """
 
     number: int
@@ -210,6 +223,10 @@ class LivingRound:
     capacity: np.ndarray | None = None
     links: RoundLinks | None = None
     in_run: bool = False
+    groups: Groups | None = None
+    group_events: GroupEvents = field(default_factory=GroupEvents)
+    watched: np.ndarray = field(default_factory=whole_numbers)
+    environment: Environment | None = None
 
     @property
     def world_round(self) -> int:
@@ -378,6 +395,8 @@ class SystemRound:
         that simulates sizes itself names none.
     goes_on : bool
         True in a run if another own round follows; see `SystemOnBuckets.rounds_before`.
+    tables : mapping of str to pyarrow.Table
+        Further tables of the round's results, by name, for users.
     """
 
     measures: Mapping[str, float]
@@ -386,6 +405,7 @@ class SystemRound:
     multicasts: Multicasts | None = None
     begun: Begun | None = None
     goes_on: bool = False
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
@@ -402,12 +422,13 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     counts = {name: sum(one.counts[name] for one in played) for name in played[0].counts}
     due = Publications.join(*(one.publications for one in played))
     last = played[-1]
-    return SystemRound(last.measures, due, counts, last.multicasts, last.begun)
+    return replace(last, publications=due, counts=counts)
 
 
 def _without_events(now: LivingRound) -> LivingRound:
     nobody = whole_numbers(), whole_numbers()
-    return replace(now, events=Events(), join=nobody, quit=nobody, publish=Publishing())
+    now = replace(now, events=Events(), group_events=GroupEvents())
+    return replace(now, join=nobody, quit=nobody, publish=Publishing())
 
 
 #: The length of the world's round in which a run of several own rounds is, in own rounds.
@@ -472,8 +493,8 @@ class SystemPlayer:
         The positions at which the buckets begin, and the number of nodes.
     prefix : str
         The beginning of the names of the system's tables.
-    reads : tuple of str
-        Tables of other protocols that the system reads.
+    reads, shares : tuple of str
+        Tables of other protocols that the system reads, or also writes.
     """
 
     def __init__(
@@ -483,24 +504,41 @@ class SystemPlayer:
         bounds: np.ndarray,
         prefix: str,
         reads: tuple[str, ...] = (),
+        shares: tuple[str, ...] = (),
     ) -> None:
         self.facts, self.bounds = facts, bounds
-        self._engine, self._prefix, self._reads = engine, prefix, reads
+        self._engine, self._prefix, self._reads, self._shares = engine, prefix, reads, shares
         self._shared: dict[str, Shared] = {}
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program on all buckets, as `Player.play` does."""
-        return self._engine.play(Prefixed(program, self._prefix, self._reads), first)
+        return self._engine.play(self._own(program), first)
+
+    def play_some(self, programs: Steps) -> int:
+        """Play the first of several programs, or more, as `PlaysSteps.play_some` does."""
+        return self._engine.play_some([self._own_step(one) for one in programs])
+
+    def _own(self, program: Program) -> Program:
+        return Prefixed(program, self._prefix, self._reads, self._shares)
+
+    def _own_step(self, step: Program | IfRows) -> Program | IfRows:
+        if not isinstance(step, IfRows):
+            return self._own(step)
+        tables = tuple(self._full(name) for name in step.tables)
+        return IfRows(tables, tuple(self._own(one) for one in step.programs))
+
+    def _full(self, name: str) -> str:
+        return prefixed(name, self._prefix, self._reads + self._shares)
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
         """Play an orchestrator's programs where the buckets are, as `Player.keep` does."""
-        of = self.facts, self.bounds, self._prefix, self._reads
+        of = self.facts, self.bounds, self._prefix, self._reads, self._shares
         called = self._prefix + called
         self._engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
 
     def has(self, name: str) -> bool:
         """Return True if buckets have a table of the system, as `Player.has` does."""
-        return self._engine.has(self._prefix + name)
+        return self._engine.has(self._full(name))
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """Remove tables of the system from all buckets and return them, as `Player.take` does."""
@@ -529,20 +567,21 @@ class SystemPlayer:
 
 
 @dataclass(frozen=True)
-class _Keep:
-    """The program by which buckets keep a system's state; the first also keeps the orchestrator's.
+class _KeepState:
+    """A program that leaves a system's state in the buckets, in the first also the orchestrator's.
 
-    Tables in `names`, and those of messages, stay; `tables` are those of the orchestrator.
+    The tables for which ``stays(name)`` is True, and those of messages, stay; `tables` are those of
+    the orchestrator.
     """
 
     bounds: np.ndarray
-    names: frozenset[str]
+    stays: Callable[[str], bool]
     tables: Mapping[str, Columns]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Remove all other tables of the system; send nothing."""
         for name in list(tables):
-            if name not in self.names and not name.startswith(f"{TRAFFIC} "):
+            if not self.stays(name) and not name.startswith(f"{TRAFFIC} "):
                 del tables[name]
         if not bucket:
             tables.update(self.tables)
@@ -568,6 +607,16 @@ class SystemOnBuckets:
         The tables that the orchestrator keeps between rounds.
     reads : tuple of str
         The tables of other protocols that programs read, for example of Pastry's nodes.
+    shares : tuple of str
+        The tables of the nodes that programs read and write.  A system that shares tables plays
+        within the round of the nodes (`pastry.round`), because its messages travel by Pastry and
+        find dead entries, which nodes then repair.  Its messages are counted with those of the
+        nodes, by `LivingRound.tally`.
+    takes_messages : type or None
+        The type of the program to which a world may send many joins and quits as messages
+        (`group_events.JOINING`, `QUITTING`); None: the system needs them in `LivingRound`.
+    beside : tuple of str
+        The baselines whose packets are counted for the same publications.
     member_table : str
         The table in `kept_in_buckets` whose keys are (group, node) of all members; if it is empty,
         the system's publications are not measured.
@@ -587,6 +636,9 @@ class SystemOnBuckets:
     kept_in_buckets: ClassVar[Mapping[str, int]]
     kept: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[str, ...]] = ()
+    shares: ClassVar[tuple[str, ...]] = ()
+    takes_messages: ClassVar[type | None] = None
+    beside: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
@@ -612,6 +664,26 @@ class SystemOnBuckets:
         own round with all joins and publications.
         """
         return None
+
+    # --- tables of a bucket
+
+    def stays(self, name: str) -> bool:
+        """Return True for the tables of a bucket that stay until the next round."""
+        return name in self.kept_in_buckets or name in self.kept
+
+    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
+        """Return the sorted keys (group, node) of the members among the bucket's nodes."""
+        return tables.get(self.member_table, {}).get("key", whole_numbers())
+
+    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
+        """Return the keys (group, node) of all entries in the children tables of the bucket.
+
+        The result is None if nodes keep no children tables; then the copies that nodes send are
+        counted instead.  `size` is K, the number of nodes.
+        """
+        return None
+
+    # --- rounds
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round.
@@ -644,8 +716,8 @@ class SystemOnBuckets:
         done = play_own_rounds(partial(self.play_round, player, kept), now)
         if measure is not None:
             measure(done)
-        names = frozenset((*self.kept_in_buckets, *self.kept))
-        player.play(_Keep(player.bounds, names, {name: kept[name] for name in self.kept}))
+        stay = {name: kept[name] for name in self.kept}
+        player.play(_KeepState(player.bounds, self.stays, stay))
         player.free_shared()
         return done
 

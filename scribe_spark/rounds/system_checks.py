@@ -31,7 +31,7 @@ from scribe_spark.rounds.system import (
 class CheckedSystem(SystemOnBuckets):
     """A user's object `system` with a check of each round; it is refused if it cannot be played.
 
-    `units` are `System.world_measures`: the measures that a round may have.
+    `units` are `System.measures_of_worlds`: the measures that a round may have.
     """
 
     name: str

@@ -28,7 +28,6 @@ from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,
@@ -37,7 +36,7 @@ from scribe_spark.scribe.rejoin import (
     rejoin,
     send_to,
 )
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.trees import LiveTreesConfig

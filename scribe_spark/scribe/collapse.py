@@ -15,8 +15,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
 from scribe_spark.scribe.leave import lose_parent, send_leave
-from scribe_spark.scribe.program import RoundOfGroups
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 
 #: The table of nodes that asked to leave in this round: ``pair``, the key of (group, node), and the
 #: ``parent`` that was asked.

@@ -11,22 +11,15 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import (
-    OF_MEMBERS,
-    GroupEvents,
-    Pairs,
-    check_members,
-    check_pairs,
-)
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.group_events import JOINING, QUITTING, GroupEvents, Pairs
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
 from scribe_spark.scribe.leave import Gone, take_away
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
-from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
@@ -34,14 +27,8 @@ from scribe_spark.scribe.state import NOTHING, Repairs
 #: Messages that serve the measures and are not counted: a root died; a parent died.
 _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
 
-#: Messages with more joins and quits (``group``) for superstep 0, besides the events.
-JOINING, QUITTING = "joins of the round", "quits of the round"
-
 #: The table of nodes that died in this round and had children: ``node``.
 FAILURES = "scribe failures"
-
-#: The table of impossible events: ``kind`` (an index of `OF_MEMBERS`), ``group``, ``node``.
-_REFUSED = "scribe refused events"
 
 
 @dataclass(frozen=True)
@@ -131,39 +118,11 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
     return GroupEvents(**own)
 
 
-def check_group_events(
-    player: RoundPlayer, round: RoundOfGroups, events: Events, group_events: GroupEvents
-) -> None:
-    """Raise ImpossibleRound for impossible group events, before anything is played."""
-    check_pairs(round.number, round.groups, player, events, group_events)
-    check_members(
-        *(round.number, round.groups, player, group_events),
-        _CheckMembers(player.given, round, group_events),
-        _REFUSED,
-    )
-
-
-@dataclass(frozen=True)
-class _CheckMembers(RoundProgram):
-    """Record joins of members (or of nodes that wait for a refusal), and quits of non-members."""
-
-    events: GroupEvents
-
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        for index, kind in enumerate(OF_MEMBERS):
-            group, node = _own(scribe, getattr(self.events, kind))
-            pair = scribe.key(group, node)
-            wrong = scribe.is_member(group, node)
-            wrong = wrong | scribe.state.unknown_members.has(pair) if kind == "join" else ~wrong
-            kinds = np.full(np.count_nonzero(wrong), index)
-            scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
-
-
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
     """Make nodes members, who send JOINs later; keep nodes without credentials apart."""
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
-    scribe.state.unknown_members.insert(pair[~allowed])
+    scribe.state.unknown_members.insert(without(pair[~allowed], scribe.state.unknown_members.key))
     entries, pair = scribe.state.entries, pair[allowed]
     entries.enter(pair[~entries.has(pair)], scribe.number, "own")
     row = entries.find(pair)

@@ -32,9 +32,9 @@ from scribe_spark.scribe.join import (
     remember,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.root import become_root
-from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.scribe import Joins, RoundOfGroups, Scribe
 from scribe_spark.scribe.state import FAILED
 
 #: Tables.  WAVES: ``pair``, ``wave`` of nodes whose wave is still to come.  SENT: ``pair`` of nodes

@@ -14,14 +14,14 @@ import numpy as np
 from scribe_spark.core.arrays import Rows, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
+from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.scribe.scribe import Scribe
 
 #: The message to the sender of a refused payload.
 DROP = "drop child"
 
-#: Tables: the round's deliveries (``group, publication, node, hops, delay_us``) and, if delays are
-#: recorded, its payloads (``group, publication, sender, to``).
-DELIVERIES, PAYLOADS = "scribe deliveries", "scribe payloads"
+#: Tables: the round's deliveries to members and, if delays are recorded, its payloads.
+DELIVERIES, PAYLOADS = DELIVERED, CARRIED
 
 #: Tables that stay in the buckets until the next round begins.
 OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS

@@ -8,83 +8,19 @@ JSAC 2002, Section III.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
-from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.leave import LEAVE
-from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import PREFIX, BucketState
-from scribe_spark.scribe.upcalls import Application
-
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
-
-
-@dataclass(frozen=True)
-class Applications:
-    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
-
-    make: Callable[[int], Application]
-    nodes: int
-
-    def of(self, tables: Tables) -> Application:
-        """Return the bucket's application with its saved memory."""
-        made = self.make(self.nodes)
-        names = [name for name in tables if name.startswith(MEMORY)]
-        if names:
-            found = {name.removeprefix(MEMORY): tables[name] for name in names}
-            made.restore({**made.tables(), **found})  # tables without rows are not saved
-        return made
-
-    def put_back(self, application: Application, tables: Tables) -> None:
-        """Save the memory of an application."""
-        for name, columns in application.tables().items():
-            if count_rows(columns):
-                tables[f"{MEMORY}{name}"] = columns
-            else:
-                tables.pop(f"{MEMORY}{name}", None)
-
-
-#: The prefix of the tables of applications.
-MEMORY = f"{PREFIX}application "
-
-
-@dataclass(frozen=True)
-class RoundOfGroups:
-    """The parameters of a round that the programs of groups need.
-
-    A round is settled if no node fails or arrives, all tables are right, and no round follows, as
-    in a run.  Then no JOIN visits a node twice or closes a cycle, messages are not counted, and
-    `roots` has the end of every path to a root; `rule` may be that of another overlay than Pastry.
-    Without applications, delivery is best effort.  If the round is timed, payloads carry the delay
-    since the source.  `lan_us` is the delay of a node's LAN link, each way.
-    """
-
-    number: int
-    groups: Groups
-    rules: ScribeConfig
-    trees: LiveTreesConfig
-    incarnation: np.ndarray
-    applications: Applications | None = None
-    timed: bool = False
-    lan_us: int = 0
-    limits: ChildLimits | None = None
-    settled: bool = False
-    rule: NextHop | None = None
-    roots: np.ndarray | None = None
+from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.scribe.state import BucketState
 
 
 @dataclass(frozen=True)
@@ -110,7 +46,7 @@ class RoundProgram(ABC):
         return self.given.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        round, writes, incarnation = self.round, self.writes, self.round.incarnation
+        round, writes, incarnation = self.round, self.writes, self.round.incarnations
         if round.settled:
             incarnation = np.broadcast_to(np.int64(NONE), round.groups.size)
             writes = self.writes if self.settled_writes is None else self.settled_writes

@@ -29,9 +29,9 @@ from scribe_spark.scribe.join import (
     send_on,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.root import become_root
-from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.scribe import Joins, RoundOfGroups, Scribe
 
 #: The number of randomised routes that a refused JOIN tries.  All next hops of a child may be its
 #: own descendants; after the last attempt the JOIN is sent to the last node of the path to the root

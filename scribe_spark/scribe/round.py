@@ -1,111 +1,120 @@
-"""A round of a world with groups: Pastry's part, Scribe's part, and the measurement.
+"""Scribe's part of a round, and the tables that the round leaves in the buckets.
+
+The part is played within Pastry's round (`pastry.round`): after the events and repairs of nodes and
+before their lookups.  A settled round (`settled`) omits the programs that only a later round needs,
+because no node fails, arrives or leaves in it.
 
 References
 ----------
-JSAC 2002, Section III; NGC 2001, Section 3.
+JSAC 2002, Section III; NGC 2001, Section 3; docs/rules.md, "Scribe in worlds".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.program import Forget
-from scribe_spark.pastry.events import play_events
-from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, see_round
 from scribe_spark.pastry.table_repair import close_phase
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.scribe import lazy
 from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, remove_bottlenecks
 from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, check_group_events
+from scribe_spark.scribe.events import FAILURES, PlayEvents
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.handlers import CHANGED
-from scribe_spark.scribe.join import JOINS, REPAIRING
+from scribe_spark.scribe.join import JOINS, REPAIRING, SendJoins
 from scribe_spark.scribe.messages import MESSAGES
-from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
-from scribe_spark.scribe.outcomes import (
-    DUE,
-    LEFT,
-    ORPHANS,
-    OVERLOADED,
-    EndOfRound,
-    PublicationResults,
-)
-from scribe_spark.scribe.program import RoundOfGroups
-from scribe_spark.scribe.publishing import FinishTrees
-from scribe_spark.scribe.refresh import HERE
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.outcomes import DUE, LEFT, ORPHANS, OVERLOADED, PublicationResults
+from scribe_spark.scribe.publishing import Disseminate, FinishTrees
+from scribe_spark.scribe.refresh import HERE, LeaveTrees, Refresh
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
-from scribe_spark.scribe.scribe import REFUSED
+from scribe_spark.scribe.root import Failover, HandOver
+from scribe_spark.scribe.scribe import REFUSED, RoundOfGroups
+from scribe_spark.scribe.sources import FindRoots
 from scribe_spark.scribe.state import table_of
-from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
-#: ``measures(given, round)`` returns the programs of a round's measures, played after `EndOfRound`.
-Measures = Callable[[Environment, RoundOfGroups], Sequence[Program]]
+#: The variants that change the trees after the JOINs of a round.
+_VARIANTS = {
+    "lazy": lazy.grow_lazily,
+    "bottleneck": remove_bottlenecks,
+    "collapse": collapse,
+}
 
 
-def _play_steps(
-    player: RoundPlayer,
-    round: RoundOfGroups,
-    events: Events,
-    of_groups: GroupEvents,
-    lookups: Lookups,
+def play_groups(
+    player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Play the programs that follow Pastry's events, lookups included."""
-    given, variants = player.given, round.trees.variants
+    """Play Scribe's part of a round, whose events of nodes have been played by Pastry."""
+    given = player.given
+    # 1. events; 2. maintenance of trees
     steps = growing(player, round, events, of_groups)
-    for name, act in (
-        ("lazy", lazy.grow_lazily),
-        ("bottleneck", remove_bottlenecks),
-        ("collapse", collapse),
-    ):
-        if name in variants:
+    for name, change_trees in _VARIANTS.items():
+        if name in round.trees.variants:
             play_in_turn(player, steps)
             steps = []
-            act(player, round)
+            change_trees(player, round)
     refuse = RefuseUnknownMembers(given, round)
     count_repairs = FindReached(given, round), CountRepairs(given, round)
     steps += [
         IfRows((table_of("unknown_members"),), (refuse,)),
         close_phase(given),
         FinishTrees(given, round),
-        # 4. publications go to the roots and down the trees; heartbeats, lookups
+        # 3. publications go to the roots and down the trees; heartbeats
         *publishing(player, round, *of_groups.publish),
-        *look_up(given, lookups, [EndRound(given, round)]),
-        # 5. measure the repairs: do roots reach the children of dead nodes again?
+        EndRound(given, round),
+        # 4. measure the repairs: do roots reach the children of dead nodes again?
         IfRows((table_of("repairs"),), count_repairs),
     ]
     play_in_turn(player, steps)
 
 
-#: The tables of a round without a row per node; with many nodes, only these are taken.
+def growing(
+    player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
+) -> list[Program | IfRows]:
+    """Return the programs from the events of a round to its JOINs."""
+    given = player.given
+    steps: list[Program | IfRows] = [PlayEvents(given, round, events, of_groups)]
+    if not round.settled:
+        steps += [program(given, round) for program in (HandOver, Failover, Refresh)]
+    steps += [LeaveTrees(given, round, *of_groups.create)]
+    # lazy growth sends JOINs in waves of its own
+    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(given, round)]
+
+
+def publishing(
+    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+) -> list[Program | IfRows]:
+    """Return the programs that route publications to the roots and multicast them."""
+    given = player.given
+    steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]
+    if not round.settled:
+        steps += [close_phase(given)]
+    return [*steps, FinishTrees(given, round), Disseminate(given, round)]
+
+
+#: The tables of a round without a row per node; with many nodes, only these are read.
 COUNTS = (HERE, OUTCOMES, DUE, LEFT)
 
 #: All tables of a round, also those with a row for every JOIN, delivery and so on.
 ROWS = (
     *COUNTS,
-    *(NEW_LEAFS, MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
+    *(MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
     *(FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
     *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, lazy.SENT),
     *MESSAGES,
 )
-
-#: Tables that are read until the next round begins.
-_READ_LATER = (NEW_LEAFS, *OF_THE_LAST_ROUND)
 
 
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
@@ -121,42 +130,3 @@ def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
 def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> PublicationResults:
     """Return the outcomes of publications from the tables `DUE` or `LEFT` of all buckets."""
     return PublicationResults.sum_of(taken.get(name, {}))
-
-
-def play_groups(
-    player: RoundPlayer,
-    round: RoundOfGroups,
-    events: Events,
-    group_events: GroupEvents,
-    lookups: Lookups | int,
-    tally: Tally,
-    is_last: bool = False,
-    measures: Measures = lambda given, round: (),
-    tables: tuple[str, ...] = ROWS,
-    play_clock: Callable[[RoundPlayer], None] | None = None,
-) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
-    """Play a round with groups; return its result and the named tables, taken from the buckets.
-
-    All other tables of the round are deleted, unless they are read until the next round.  Lookups
-    are played after the publications; `play_clock`, called last, may change the times of
-    deliveries.  The incarnations in `round` are updated.  An impossible event, or an overlay
-    without nodes, raises ImpossibleRound.
-    """
-    number, was_alive = round.number, player.lives.alive.copy()
-    # events; impossible ones are refused before anything is played
-    check_events(player.lives, player.given.facts.ring, number, events)
-    check_group_events(player, round, events, group_events)
-    play_events(player, number, events)
-    round.incarnation[np.concatenate([events.arrive, events.recover])] = number
-    if isinstance(lookups, int):
-        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
-    _play_steps(player, round, events, group_events, lookups)
-    if play_clock is not None:
-        play_clock(player)
-    # the result of the round
-    entered = np.flatnonzero(player.lives.alive & ~was_alive)
-    given = player.given
-    left = {*ROWS}.difference(tables, _READ_LATER)
-    programs = [EndOfRound(given, round, is_last), *measures(given, round)]
-    programs += [Forget(given.bounds, left.__contains__)] if left else []
-    return see_round(player, number, entered, lookups, tally, programs, tables)

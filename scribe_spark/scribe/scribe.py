@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,18 +13,23 @@ from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_n
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
+from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.pastry.route import count_hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Between
-from scribe_spark.scribe.state import NOTHING, ScribeState
+from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.scribe.program import RoundOfGroups
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import LiveTreesConfig
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -53,6 +59,10 @@ SCRIBE_KINDS = (
     "collapse",
 )
 
+#: The kinds that are copies of publications, and all others.
+PAYLOAD_KINDS = ("MULTICAST", "payload", "retransmission")
+CONTROL_KINDS = tuple(kind for kind in SCRIBE_KINDS if kind not in PAYLOAD_KINDS)
+
 
 @dataclass(frozen=True)
 class Joins(Rows):
@@ -76,6 +86,67 @@ class Joins(Rows):
     def with_extra(self, extra: np.ndarray) -> Joins:
         """Return the JOINs with other added data."""
         return replace(self, extra=extra)
+
+
+@dataclass(frozen=True)
+class Applications:
+    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
+
+    make: Callable[[int], Application]
+    nodes: int
+
+    def of(self, tables: Tables) -> Application:
+        """Return the bucket's application with its saved memory."""
+        made = self.make(self.nodes)
+        names = [name for name in tables if name.startswith(MEMORY)]
+        if names:
+            found = {name.removeprefix(MEMORY): tables[name] for name in names}
+            made.restore({**made.tables(), **found})  # tables without rows are not saved
+        return made
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """Save the memory of an application."""
+        for name, columns in application.tables().items():
+            if count_rows(columns):
+                tables[f"{MEMORY}{name}"] = columns
+            else:
+                tables.pop(f"{MEMORY}{name}", None)
+
+
+#: The prefix of the tables of applications.
+MEMORY = f"{PREFIX}application "
+
+
+@dataclass(frozen=True)
+class RoundOfGroups:
+    """The parameters of a round that the programs of groups need.
+
+    A round is settled if no node fails or arrives, all tables are right, and no round follows, as
+    in a run.  Then no JOIN visits a node twice or closes a cycle, messages are not counted, and
+    `roots` has the end of every path to a root; `rule` may be that of another overlay than Pastry.
+    Without applications, delivery is best effort.  If the round is timed, payloads carry the delay
+    since the source.  `lan_us` is the delay of a node's LAN link, each way.  `incarnation` has the
+    round of each node's last arrival or recovery, as an array or as the shared array ``round``.
+    """
+
+    number: int
+    groups: Groups
+    rules: ScribeConfig
+    trees: LiveTreesConfig
+    incarnation: np.ndarray | Shared
+    applications: Applications | None = None
+    timed: bool = False
+    lan_us: int = 0
+    limits: ChildLimits | None = None
+    settled: bool = False
+    rule: NextHop | None = None
+    roots: np.ndarray | None = None
+
+    @property
+    def incarnations(self) -> np.ndarray:
+        """The round of each node's last arrival or recovery: int64, shape (K,)."""
+        found = self.incarnation
+        return found if isinstance(found, np.ndarray) else found["round"]
 
 
 class Scribe:

@@ -28,8 +28,8 @@ from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.program import RoundOfGroups
-from scribe_spark.scribe.steps import growing, publishing
+from scribe_spark.scribe.round import growing, publishing
+from scribe_spark.scribe.scribe import RoundOfGroups
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors

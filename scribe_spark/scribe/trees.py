@@ -29,18 +29,18 @@ from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
-from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.group_events import JOINING, GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.scribe import multicast as payloads
 from scribe_spark.scribe.create import MADE
-from scribe_spark.scribe.events import JOINING, PlayEvents, join_trees
+from scribe_spark.scribe.events import PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
-from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.root import become_root
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.scribe.settled import (
     grow_trees,
     publish,

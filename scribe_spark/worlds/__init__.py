@@ -12,7 +12,7 @@ from scribe_spark.core.lazy import load
 
 if TYPE_CHECKING:
     from scribe_spark.worlds.groups import group_keys, world_groups
-    from scribe_spark.worlds.live_groups import LiveGroups
+    from scribe_spark.worlds.live_systems import LiveGroups
     from scribe_spark.worlds.live_tree import LiveTree
     from scribe_spark.worlds.made_events import check_world, extent_of, world_events
     from scribe_spark.worlds.played import Played
@@ -54,7 +54,7 @@ _HOMES = {
     "EventRows": "rows",
     "Extent": "rows",
     "Generator": "registry",
-    "LiveGroups": "live_groups",
+    "LiveGroups": "live_systems",
     "LiveTree": "live_tree",
     "Played": "played",
     "Setting": "setting",

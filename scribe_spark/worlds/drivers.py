@@ -27,10 +27,10 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.pastry.lookups import Lookups, try_routes
+from scribe_spark.rounds.group_events import JOINING, QUITTING
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import Address, Reporter, receive_reports
-from scribe_spark.scribe.events import JOINING, QUITTING
 from scribe_spark.worlds.played import (
     EventsByRound,
     Played,
@@ -207,7 +207,7 @@ def _play_rounds(
     player.tables[0].update(state.tables(last_number + 1, player.first))
     if not player.first:
         left[-1].lookups = lookup_table(last.result.lookups, state.ring.node)
-        left[-1].outcomes = dict(last.outcomes)
+        left[-1].multicasts = last.multicasts
         _put_results(player, left)
 
 
@@ -257,7 +257,8 @@ class OnDriver:
         """Play rounds until a time limit; see `InTasks.play`."""
         started = time.monotonic()
         many: dict[int, DataFrame] = {}
-        if self._protocols.scribe is not None and not self._protocols.systems.systems:
+        systems = self._protocols.systems.systems.values()
+        if systems and all(system.takes_messages for system in systems):
             events, many = _many_memberships(events)
         by_round = EventsByRound(event_rows(add(events)).toArrow())
         left: list[RoundLeft] = []
@@ -270,7 +271,7 @@ class OnDriver:
         ):
             lookups = lookup_table(done.result.lookups, self._state.ring.node)
             told = replace(played, costs=self._tables.costs)
-            left.append(RoundLeft(told, done.tables, lookups, done.outcomes))
+            left.append(RoundLeft(told, done.tables, lookups, done.multicasts))
             self._next = number + 1
             if tell is not None:
                 tell(number, told)

@@ -1,4 +1,4 @@
-"""Measures of a world's groups after a round.
+"""The names and units of the measures of a world's systems, and the measures of publications.
 
 References
 ----------
@@ -7,38 +7,15 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
 import pandas as pd
 
-from scribe_spark.core.arrays import distinct, whole_numbers
-from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.packing import count_rows
-from scribe_spark.engine.program import AT
-from scribe_spark.measures.counts import Counted, Counts
-from scribe_spark.schemas import PUBLICATION_COUNTS
-from scribe_spark.scribe.create import MADE
-from scribe_spark.scribe.duplicates import SOURCE_BITS
-from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.events import FAILURES
-from scribe_spark.scribe.figures import AT_ROOT
-from scribe_spark.scribe.join import JOINS, REPAIRING
-from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED
-from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.repairs import REPAIRED
-from scribe_spark.scribe.round import lost_groups
-from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Scribe
-from scribe_spark.scribe.sources import FATES
-from scribe_spark.scribe.state import CAUSES
-from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
-
-#: The value of the column `system` for these measures.
-SCRIBE = "scribe"
-
-#: The prefix of the measures' names.
-PREFIX = "scribe."
+from scribe_spark.measures.multicasts import BASELINES, multicast_units
+from scribe_spark.rounds.declaration import System
+from scribe_spark.schemas import PASTRY, PUBLICATION_COUNTS
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.systems import SCRIBE, find_system
+from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES, packet_measures
+from scribe_spark.worlds.round_bytes import byte_units
 
 #: The measures of publications with units, reported for the round of publication; see
 #: :func:`publication_measures`.
@@ -50,170 +27,45 @@ PUBLICATION_MEASURES: dict[str, str] = {
     ),
 }
 
-#: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
-#: need fewer rounds, too.
-_MOST_ROUNDS = 64
-
-#: The kinds of Scribe's messages that are not payload.
-CONTROL_KINDS = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
-
-#: All measures of a round with their units; see :func:`group_measures`.
-GROUP_MEASURES: dict[str, str] = (
-    LINK_STRESS_MEASURES
-    | {
-        f"{PREFIX}{name}": unit
-        for name, unit in (
-            ("control", "messages per live node and second"),
-            ("members", "members"),
-            ("forwarders", "nodes in trees"),
-            ("children", "entries of children tables"),
-            ("orphans", "nodes in trees"),
-            ("groups.created", "groups"),
-            ("groups.lost", "groups"),
-            ("joins", "JOINs"),
-            *((f"joins.{cause}", "JOINs") for cause in CAUSES),
-            ("joins.at_root", "JOINs"),
-            *((f"refused.{kind}", "messages") for kind in REFUSED_KINDS),
-            ("failures", "nodes"),
-            ("overloaded", "nodes"),
-            ("repair.nodes", "nodes"),
-            ("repaired", "failures"),
-            *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
-            ("deliveries.out_of_order", "deliveries"),
-            ("deliveries.late", "deliveries"),
-            *((f"deliveries.late.{rounds}", "deliveries") for rounds in range(1, _MOST_ROUNDS)),
-            *((f"publications.{fate}", "publications") for fate in FATES),
-            *PUBLICATION_MEASURES.items(),
-        )
-    }
-    | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
-)
-
-
-def is_of_groups(measure: str) -> bool:
-    """Return True for measures of Scribe, False for measures of Pastry.
-
-    Examples
-    --------
-    >>> is_of_groups("scribe.repaired.99"), is_of_groups("messages.JOIN")
-    (True, True)
-    >>> is_of_groups("messages.join message"), is_of_groups("reference_tree.hosts")
-    (False, False)
-    """
-    return measure.startswith(PREFIX) or measure in GROUP_MEASURES
-
-
-#: The name of the table of a round's counts; see `Counts`.
-GROUPS_MEASURED = "scribe measured groups"
-
-#: The message to a dead node's bucket: the node had children.
-_WAS_PARENT = "was a parent"
-
-
-class MeasureGroups(RoundProgram):
-    """Count a round's group events and the trees after it: the table :data:`GROUPS_MEASURED`.
-
-    The program is played after `EndOfRound`.
-    """
-
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
-        counts = Counts()
-        if not superstep:
-            _count(scribe, tables, counts)
-            if FAILURES in tables:
-                scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
-        if _WAS_PARENT in inbox:  # several buckets may have sent it
-            counts.add_total("failures", len(distinct(inbox[_WAS_PARENT][AT])))
-        scribe.note(GROUPS_MEASURED, **counts.columns())
-
-
-def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
-    """Count the entries of trees, and the rows of a round's tables."""
-    entries = scribe.state.entries
-    counts.add_total("members", np.count_nonzero(entries.member))
-    counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
-    counts.add_total("children", len(scribe.state.children))
-
-    def column(table: str, name: str) -> np.ndarray:
-        return tables[table][name] if table in tables else whole_numbers()
-
-    for name, table in _ROWS.items():
-        counts.add_total(name, count_rows(tables.get(table, {})))
-    counts.add("joins", column(JOINS, "cause"))
-    counts.add_total("repair.nodes", len(distinct(column(REPAIRING, "node"))))
-    counts.add("repaired", scribe.number - column(REPAIRED, "died"))
-    counts.add_counts("refused", column(REFUSED, "kind"), column(REFUSED, "count"))
-    ages = scribe.number - (column(DELIVERIES, "publication") >> SOURCE_BITS)
-    counts.add("deliveries.late", ages[ages > 0])
-    counts.add_total(
-        "deliveries.out_of_order", np.count_nonzero(column(DELIVERIES, "out_of_order"))
-    )
-    if not scribe.first:  # the table is equal in all buckets
-        counts.add("publications", column(OUTCOMES, "fate"))
-
-
-#: Counts that are the numbers of rows of tables.
-_ROWS = {
-    "orphans": ORPHANS,
-    "groups.created": MADE,
-    "joins.at_root": AT_ROOT,
-    "overloaded": OVERLOADED,
+#: The measures of Scribe's messages, which have no name of a system before them, because messages
+#: of Pastry and Scribe are counted together.
+_OF_MESSAGES: dict[str, str] = LINK_STRESS_MEASURES | {
+    f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")
 }
 
 
-def group_measures(
-    taken: Mapping[str, Columns], groups: int, has_limits: bool = False
-) -> dict[str, float]:
-    """Return the values of measures after a round.
+def system_measures(system: System) -> dict[str, str]:
+    """Return all measures of a system in a world's rounds with units.
 
-    ``members``: of all groups.  ``forwarders``: tree nodes that are neither member nor root.
-    ``children``: entries of all children tables.  ``orphans``: tree nodes, not roots, without a
-    live parent that knows them as a child.  ``groups.created``.  ``groups.lost``: groups whose
-    state no live node has.  ``joins``, ``joins.CAUSE``: JOINs that were sent.  ``joins.at_root``:
-    JOINs that roots answered.  ``refused.KIND``.  ``failures``: nodes that died (failed or left)
-    and had children.  ``overloaded``: nodes with more children than their limit, if there are
-    limits.  ``repair.nodes``: nodes that took part in JOINs after a failure of a parent or root.
-    ``repaired``: failures after which, since this round, a root reaches all children of the failed
-    node again; ``repaired.N``: those that took N rounds.  ``deliveries.late``: deliveries of
-    publications of earlier rounds; ``deliveries.late.N``: of those sent N rounds before.
-    ``deliveries.out_of_order``: deliveries after a newer one (:mod:`scribe_spark.scribe.order`).
-    ``publications.FATE``.  Scribe's messages are in ``messages.KIND``.  The outcomes of
-    publications are known at their deadline (:func:`publication_measures`).
-
-    `taken` has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
+    Of messages by kind, there are only those of Scribe.
     """
-    found = Counted(taken.get(GROUPS_MEASURED, {}))
-    joins, refused = found.by_value("joins"), found.by_value("refused")
-    refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
-    repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
-    fates = found.by_value("publications")
-
-    def totals(*names: str) -> dict[str, float]:
-        return {name: found.total(name) for name in names}
-
-    of: dict[str, float] = {
-        **totals("members", "forwarders", "children", "orphans", "groups.created"),
-        "groups.lost": len(lost_groups(taken, groups)),
-        "joins": sum(joins.values()),
-        **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
-        **totals("joins.at_root"),
-        **{f"refused.{kind}": count for kind, count in refused_kinds},
-        **totals("failures", *(["overloaded"] if has_limits else []), "repair.nodes"),
-        "repaired": sum(repaired.values()),
-        **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
-        **totals("deliveries.out_of_order"),
-        "deliveries.late": sum(late.values()),
-        **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
-        **{f"publications.{FATES[fate]}": count for fate, count in fates.items()},
-    }
-    return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
+    of: dict[str, str] = {"control": "messages per live node and second", **PUBLICATION_MEASURES}
+    of |= system.measures_of_worlds
+    found, beside = dict[str, str](), tuple[str, ...]()
+    if system.name == SCRIBE:
+        found |= _OF_MESSAGES
+        beside = BASELINES
+    else:
+        of |= packet_measures(("payload", "control"))
+    found |= {f"{system.name}.{name}": unit for name, unit in of.items()}
+    found |= byte_units(system.name)
+    return found | multicast_units(system.name, beside, system.may_go_by_hops)
 
 
-def control_messages(measures: Mapping[str, float], seconds: float) -> float:
-    """Return Scribe's control messages per live node and second, given the length of a round."""
-    sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in CONTROL_KINDS)
-    return sent / measures["nodes.live"] / seconds
+def system_of(measure: str) -> str:
+    """Return the value of the column `system` for a measure of a round.
+
+    Examples
+    --------
+    >>> system_of("scribe.repaired.99"), system_of("messages.JOIN"), system_of("lookups.hops")
+    ('scribe', 'scribe', 'pastry')
+    >>> system_of("messages.join message"), system_of("ip_multicast.link_stress.max")
+    ('pastry', 'ip_multicast')
+    """
+    if measure in _OF_MESSAGES:
+        return SCRIBE
+    system = measure.partition(".")[0]
+    return PASTRY if find_system(system) is None else system
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:

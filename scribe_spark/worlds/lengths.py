@@ -14,7 +14,7 @@ from scribe_spark.config.rounds import MOST_PUBLISHED
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.errors import InputError, exact
 from scribe_spark.rounds.system import OwnRounds
-from scribe_spark.systems import SCRIBE, System, living_systems, plays_pastry
+from scribe_spark.systems import System, played_systems, plays_pastry
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -41,11 +41,11 @@ def round_seconds(config: WorldConfig) -> float:
     given = config.world.round_seconds
     if given is not None:
         return given
-    beside = living_systems(config.trees.systems)
-    longest = [_own_seconds(system, config) or NOMINAL_SECONDS for system in beside]
-    if SCRIBE in config.trees.systems or not beside:
-        longest.append(NOMINAL_SECONDS)
-    return max(longest)
+    systems = played_systems(config)
+    return max(
+        (_own_seconds(system, config) or NOMINAL_SECONDS for system in systems),
+        default=NOMINAL_SECONDS,
+    )
 
 
 def _own_seconds(system: System, config: WorldConfig) -> float | None:
@@ -61,7 +61,7 @@ def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
     """
     seconds, found = round_seconds(config), {}
     world_us = _microseconds(seconds)
-    for system in living_systems(config.trees.systems):
+    for system in played_systems(config):
         own = _own_seconds(system, config)
         if own is None:
             continue
@@ -83,9 +83,8 @@ def rounds_in_words(config: WorldConfig) -> str:
     """Describe the contents of a round of a config's world."""
     own = own_rounds(config)
     labels = ["Pastry"] if plays_pastry(config) else []
-    labels += ["Scribe"] if config.plays_scribe else []
     parts: list[str] = []
-    for system in living_systems(config.trees.systems):
+    for system in played_systems(config):
         if system.name not in own:
             labels.append(system.label)
             continue

@@ -13,31 +13,31 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import PACKET_NUMBERS
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
 
-_PAYLOAD = ("MULTICAST", "payload", "retransmission")
 _NEITHER = ("lookup",)
 
 #: The kinds of payload messages, and the kinds of messages that maintain the overlay and the trees
 #: (JOINs, and repairs of dead nodes that payload or lookups found, included).
 KINDS: dict[str, tuple[str, ...]] = {
-    "payload": _PAYLOAD,
+    "payload": PAYLOAD_KINDS,
     "maintenance": tuple(
-        kind for kind in MESSAGE_KINDS + SCRIBE_KINDS if kind not in _PAYLOAD + _NEITHER
+        kind for kind in MESSAGE_KINDS + SCRIBE_KINDS if kind not in PAYLOAD_KINDS + _NEITHER
     ),
 }
 
@@ -92,14 +92,20 @@ class LinkStress:
         return found
 
 
+def is_traffic(name: str) -> bool:
+    """Return True for the names of tables of recorded messages, with or without a prefix."""
+    return re.search(rf"(^|/){TRAFFIC} [0-9]+$", name) is not None
+
+
 def recorded_messages(
     given: Environment, tables: Tables, keeps: bool
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield kind, senders and receivers of the messages that a bucket has recorded.
 
-    Without `keeps`, they are deleted.
+    These are also the messages of systems that play within the round of the nodes.  Without
+    `keeps`, they are deleted.
     """
-    for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+    for table in [name for name in tables if is_traffic(name)]:
         columns = tables[table]
         if not keeps:
             del tables[table]
@@ -116,7 +122,7 @@ class MeasureLinks(NodeProgram):
     """
 
     names: Mapping[str, tuple[str, ...]]
-    keeps_messages: bool
+    keeps_messages: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

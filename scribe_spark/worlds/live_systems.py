@@ -1,4 +1,4 @@
-"""The systems of a world other than Scribe, played round by round on the buckets.
+"""The groups and the systems of a world, played round by round on the buckets.
 
 All systems receive the same events, and their messages and publications are counted in the same
 way.  A system plays all of its own rounds that begin within the world's round; the first of them
@@ -11,19 +11,30 @@ docs/rules.md, "Rounds", "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
+from scribe_spark.core.arrays import NO_GROUP, index_sorted, whole_numbers, without
+from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
-from scribe_spark.measures.multicasts import SystemTables, multicast_units
-from scribe_spark.rounds.events import Events
+from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.measures.multicasts import (
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+    SystemTables,
+)
+from scribe_spark.rounds.counts import Counted
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
@@ -40,23 +51,19 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.worlds.group_measures import PUBLICATION_MEASURES
-from scribe_spark.worlds.link_stress import packet_measures
-from scribe_spark.worlds.live_groups import COMMON_TABLES, LiveGroups
-from scribe_spark.worlds.round_bytes import byte_units, part_table
-
-if TYPE_CHECKING:
-    from scribe_spark.systems import System
+from scribe_spark.worlds.link_stress import LINKS_MEASURED, LinkStress, MeasureLinks
+from scribe_spark.worlds.round_bytes import (
+    BYTES_MEASURED,
+    MeasureBytes,
+    byte_measures,
+    byte_rows,
+    bytes_of_kinds,
+    part_table,
+)
+from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
-
-#: Measures of every system by round, with units.
-_COMMON = {
-    "control": "messages per live node and second",
-    **packet_measures(("payload", "control")),
-    **PUBLICATION_MEASURES,
-}
 
 #: The measures of control messages, and their beginnings; of systems that do not simulate these,
 #: rounds have none.
@@ -65,18 +72,86 @@ _CONTROL = ("control", "control_bytes.", "link_stress.control.")
 #: The same in the table `schemas.ROUNDS_BY_PART`.
 _CONTROL_BYTES = "bytes.control_"
 
+#: The tables of the measures that every system has.
+_MEASURED = (*MULTICASTS_MEASURED, LINKS_MEASURED, BYTES_MEASURED)
 
-def system_measures(system: System) -> dict[str, str]:
-    """Return all measures of a system in a world's rounds with units, except messages by kind."""
-    own = {**_COMMON, **system.world_measures}
-    named = {f"{system.name}.{name}": unit for name, unit in own.items()}
-    named |= byte_units(system.name)
-    return named | multicast_units(system.name, by_hops=system.may_go_by_hops)
+
+@dataclass(frozen=True)
+class LiveGroups:
+    """The groups of a world, and the measures of their publications, for every system.
+
+    The groups have `numbers` (G,) and groupIds (the halves are uint64), and access `lists` (see
+    `Groups.of`).  `rounds` is the number of rounds of the world; a publication that is not
+    delivered after `deadline` rounds is lost.  The trees of the groups `watched`, by number, are
+    recorded.
+    """
+
+    numbers: np.ndarray
+    key_hi: np.ndarray
+    key_lo: np.ndarray
+    lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    deadline: int
+    rounds: int
+    link_stress: LinkStress
+    multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
+    watched: np.ndarray = field(default_factory=whole_numbers)
+
+    @property
+    def links(self) -> RoundLinks | None:
+        """The links of nodes, if publications have a size."""
+        return self.multicasts.links
+
+    def groups(self, known: Ring) -> Groups:
+        """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
+        groups, nodes = len(self.numbers), int(known.node.max()) + 1
+        refuse_groups_of_world(groups, nodes, self.deadline, self.rounds)
+        return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+
+    def replay(
+        self, player: PlaysPrograms, given: Environment, begun: Begun, copies: str, came: str
+    ) -> None:
+        """Replace the times of deliveries (table `came`) by those with bandwidth, if used."""
+        if self.links is not None and len(begun):
+            of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
+            replay_round(player, self.links, *of_copies)
+
+    def route(self, player: PlaysPrograms, given: Environment, begun: Begun, came: str) -> None:
+        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        if self.links is not None and len(begun):
+            route_round(player, self.links, given.facts, given.bounds, begun, came)
+
+    def records_messages(self, number: int) -> bool:
+        """Return True if senders and receivers of a round's messages are recorded for measures."""
+        return self.links is not None or self.link_stress.is_measured(number)
+
+
+@dataclass
+class SystemResults:
+    """The results of systems in a round.
+
+    `publications` are `schemas.PUBLICATIONS` of the counted publications, `by_part` rows of
+    `schemas.BY_PART`, `tables` the systems' further tables, and `multicasts` the measured
+    publications by system.
+    """
+
+    measures: dict[str, float] = field(default_factory=dict)
+    publications: list[pa.Table] = field(default_factory=list)
+    by_part: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+    multicasts: dict[str, Multicasts] = field(default_factory=dict)
+
+    def all_tables(self, number: int) -> dict[str, pa.Table]:
+        """Return all tables of the results, by name."""
+        if not self.publications:
+            return {}
+        publications = pa.concat_tables(self.publications)
+        by_part = part_table(number, self.by_part)
+        return {"publications": publications, "by_part": by_part, **self.tables}
 
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world other than Scribe, by name; all else is in its `LiveGroups`.
+    """The systems of a world, by name; all else is in its `LiveGroups`.
 
     `own` has the own rounds of systems that set their length; the others have one round per round
     of the world, which lasts `seconds`.  `limits` are the user's limits of children, by node
@@ -89,7 +164,16 @@ class LiveSystems:
     limits: np.ndarray | None = None
     by_hops: frozenset[str] = frozenset()
 
-    def play(
+    def named(self, *, within: bool) -> tuple[str, ...]:
+        """Return the systems that play within the round of the nodes, or those that do not."""
+        return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
+
+    def kinds_within(self) -> tuple[str, ...]:
+        """Return the kinds of messages that are counted with those of the nodes."""
+        within = [self.systems[name] for name in self.named(within=True)]
+        return tuple(kind for one in within for kind in (*one.payload, *one.control))
+
+    def begin(
         self,
         live: LiveGroups,
         player: RoundPlayer,
@@ -98,18 +182,11 @@ class LiveSystems:
         group_events: GroupEvents,
         groups: Groups,
         incarnation: np.ndarray,
-    ) -> tuple[dict[str, float], pa.Table, pa.Table]:
-        """Play a round of every system after that of the overlay, on the player's tables.
-
-        Return measures, whose names begin with the name of the system; `schemas.PUBLICATIONS` of
-        the counted publications; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
-        """
-        measures: dict[str, float] = {}
-        split: list[dict[str, Any]] = []
-        due: list[pa.Table] = []
-        given, there = player.given, player.lives.count_entered()
+    ) -> LivingRound:
+        """Return a round of the world, whose events of nodes have been played."""
+        given = player.given
         ring = given.facts.ring
-        now = LivingRound(
+        return LivingRound(
             number=number,
             rounds=live.rounds,
             ring=ring,
@@ -134,74 +211,140 @@ class LiveSystems:
             source=live.multicasts.source,
             capacity=None if self.limits is None else self.limits[ring.node],
             links=live.links,
+            groups=groups,
+            group_events=group_events,
+            watched=index_sorted(groups.number, live.watched),
+            environment=given,
         )
-        usual = OwnRounds(*[round(self.seconds * 1_000_000)] * 2)
-        for name, system in self.systems.items():
-            # routers duplicate packets of merged systems, so no message is counted on links
-            kinds = {} if system.merged else {"payload": system.payload, "control": system.control}
-            in_buckets = live.links is not None or live.link_stress.is_measured(number)
-            tally = Tally(
-                (*system.payload, *system.control), in_buckets=in_buckets and not system.merged
-            )
-            own_rounds = replace(now, tally=tally, own=self.own.get(name, usual))
-            done, taken, of_multicasts = self._play(live, player, name, system, kinds, own_rounds)
-            measures |= of_multicasts
-            sent = tally.by_kind()
-            control = sum(sent.get(kind, 0) for kind in system.control)
-            own: dict[str, float] = {**done.measures, **done.counts}
-            own["control"] = control / len(player.lives.live()) / self.seconds
-            own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
-            for common in live.common_measures(number, taken, kinds, there):
-                own |= common
-            by_part = live.by_part(taken, name)
-            if not system.control:
-                own = {measure: value for measure, value in own.items() if not _is_control(measure)}
-                by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
-            measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
-            split += by_part
-            sums = done.publications.by_group(groups.number, number - live.deadline)
-            names = pa.repeat(pa.scalar(name), len(sums["round"]))
-            due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
-        return measures, pa.concat_tables(due), part_table(number, split)
+
+    def play(
+        self,
+        live: LiveGroups,
+        player: RoundPlayer,
+        now: LivingRound,
+        names: Iterable[str],
+        results: SystemResults,
+        tally: Tally | None = None,
+        keeps_messages: bool = False,
+    ) -> None:
+        """Play a round of some systems on the player's tables; add their results.
+
+        `tally` counts the messages of systems that play within the round of the nodes.  Their
+        messages, and the packets of these on links, are measured with those of the nodes.
+        """
+        for name in names:
+            self._play(live, player, now, name, results, tally, keeps_messages)
 
     def _play(
         self,
         live: LiveGroups,
         player: RoundPlayer,
-        name: str,
-        system: SystemOnBuckets,
-        kinds: Mapping[str, tuple[str, ...]],
         now: LivingRound,
-    ) -> tuple[SystemRound, dict[str, Columns], dict[str, float]]:
-        """Play the own rounds of a system.
-
-        Return the result, the tables `COMMON_TABLES`, and the measures of the multicasts.
-        """
-        given, there = replace(player.given, observer=now.tally.observer), player.lives
-        prefix = f"{name}{OF_SYSTEM}"
-        buckets = SystemPlayer(player.engine, given.facts, given.bounds, prefix, system.reads)
+        name: str,
+        results: SystemResults,
+        shared: Tally | None,
+        keeps_messages: bool,
+    ) -> None:
+        number, system, there = now.number, self.systems[name], player.lives.count_entered()
+        within, records = shared is not None, live.records_messages(now.number)
+        # routers duplicate packets of merged systems, so no message is counted on links
+        kinds = {} if system.merged else {"payload": system.payload, "control": system.control}
+        tally = shared
+        if tally is None:
+            counted = (*system.payload, *system.control)
+            tally = Tally(counted, in_buckets=records and not system.merged)
+        usual = OwnRounds(*[round(self.seconds * 1_000_000)] * 2)
+        own_rounds = replace(now, tally=tally, own=self.own.get(name, usual))
+        given = player.given if within else replace(player.given, observer=tally.observer)
+        buckets = SystemPlayer(
+            *(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}"),
+            *(system.reads, system.shares),
+        )
         taken: dict[str, Columns] = {}
-        found: dict[str, float] = {}
+        by_links = bool(kinds) and live.link_stress.is_measured(number)
 
         def measure(done: SystemRound) -> None:
-            of = None
-            if done.multicasts is not None and live.multicasts.names:
-                by_hops = name in self.by_hops
-                measured = done.multicasts, system.member_table, system.merged, by_hops
-                of = SystemTables(name, *measured)
-                begun = _from_starts(done.multicasts) if done.begun is None else done.begun
+            programs: list[Program] = []
+            if done.multicasts is not None:
+                starts = _from_starts(done.multicasts)
                 if system.merged:
-                    live.route(buckets, given, _from_starts(done.multicasts), DELIVERED)
+                    live.route(buckets, given, starts, DELIVERED)
                 else:
+                    begun = starts if done.begun is None else done.begun
                     live.replay(buckets, given, begun, CARRIED, DELIVERED)
-            programs = live.common_programs(given, now.number, of, kinds, system.control)
+                of = self.tables(name, done.multicasts)
+                results.multicasts[name] = done.multicasts
+                programs.append(MeasureMulticasts(given, live.multicasts, of))
+            if kinds and live.links is not None:
+                sizes = bytes_of_kinds(
+                    *(system.payload, system.control, live.links.size, live.links.control)
+                )
+                keeps = by_links or (within and keeps_messages)
+                programs.append(MeasureBytes(given, sizes, live.multicasts.parts, keeps))
+            if by_links and not within:
+                programs.append(MeasureLinks(given, kinds))
             if programs:
                 buckets.play(Together(tuple(programs)))
-                taken.update(buckets.take(*COMMON_TABLES))
-            if of is not None:
-                found.update(live.multicasts.measures(taken, of, there.count_entered()))
+                taken.update(buckets.take(*_MEASURED))
+            if done.multicasts is not None:
+                results.measures.update(live.multicasts.measures(taken, of, there))
 
-        return system.play_on(buckets, now, measure), taken, found
+        done = system.play_on(buckets, own_rounds, measure)
+        sent = tally.by_kind()
+        control = sum(sent.get(kind, 0) for kind in system.control)
+        own: dict[str, float] = {**done.measures, **done.counts}
+        own["control"] = control / len(player.lives.live()) / self.seconds
+        own |= byte_measures(Counted(taken.get(BYTES_MEASURED, {})))
+        if not within:
+            own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
+            if by_links:
+                on_links = Counted(taken.get(LINKS_MEASURED, {}))
+                own |= live.link_stress.measures(on_links, kinds, there)
+        by_part = live.multicasts.by_part(taken, name)
+        by_part += byte_rows(Counted(taken.get(BYTES_MEASURED, {})), live.multicasts.parts, name)
+        if not system.control:
+            own = {measure: value for measure, value in own.items() if not _is_control(measure)}
+            by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
+        results.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
+        results.by_part += by_part
+        sums = done.publications.by_group(now.group, number - live.deadline)
+        names = pa.repeat(pa.scalar(name), len(sums["round"]))
+        due = pa.table({"round": sums.pop("round"), "system": names, **sums})
+        results.publications.append(due)
+        results.tables |= done.tables
+
+    def tables(self, name: str, multicasts: Multicasts) -> SystemTables:
+        """Return the tables of a system for the measures of its publications.
+
+        The packets of a baseline are counted for the publications of another system only if the
+        world does not play the baseline itself.
+        """
+        system = self.systems[name]
+        beside = tuple(one for one in system.beside if one not in self.systems)
+        return SystemTables(name, system, multicasts, name in self.by_hops, beside)
+
+
+def split_events(
+    number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
+) -> tuple[Events, GroupEvents]:
+    """Split events into node events and group events.
+
+    Events that are given in Python are unchecked: those of unknown nodes or groups are refused
+    (`ImpossibleRound`).
+    """
+    node, event, group = (events[name] for name in ("node", "event", "group"))
+    of_node = np.isin(event, EVENT_NAMES[:NODE_EVENTS])
+    if (group[~of_node] == NO_GROUP).any():
+        raise ImpossibleRound(number, "an event of a group has no group")
+    for what, named, there in (
+        ("node", node, known.node),
+        ("group", group[~of_node], groups.number),
+    ):
+        unknown = without(named, there)
+        if len(unknown):
+            raise ImpossibleRound(number, f"there is no {what} {unknown[0]}")
+    of_nodes = Events.of(known, node[of_node], event[of_node])
+    return of_nodes, GroupEvents.of(known, groups, node[~of_node], event[~of_node], group[~of_node])
 
 
 def _is_control(measure: str) -> bool:

@@ -15,11 +15,11 @@ from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
-from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.lookups import LookupResults
+from scribe_spark.rounds.system import Multicasts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RoundLeft:
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     lookups: pa.Table = field(default_factory=_no_lookups)
-    outcomes: Columns = field(default_factory=dict)
+    multicasts: Mapping[str, Multicasts] = field(default_factory=dict)
 
 
 _ROUND = DecimalType(20, 0)

@@ -18,9 +18,9 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import MEMBERS
+from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.schemas import ROWS
-from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
-from scribe_spark.scribe.state import PREFIX
+from scribe_spark.worlds.link_stress import is_traffic
 from scribe_spark.worlds.live_systems import OF_SYSTEM
 
 #: Tables of a bucket: the lives of its nodes; the round of each node's last arrival or recovery
@@ -28,7 +28,7 @@ from scribe_spark.worlds.live_systems import OF_SYSTEM
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 3
+VERSION = 4
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:
@@ -87,9 +87,10 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
 
 def is_saved(name: str) -> bool:
     """Return True for tables that are needed to resume; others are recomputed or dropped."""
-    if name.startswith(PREFIX):
-        return name not in OF_THE_LAST_ROUND
-    return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER, MEMBERS) or OF_SYSTEM in name
+    _, of_system, table = name.partition(OF_SYSTEM)
+    if of_system:  # views of the last round read deliveries, copies and messages
+        return table not in (DELIVERED, CARRIED) and not is_traffic(table)
+    return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER, MEMBERS)
 
 
 def saved_rows(rows: DataFrame) -> DataFrame:

@@ -7,14 +7,12 @@ import math
 import pandas as pd
 
 from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
-from scribe_spark.systems import all_systems
-from scribe_spark.worlds.group_measures import GROUP_MEASURES, SCRIBE
-from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
-from scribe_spark.worlds.live_systems import system_measures
+from scribe_spark.measures.multicasts import BASELINES, multicast_units
+from scribe_spark.systems import SCRIBE, all_systems
+from scribe_spark.worlds.group_measures import system_measures
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 from scribe_spark.worlds.steady import steady_from
 
 #: The suffix of the mean over the steady state.
@@ -25,12 +23,16 @@ _ENDINGS = (".first", ".last", ".least", ".most", STEADY)
 
 #: The prefixes of counts, which are 0 in a round without a value.  All measures of groups are
 #: counts, except those of multicasts.
-_COUNTS = ("messages.", GROUP_PREFIX)
+_COUNTS = ("messages.", f"{SCRIBE}.")
 
-_PUBLICATIONS = f"{GROUP_PREFIX}publications."
+_PUBLICATIONS = f"{SCRIBE}.publications."
 
 #: Scribe's measures that some rounds do not have.
-_NO_COUNTS = {*MULTICAST_MEASURES, *byte_units(SCRIBE), f"{_PUBLICATIONS}duplicates.mean"}
+_NO_COUNTS = {
+    *multicast_units(SCRIBE, BASELINES),
+    *byte_units(SCRIBE),
+    f"{_PUBLICATIONS}duplicates.mean",
+}
 
 
 def summary_units() -> dict[str, str]:
@@ -38,8 +40,7 @@ def summary_units() -> dict[str, str]:
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
-            *(ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES).items(),
-            *(byte_units(SCRIBE) | LIVE_TREE_MEASURES).items(),
+            *(ROUND_MEASURES | LIVE_TREE_MEASURES).items(),
             *(one for s in all_systems() if s.world for one in system_measures(s).items()),
         )
         for ending in ("", *_ENDINGS)

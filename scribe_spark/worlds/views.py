@@ -23,20 +23,33 @@ from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.program import PrefixedTables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
-from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.measures.multicasts import (
+    BASELINES,
+    UNICAST,
+    MulticastMeasures,
+    Reached,
+    SystemTables,
+    copies_of,
+    other_members,
+)
 from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.scribe.state import table_of
+from scribe_spark.systems import SCRIBE
 from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.live_systems import OF_SYSTEM
 from scribe_spark.worlds.save import LIVES
-from scribe_spark.worlds.scribe_multicasts import multicast_columns
+
+# the tables of Scribe
+_ENTRIES, _CHILDREN = (f"{SCRIBE}{OF_SYSTEM}{table_of(part)}" for part in ("entries", "children"))
 
 #: The number of rows that a view makes in one step, if rows are large.
 _AT_ONCE = 10_000
@@ -174,7 +187,7 @@ def messages_view(kinds: tuple[str, ...]) -> View:
         for sent in bucket.tables.values():
             yield {**sent, "kind": np.array(kinds)[sent["kind"]], "receiver": sent["to"]}
 
-    return View((f"{TRAFFIC} ",), schemas.MESSAGES, rows)
+    return View((f"{TRAFFIC} ", f"{SCRIBE}{OF_SYSTEM}{TRAFFIC} "), schemas.MESSAGES, rows)
 
 
 def live_knowledge_view(lives: Lives) -> View:
@@ -193,30 +206,73 @@ def live_knowledge_view(lives: Lives) -> View:
 
 
 def _memberships(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
-    if entries := bucket.table(table_of("entries")):
+    if entries := bucket.table(_ENTRIES):
         yield {**entries, **key_parts(entries["key"], ("group", "node"), len(bucket.ring))}
 
 
 def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
-    if children := bucket.table(table_of("children")):
+    if children := bucket.table(_CHILDREN):
         yield key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
 
 
 def multicasts_view(
-    measures: MulticastMeasures, outcomes: Columns, name: str, schema: StructType
+    measures: MulticastMeasures, of: SystemTables, name: str, schema: StructType
 ) -> View:
-    """Return the view ``tree_edges`` or ``deliveries`` of a round with these `OUTCOMES`."""
+    """Return the view ``tree_edges`` or ``deliveries`` of a system's publications of a round.
+
+    The views have the schemas of runs (`schemas.WRITTEN`), and also the rows of the baselines.  If
+    publications have a size, there are no deliveries by naive unicast, since the clock has not
+    played its copies.
+    """
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
-        of = bucket.tables, outcomes, bucket.ring, bucket.kernel
-        yield multicast_columns(measures, *of)[name]
+        tables = PrefixedTables(bucket.tables, f"{of.name}{OF_SYSTEM}")
+        yield multicast_columns(measures, of, tables, bucket.ring, bucket.kernel)[name]
 
-    return View((table_of("entries"), DELIVERIES, PAYLOADS), schema, rows)
+    wanted = (of.system.member_table, DELIVERED, CARRIED)
+    return View(tuple(f"{of.name}{OF_SYSTEM}{one}" for one in wanted), schema, rows)
+
+
+def multicast_columns(
+    measures: MulticastMeasures,
+    of: SystemTables,
+    tables: Tables,
+    ring: Ring,
+    kernel: Kernel,
+) -> dict[str, dict[str, Any]]:
+    """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
+    multicasts = of.multicasts
+    which, member = other_members(multicasts, of.system.members(tables), len(ring))
+    start = multicasts.start[which]
+    base_us = measures.base_us(ring, kernel, start, member)
+    star = multicasts.group[which], start, member
+    direct = multicasts.group[which], member, np.ones(len(which), dtype=np.int64), base_us
+    found = Reached.by(multicasts, of.deliveries(tables, len(ring)))
+    carried = copies_of(multicasts, of.copies(tables))
+    edges = {of.name: tuple(carried.values()), **dict.fromkeys(BASELINES, star)}
+    delivered = {
+        of.name: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
+        **dict.fromkeys(BASELINES, direct),
+    }
+    if measures.links is not None:
+        del delivered[UNICAST]
+
+    def columns(*names: str, rows: Mapping[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
+        length = [len(parts[0]) for parts in rows.values()]
+        joined = [np.concatenate(part) for part in zip(*rows.values(), strict=True)]
+        return {"system": np.repeat(list(rows), length), **dict(zip(names, joined, strict=True))}
+
+    called = columns("group", "parent", "child", rows=edges)
+    came = columns("group", "node", "hops", "delay_us", rows=delivered)
+    return {
+        "tree_edges": called | {"merged": called["system"] == BASELINES[0]},
+        "deliveries": came | {"delay_ms": came["delay_us"] / schemas.MICROSECONDS},
+    }
 
 
 STATE = View((LEAVES, CELLS, LIVES), schemas.WORLD_STATE, _states)
 LEAF_SETS = View((LEAVES,), schemas.LEAF_SETS, _leaf_sets)
 ROUTING_TABLE = View((CELLS,), schemas.ROUTING_TABLE, _routing_table)
 NEW_LEAF_SETS = View((NEW_LEAFS,), StructType([StructField("node", LongType())]), _new_leaf_sets)
-MEMBERSHIPS = View((table_of("entries"),), schemas.MEMBERSHIPS, _memberships)
-CHILDREN = View((table_of("children"),), schemas.CHILDREN, _children)
+MEMBERSHIPS = View((_ENTRIES,), schemas.MEMBERSHIPS, _memberships)
+CHILDREN = View((_CHILDREN,), schemas.CHILDREN, _children)

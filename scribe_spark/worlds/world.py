@@ -15,22 +15,22 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
+from scribe_spark.systems import SCRIBE
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.live_scribe import LEFT_BY_ROUNDS
 from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
-from scribe_spark.worlds.world_state import Protocols, kinds_of
+from scribe_spark.worlds.world_state import Protocols
 
 #: The number of rounds of the first job that plays until a time limit; each later job has twice the
 #: number of rounds that were played before, so that few unneeded events are read.
 _FIRST_ROUNDS = 16
 
 #: The results of rounds that are attributes of a world.
-_OF_ROUNDS = (*LEFT_BY_ROUNDS, "publications_of_systems")
+_OF_ROUNDS = ("publications", "by_part", "watched_trees", "extra_joins")
 
 
 class World:
@@ -57,10 +57,8 @@ class World:
         Scribe's operations for the user's code (create, join, ...); they happen in the next round.
     publications : pandas.DataFrame
         The results of publications whose deadline was in the rounds of the last :meth:`step` or
-        :meth:`play`, after the last round also of all others: ``round, group`` and the counts
-        `schemas.PUBLICATION_COUNTS`.
-    publications_of_systems : pandas.DataFrame
-        The same for other systems than Scribe, with a column ``system``.
+        :meth:`play`, after the last round also of all others: ``round, system, group`` and the
+        counts `schemas.PUBLICATION_COUNTS`.
     watched_trees : pandas.DataFrame
         Small trees before and after failures in these rounds: ``round, moment, group, node,
         parent, member, root, orphan, alive``.
@@ -84,7 +82,7 @@ class World:
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
-        self.publications_of_systems = self.by_part = pd.DataFrame()
+        self.by_part = pd.DataFrame()
         self.scribe = Operations()
         self._last: RoundLeft | None = None
         self._keeps_messages = False
@@ -293,7 +291,7 @@ class World:
         """The messages of the last round, if :meth:`step` kept them: ``kind, sender, receiver``."""
         if not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
-        return self._view(views.messages_view(kinds_of(self._protocols)))
+        return self._view(views.messages_view(self._protocols.kinds))
 
     @property
     def memberships(self) -> DataFrame:
@@ -325,18 +323,23 @@ class World:
     @property
     def measures_ways(self) -> bool:
         """True if Scribe is played and the config measures delays or link stress in each round."""
-        scribe = self._protocols.scribe
-        return scribe is not None and scribe.common.multicasts.of_ways
+        groups = self._protocols.groups
+        return self._plays_scribe and groups is not None and groups.multicasts.of_ways
 
     def _multicasts(self, name: str, schema: StructType) -> DataFrame:
         groups = self._protocols.groups
         if self._last is None or groups is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
-        outcomes = self._last.outcomes
-        return self._view(views.multicasts_view(groups.multicasts, outcomes, name, schema))
+        systems, of_round = self._protocols.systems, self._last.multicasts[SCRIBE]
+        of = systems.tables(SCRIBE, of_round)
+        return self._view(views.multicasts_view(groups.multicasts, of, name, schema))
+
+    @property
+    def _plays_scribe(self) -> bool:
+        return SCRIBE in self._protocols.systems.systems
 
     def _of_groups(self, wanted: views.View) -> DataFrame:
-        if self._protocols.scribe is None or not self.number:
+        if not self._plays_scribe or not self.number:
             raise ValueError("Scribe is not played, or no round has been played")
         return self._view(wanted)
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from scribe_spark.scribe.sources import FATES
-from scribe_spark.worlds.group_measures import PREFIX
+from scribe_spark.systems import SCRIBE
 
 #: The counts of messages of a system by kind, and of Scribe's events by their cause or number of
 #: rounds: a round measures those above 0 only.
 _COUNTS = re.compile(
-    rf"([^.]+\.)?messages\..+|{re.escape(PREFIX)}"
+    rf"([^.]+\.)?messages\..+|{SCRIBE}\."
     rf"((joins|refused|repaired|deliveries\.late)\..+|publications\.({'|'.join(FATES)}))"
 )
 

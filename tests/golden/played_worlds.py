@@ -287,8 +287,11 @@ def _step_through(world: Any, rounds: int, has_groups: bool) -> dict[str, pa.Tab
         measures.append(_of_round(number, pa.table({"measure": names, "value": values})))
         lookups.append(_of_round(number, world.lookups.toArrow()))
         new_leafs.append(_of_round(number, world.new_leafs.toArrow()))
-        if len(world.publications):
-            due = world.publications.rename(columns={"round": "published"}).astype("int64")
+        due = world.publications
+        if len(due):
+            due = due[due["system"] == "scribe"].drop(columns="system")
+        if len(due):
+            due = due.rename(columns={"round": "published"}).astype("int64")
             publications.append(_of_round(number, pa.Table.from_pandas(due, preserve_index=False)))
     left = {
         "stepped_measures": pa.concat_tables(measures),

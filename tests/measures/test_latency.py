@@ -9,7 +9,7 @@ import pytest
 from oracle import latency as oracle
 
 from scribe_spark import schemas
-from scribe_spark.measures.histogram import Histogram, add_counts
+from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.measures.latency import (
     IN_HOPS,
     LATENCY_COLUMNS,

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from oracle import measures
 
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.distributions import read_histograms
-from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import Found, Measure, Metric, Size
 from scribe_spark.measures.metrics import (
     metric_definitions,

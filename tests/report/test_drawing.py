@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.catalogue import FIGURES, shown_figures
 from scribe_spark.report.comparison import published_of_figure
 from scribe_spark.report.drawing import Drawing, draw, with_gaps

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report import render
 from scribe_spark.report.catalogue import FIGURES

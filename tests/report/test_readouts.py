@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw
 from scribe_spark.report.readouts import Line, Readout, Spot, exactly, spot_svg

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.by_size import draw_by_size
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.compare import _draw as draw_compared

@@ -25,13 +25,12 @@ from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.packets_on_links import packets_of
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC, Observer
-from scribe_spark.scribe.program import RoundOfGroups
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.link_stress import (

@@ -28,18 +28,19 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import (
+    BASELINES,
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
+    SystemTables,
+    multicast_units,
 )
 from scribe_spark.schemas import WRITTEN
 from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.worlds.scribe_multicasts import (
-    MULTICAST_MEASURES,
-    ScribeTables,
-    multicast_columns,
-)
+from scribe_spark.scribe.sources import Sent
+from scribe_spark.worlds.views import multicast_columns
 
 LAN_US = 700
 #: Worlds in which some multicast does not reach all.
@@ -79,12 +80,17 @@ def _measured(
             if name in result.tables:
                 node = result.tables[name][column]
                 tables[name] = take(result.tables[name], (node >= first) & (node < last))
-        if OUTCOMES in result.tables:
-            tables[OUTCOMES] = result.tables[OUTCOMES]
-    of = ScribeTables(measures.source == "root")
+    of = tables_of_scribe(world)
     player.play(MeasureMulticasts(player.given, measures, of))
-    taken = player.take(OUTCOMES, *MULTICASTS_MEASURED)
+    taken = player.take(*MULTICASTS_MEASURED)
     return measures.measures(taken, of, overlay.count_entered())
+
+
+def tables_of_scribe(world: World) -> SystemTables:
+    """Scribe's tables of the last round, for the measures."""
+    scribe = LiveScribe(world.config.scribe, world.config.trees)
+    taken = Sent.of_buckets(world.results[-1].tables.get(OUTCOMES, {})).taken()
+    return SystemTables("scribe", scribe, scribe.multicasts(taken), beside=BASELINES)
 
 
 def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.RecordBatch]:
@@ -93,7 +99,7 @@ def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.R
     mine = {**tables, **tables_of(split_state(world.state, ring, 0, len(ring)))}
     kernel = world.pastry.kernel
     names = Names(RingInMemory(ring), kernel, world.groups.number)
-    found = multicast_columns(measures, mine, tables.get(OUTCOMES, {}), ring, kernel)
+    found = multicast_columns(measures, tables_of_scribe(world), mine, ring, kernel)
     return {name: names.batch(some, to_arrow_schema(WRITTEN[name])) for name, some in found.items()}
 
 
@@ -147,7 +153,7 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
         seen.update((found | on_links).keys())
         least = min(least, found.get("scribe.multicasts.reached", 1))
     assert (least < 1) is (seed in LOSSY)
-    assert seen.keys() == MULTICAST_MEASURES.keys()
+    assert seen.keys() == multicast_units("scribe", BASELINES).keys()
     assert seen["scribe.rdp.mean"] > 3
     assert seen["scribe.link_stress.max"] > 3
 

@@ -31,7 +31,7 @@ from oracle.scribe_living.measures import (
 )
 from seeds import seeds
 
-from scribe_spark.worlds.group_measures import group_measures
+from scribe_spark.scribe.measures import group_measures
 
 OVERLAY_PARTS = ("live", "sides", "cells", "new_leafs")
 
@@ -239,6 +239,6 @@ def compare_measures(world: World) -> None:
             **{f"deliveries.late.{age}": count for age, count in late.items()},
         }
         measured = group_measures(result.tables, len(world.groups))
-        assert measured.items() >= {f"scribe.{name}": n for name, n in expected.items()}.items()
-        ages = [name for name in measured if name.startswith("scribe.deliveries.late.")]
+        assert measured.items() >= expected.items()
+        ages = [name for name in measured if name.startswith("deliveries.late.")]
         assert len(ages) == len(late)

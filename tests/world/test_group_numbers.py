@@ -23,7 +23,7 @@ from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.worlds import Extent
 from scribe_spark.worlds.events import check_events
-from scribe_spark.worlds.live_groups import split_events
+from scribe_spark.worlds.live_systems import split_events
 from scribe_spark.worlds.played import EventsByRound
 
 SLOW = pytest.mark.slow
@@ -72,8 +72,7 @@ def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, bucket
             pairs = spark.createDataFrame(least_and_most, "group bigint, node bigint")
             world.scribe.publish(pairs)
         world.step()
-        told.append(world.publications.assign(system="scribe"))
-        told.append(world.publications_of_systems)
+        told.append(world.publications)
     found = of_group(world.memberships.where("member").toPandas())
     assert found == MEMBERS | {-1: MEMBERS[-1] - {0} | {20}}
     roots = Counter(row["group"] for row in world.memberships.where("root").collect())

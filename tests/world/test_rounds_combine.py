@@ -111,7 +111,7 @@ def row_of(cell: tuple[str, str, str]) -> str:
     ]
     names = {name for measures, *_ in one for name in measures}
     for _, tables, _ in one:
-        systems = {"scribe", *tables["publications_of_systems"]["system"]}
+        systems = set(tables["publications"]["system"])
         names |= {f"{system}.publications" for system in systems}
     marks = [
         ", ".join([*_missing(system, names), *differ]) or YES if system in systems_of(cell) else ""

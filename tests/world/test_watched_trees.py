@@ -8,10 +8,9 @@ from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
-from scribe_spark.worlds.access import AccessLists
-from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.watched_trees import (
+from scribe_spark.scribe.watched_trees import (
     MOST_NODES,
+    TREES_SEEN,
     WATCHED,
     Tree,
     tree_rows,
@@ -19,6 +18,8 @@ from scribe_spark.worlds.watched_trees import (
     watched_groups,
     watched_rows,
 )
+from scribe_spark.worlds.access import AccessLists
+from scribe_spark.worlds.groups import WorldGroups
 
 #: Node -> (parent, member, root, orphan).
 Trees = dict[int, dict[int, tuple[int, bool, bool, bool]]]
@@ -59,10 +60,10 @@ def play(seed: int, buckets: int):
     for number in range(world.case.rounds):
         events = [event for event in world.case.events if event[0] == number]
         _, theirs = world.step(number, events)
-        after = trees_of(world.results[-1].tables, *every_group(world))
+        after = trees_of(world.results[-1].tables, TREES_SEEN, *every_group(world))
         assert_same(after, trees_seen(world))
         known, alive = world.overlay.states.known, world.overlay.alive
-        table = tree_rows(number, before, after, world.groups, known, alive)
+        table = tree_rows(number, before, after, world.groups.number, known, alive)
         before = after
         columns = table.to_pydict()
         columns["parent"] = [-1 if parent is None else parent for parent in columns["parent"]]
@@ -82,7 +83,7 @@ def every_group(world: World) -> tuple[np.ndarray, int]:
 def trees_seen(world: World) -> dict[int, Tree]:
     """All trees, of the state of all nodes."""
     watched, size = every_group(world)
-    return trees_of(watched_rows(world.state, watched), watched, size)
+    return trees_of(watched_rows(world.state, watched), TREES_SEEN, watched, size)
 
 
 def assert_same(some: dict[int, Tree], others: dict[int, Tree]) -> None:
@@ -113,7 +114,7 @@ def test_large_trees_are_not_told():
     many = tree.take(np.resize(np.arange(len(tree.node)), MOST_NODES + 1))
     for before, is_told in ((tree, True), (many, False)):
         known, alive = world.overlay.states.known, world.overlay.alive
-        told = tree_rows(1, {group: before}, {group: tree}, world.groups, known, alive)
+        told = tree_rows(1, {group: before}, {group: tree}, world.groups.number, known, alive)
         assert (len(told) > 0) is is_told
 
 
@@ -125,9 +126,10 @@ def test_small_groups_are_watched():
     nodes = np.concatenate([*map(np.arange, sizes.values()), late])
     members = WorldGroups(numbers, lambda: (groups, nodes), AccessLists.open())
     watched = [3, 7, 8, 20, 21, 22, 31]
-    assert watched_groups(members, 90).tolist() == [*watched, 40]
-    assert watched_groups(members, 110).tolist() == sorted([*watched, 9])
+    for initial, more in ((90, 40), (110, 9)):
+        found = watched_groups(numbers, members.sizes(initial))
+        assert found.tolist() == sorted([*watched, more])
     assert len(watched) + 1 == WATCHED
     of_two = groups < 6
     few = WorldGroups(numbers[:2], lambda: (groups[of_two], nodes[of_two]), AccessLists.open())
-    assert watched_groups(few, 90).tolist() == [3, 5]
+    assert watched_groups(numbers[:2], few.sizes(90)).tolist() == [3, 5]

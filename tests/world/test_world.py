@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from extending import run_examples
 from in_memory import InMemory
+from living_worlds import measured_round
 from overlay_state import OverlayState, perfect_start
 from pyspark.sql import functions as F
 from small_network import NETWORK
@@ -25,7 +26,6 @@ from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
-from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.rounds.events import Events
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
@@ -33,7 +33,6 @@ from scribe_spark.worlds.round_measures import (
     cells_with_nodes,
     right_leaf_sets,
 )
-from scribe_spark.worlds.world_state import play_overlay
 
 CONFIG = WorldConfig(
     **NETWORK, nodes=90, leaf_set=8, initial=70, generator="churn", lifetime=8.0,
@@ -108,7 +107,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
         happening = Events.of(known, now["node"].to_numpy(), now["event"].astype(str).to_numpy())
         player = InMemory.of(state, CONFIG, kernel, 3)
         lookups = CONFIG.world.lookups
-        result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
+        result, measured = measured_round(player, number, happening, lookups)
         assert world.step(messages=number == 2) == measured
         if number == 2:
             kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}

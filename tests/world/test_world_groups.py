@@ -24,23 +24,21 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
+from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
+from scribe_spark.scribe.measures import GROUPS_MEASURED, MeasureGroups, group_measures
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.state import CAUSES
 from scribe_spark.scribe.upcalls import Application, Emitted
-from scribe_spark.worlds.group_measures import (
-    GROUP_MEASURES,
-    GROUPS_MEASURED,
-    MeasureGroups,
-    group_measures,
-    is_of_groups,
-)
+from scribe_spark.systems import SCRIBE, find_system
+from scribe_spark.worlds.group_measures import system_measures, system_of
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
+
+MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 
 CONFIG = WorldConfig(
     **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
@@ -86,7 +84,8 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
         measured = world.step()
         stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
         assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
-        assert measured.items() >= group_measures(result.tables, len(groups)).items()
+        of_groups = group_measures(result.tables, len(groups))
+        assert measured.items() >= {f"scribe.{name}": of for name, of in of_groups.items()}.items()
         assert measured["lookups"] == len(pastry.lookups.hops)
         entries = state.entries
         group, node = np.divmod(entries.key, len(known))
@@ -119,8 +118,7 @@ def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
     more = {"capacities": str(path), "variants": "bottleneck", "systems": "scribe,gossipsub"}
     made = world_setup.protocols_of(simulation, WorldConfig(**CONFIG.given() | more))
     assert len(reads) == 1
-    assert made.scribe.limits.capacities[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
-    assert made.systems.limits is made.scribe.limits.capacities
+    assert made.systems.limits[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
 
 
 def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation) -> dict:
@@ -318,8 +316,11 @@ def test_every_measure_of_groups_is_scribes():
         **{"messages.join message": "pastry", "nodes.live": "pastry"},
         "reference_tree.hosts": "reference_tree",
     }
-    assert all(is_of_groups(measure) for measure in GROUP_MEASURES)
-    names = [*GROUP_MEASURES, *ROUND_MEASURES]
+    scribes = [
+        name for name in system_measures(find_system(SCRIBE)) if name[:2] not in ("ip", "na")
+    ]
+    assert {system_of(measure) for measure in scribes} == {SCRIBE}
+    names = [*scribes, *ROUND_MEASURES]
     assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 

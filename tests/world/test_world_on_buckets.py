@@ -151,7 +151,7 @@ def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
             assert ("gossipsub.link_stress.control.max" in measured) == (number == 1)
             for many in (jobs, tasks):
                 assert many.step() == measured
-                assert many.publications_of_systems.equals(one.publications_of_systems)
+                assert many.publications.equals(one.publications)
         saved = jobs.saved.localCheckpoint()
         rest = simulation.nodes, one._events, simulation.underlay, jobs._protocols
         again = World.of_save(saved, *rest, 2)
@@ -162,7 +162,7 @@ def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
             some = ("rad.median", "children_entries.max", "link_stress.max", "messages")
             assert {f"{system}.{name}" for name in some} <= measured.keys()
         assert again.step() == jobs.step() == measured
-        assert again.publications_of_systems.equals(one.publications_of_systems)
+        assert again.publications.equals(one.publications)
         for world in (one, jobs, tasks, again):
             world.release()
 

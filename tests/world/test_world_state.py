@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from in_threads import play_in_threads
 from living_groups import world_of
-from living_worlds import World, state_of, world
+from living_worlds import World, measured_round, state_of, world
 from oracle.scribe_living.cases import random_world
 from poisoned import PoisonedPlayer
 from seeds import seeds
@@ -20,7 +20,6 @@ from scribe_spark.engine import rows as engine_rows
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import TRAFFIC
-from scribe_spark.worlds.world_state import play_overlay
 
 ROUNDS = 9
 
@@ -73,7 +72,8 @@ def overlay_played(case: World, rounds: int, buckets: int) -> list:
         mine = [(node, kind) for when, node, kind in case.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
         events = Events.of(case.known, node, np.array([kind for _, kind in mine], dtype=str))
-        _, measures = play_overlay(player, number, events, 20, keeps_messages=True)
+        player.observe(traffic=True)
+        _, measures = measured_round(player, number, events, 20)
         traffic = Traffic()
         traffic.take(player.take(TRAFFIC), MESSAGE_KINDS)
         pairs = {kind: sorted(zip(*ends, strict=True)) for kind, ends in traffic.ends.items()}

@@ -50,7 +50,7 @@ def test_means_of_a_table_count_the_zeros():
     """Four GRAFTs in the first of four rounds are one in each."""
     measured = {n: {"nodes.live": 9.0} for n in range(4)}
     measured[0] |= {"gossipsub.messages.GRAFT": 4.0, "messages.JOIN": 4.0}
-    rows = tidy(measured, ["gossipsub"])
+    rows = tidy(measured)
     graft = rows[rows["measure"] == "gossipsub.messages.GRAFT"]
     assert graft[["round", "value"]].values.tolist() == [[0, 4], [1, 0], [2, 0], [3, 0]]
     assert set(graft["system"]) == {"gossipsub"}

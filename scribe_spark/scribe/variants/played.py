@@ -22,8 +22,8 @@ from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
-from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
 from scribe_spark.scribe.variants.context import Variant, VariantContext

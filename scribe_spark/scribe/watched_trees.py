@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,9 @@ from scribe_spark.core.arrays import Rows, expand, find_sorted, flags, whole_num
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.groups import Groups
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ScribeState
-
-if TYPE_CHECKING:
-    from scribe_spark.worlds.groups import WorldGroups
 
 #: The values of ``moment`` in `schemas.WATCHED_TREES`.
 BEFORE, AFTER = "before", "after"
@@ -40,10 +35,10 @@ WATCHED, MEMBERS = 8, 14
 MOST_NODES = 64
 
 
-def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
-    """Return the numbers of the groups whose trees are watched, ascending."""
-    apart = np.abs(groups.sizes(initial) - MEMBERS)
-    return np.sort(groups.numbers[np.argsort(apart, kind="stable")[:WATCHED]])
+def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the groups whose trees are watched, of groups with numbers of members; ascending."""
+    apart = np.abs(sizes - MEMBERS)
+    return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,9 @@ class Tree(Rows):
 
 #: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
 #: in children tables (``group, parent, child``), with indices of groups and positions of nodes.
+#: They stay until the end of the next round; then they are the trees before that round.
 TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
+TREES_BEFORE = tuple(f"{name} before" for name in TREES_SEEN)
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,9 @@ class SeeTrees(RoundProgram):
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
+        for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
+            if name in tables:
+                tables[before] = tables.pop(name)
         for name, columns in watched_rows(scribe.state, self.watched).items():
             scribe.note(name, **columns)
 
@@ -97,12 +97,15 @@ def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str,
     return {_ENTRIES: {"group": group, "node": node, **seen}, _EDGES: {**edges, "child": child}}
 
 
-def trees_of(taken: Mapping[str, Columns], watched: np.ndarray, size: int) -> dict[int, Tree]:
+def trees_of(
+    taken: Mapping[str, Columns], names: tuple[str, ...], watched: np.ndarray, size: int
+) -> dict[int, Tree]:
     """Return the watched trees by the index of the group; dead nodes are left out.
 
-    `taken` has the tables :data:`TREES_SEEN` of all buckets; `size` is the number of nodes.
+    `taken` has the tables `names` (:data:`TREES_SEEN` or :data:`TREES_BEFORE`) of all buckets;
+    `size` is the number of nodes.
     """
-    entries, edges = taken.get(_ENTRIES, _NO_ENTRIES), taken.get(_EDGES, _NO_EDGES)
+    entries, edges = taken.get(names[0], _NO_ENTRIES), taken.get(names[1], _NO_EDGES)
     order = np.lexsort((entries["node"], entries["group"]))
     group, node, parent, member, root = (
         entries[name][order] for name in ("group", "node", "parent", "member", "root")
@@ -125,14 +128,14 @@ def tree_rows(
     number: int,
     before: Mapping[int, Tree],
     after: Mapping[int, Tree],
-    groups: Groups,
+    groups: np.ndarray,
     known: Ring,
     alive: np.ndarray,
 ) -> pa.Table:
     """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
 
-    Trees before and after the round are by the index of the group; `alive` (bool, shape (K,)) marks
-    the nodes that are alive after it.
+    Trees before and after the round are by the index of the group, in the numbers `groups`; `alive`
+    (bool, shape (K,)) marks the nodes that are alive after it.
     """
     parts = []
     for group, old in before.items():
@@ -150,7 +153,7 @@ def tree_rows(
     if not parts:
         return wanted.empty_table()
     columns = {name: np.concatenate([part[name] for part in parts]) for name in wanted.names}
-    columns["group"] = groups.number[columns["group"]]
+    columns["group"] = groups[columns["group"]]
     columns["node"], parent = known.node[columns["node"]], columns["parent"]
     cells = {name: pa.array(part) for name, part in columns.items()}
     cells["parent"] = pa.array(known.node[parent], mask=parent < 0)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.measures.histogram import Histogram, add_counts
 
 
 class Counts:
