@@ -58,7 +58,7 @@ from scribe_spark.measures.percentiles import (
     latency_numbers,
     publication_latencies,
 )
-from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel

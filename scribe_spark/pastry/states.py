@@ -1,4 +1,4 @@
-"""Leaf sets and routing tables as dense arrays, into which kernels merge offers of nodes.
+"""Leaf sets and routing tables as dense arrays, and the programs that read or change them.
 
 A node is given by its position in the order of nodeIds.  So of two nodes, the one with the smaller
 nodeId has the smaller position, and positions are compared instead of 128-bit numbers.
@@ -6,15 +6,17 @@ nodeId has the smaller position, and positions are compared instead of 128-bit n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set import covers_ring
+from scribe_spark.rounds.environment import Environment
 
 #: Marks an empty place in a leaf set or routing table.
 NONE = -1
@@ -141,3 +143,55 @@ def table_rows(known: Ring, b: int) -> int:
     """Return the number of rows that routing tables need, at least one."""
     shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)
     return 1 + int(shared.max(initial=0))
+
+
+# --- programs
+
+
+#: The table with the leaf sets at the start of the round; only in buckets that changed a leaf set.
+LEAVES_BEFORE = "leaf sets before"
+
+_COLUMNS = {LEAVES: "leaves", CELLS: "cells"}
+
+
+@dataclass(frozen=True)
+class NodeProgram:
+    """A program that reads or changes leaf sets and routing tables."""
+
+    given: Environment
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.given.bounds
+
+    def count(
+        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
+    ) -> None:
+        """Count a message from each sender to its receiver, of which some were lost."""
+        self.given.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
+
+    def live(self, bucket: int) -> np.ndarray:
+        """Return the positions of the live nodes of a bucket, ascending."""
+        first, last = self.bounds[bucket : bucket + 2]
+        return first + np.flatnonzero(self.given.in_round.alive[first:last])
+
+    def states(self, bucket: int, tables: Tables, *writes: str) -> States:
+        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
+        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+        arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
+        if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:
+            tables[LEAVES_BEFORE] = {"leaves": arrays[LEAVES].copy()}
+        for name in writes:
+            if not arrays[name].flags.writeable:
+                arrays[name] = arrays[name].copy()
+            tables[name] = {_COLUMNS[name]: arrays[name]}
+        return States(self.given.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS])
+
+
+def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
+    """Return the tables of buckets as views of the arrays of all nodes."""
+    return [
+        Tables.of(states.of(slice(first, last)).tables())
+        for first, last in itertools.pairwise(bounds.tolist())
+    ]

@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells, take_
 from scribe_spark.pastry.arrivals.exchange import GAINED
 from scribe_spark.pastry.arrivals.join_messages import take_answers
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.arrivals.waves import WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import CELLS, LEAVES, States, pairs_of
 

@@ -15,7 +15,7 @@ from scribe_spark.core.arrays import distinct, distinct_indices
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
-from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.arrivals.waves import WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import LEAVES, States, live_only, pairs_of
 
@@ -89,7 +89,7 @@ class Exchange(WaveProgram):
         different = distinct_indices(len(states.own), receiver)
         # most leaf sets are complete already, and need not be compared
         lacking = np.zeros(len(states.own), dtype=bool)
-        lacking[different] = lacks_leaves(states, different, self.wave.live)
+        lacking[different] = lacks_leaves(states, different, self.everybody)
         some = np.flatnonzero(lacking[receiver])
         offered = np.c_[sets, senders.astype(np.int32)]
         return take_leaves(states, receiver[some], offered[at[some]], only_new=True)

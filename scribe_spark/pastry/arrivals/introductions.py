@@ -21,7 +21,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.join_messages import ROUTES, entries_of_rows
-from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.arrivals.waves import WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.underlay.protocol import Kernel

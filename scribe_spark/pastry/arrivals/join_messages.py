@@ -21,7 +21,7 @@ from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, cells_of, take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
-from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
+from scribe_spark.pastry.arrivals.waves import WaveProgram, forget
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted

@@ -16,7 +16,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import NO_OFFER, scored, scores
-from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.arrivals.waves import WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE
 
