@@ -15,10 +15,9 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.program import AT, Together
+from scribe_spark.pastry.arrivals.announcements import GAINED, Exchange
 from scribe_spark.pastry.arrivals.arrival import arrive
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
 from scribe_spark.pastry.arrivals.waves import Wave, waves_of_round
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram, live_only, pairs_of
 from scribe_spark.rounds.events import Events, end_lives

@@ -19,7 +19,6 @@ from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.waves import Wave
 from scribe_spark.pastry.events import play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.leaf_set import same_leaves
 from scribe_spark.pastry.lookups import (
     ENDED,
     LookupResults,
@@ -28,7 +27,7 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.states import LEAVES, LEAVES_BEFORE, NodeProgram
+from scribe_spark.pastry.states import LEAVES, LEAVES_BEFORE, NodeProgram, same_leaves
 from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
 from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.observer import MESSAGES

@@ -18,7 +18,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, cells_of, take_cells
+from scribe_spark.pastry.arrivals.offers import cells_in_rows, cells_of, take_cells
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import CELLS, NodeProgram, States, live_only

@@ -26,7 +26,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.groups import Groups

@@ -15,11 +15,8 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.arrivals.announcements import Announce
-from scribe_spark.pastry.arrivals.exchange import Exchange
-from scribe_spark.pastry.arrivals.introductions import Introduce
-from scribe_spark.pastry.arrivals.join_messages import JoinMessages
-from scribe_spark.pastry.arrivals.nearby_search import Discover
+from scribe_spark.pastry.arrivals.announcements import Announce, Exchange, Introduce
+from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget
 from scribe_spark.pastry.table_repair import close_phase, maintain_tables
 from scribe_spark.rounds.environment import Environment
