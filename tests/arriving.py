@@ -19,13 +19,12 @@ from oracle.living.world import Snapshot, snapshot
 
 from scribe_spark.config import OverlayConfig
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals import one_task
-from scribe_spark.pastry.arrivals.contacts import planned_contacts
-from scribe_spark.pastry.arrivals.maintenance import row_bits
-from scribe_spark.pastry.arrivals.one_task import Grown
-from scribe_spark.pastry.arrivals.waves import Plan, wave_size
+from scribe_spark.pastry.arrivals import overlay
+from scribe_spark.pastry.arrivals.overlay import Grown
+from scribe_spark.pastry.arrivals.waves import Plan, planned_contacts, wave_size
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE, States
+from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 
@@ -166,7 +165,7 @@ def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
     # bounds that are not those of prefixes: arrivals take any
     bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
-    return one_task.grow(case.known, plan_of(case), case.rules, case.seed, case.kernel, bounds)
+    return overlay.grow(case.known, plan_of(case), case.rules, case.seed, case.kernel, bounds)
 
 
 def plan_of(case: Arrivals) -> Plan:

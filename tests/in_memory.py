@@ -10,8 +10,8 @@ from overlay_state import OverlayState
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.arrivals.wave import states_in_buckets
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.pastry.states import states_in_buckets
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer

@@ -13,8 +13,7 @@ from scribe_spark import draws
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.pastry.leaf_set import ring_leaves
-from scribe_spark.pastry.states import NONE, States
+from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups

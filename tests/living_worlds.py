@@ -26,10 +26,10 @@ from scribe_spark import draws
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
 from scribe_spark.pastry.states import States
+from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.player import RoundPlayer

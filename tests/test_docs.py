@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: What a newcomer looks for, and what the file or function is called.
 FINDABLE = {
-    "leaf set": r"leaf_set",
-    "routing table": r"routing_table",
+    "leaf set": r"class LeafSets\b",
+    "routing table": r"routing tables",
     "next hop": r"def hop\b",
     "route": r"def route_to_edge\b",
     "JOIN": r"def receive_joins\b",
@@ -39,8 +39,8 @@ FINDABLE = {
 
 #: The file that one would open first.
 FIRST = {
-    "leaf set": "pastry/leaf_set.py",
-    "routing table": "pastry/routing_table.py",
+    "leaf set": "pastry/states.py",
+    "routing table": "pastry/states.py",
     "next hop": "pastry/next_hop.py",
     "route": "pastry/route.py",
     "JOIN": "scribe/join.py",

@@ -29,9 +29,8 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import pastry, schemas, scribe
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
-from scribe_spark.pastry import perfect_tables, prefix_summaries
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry import perfect_tables
+from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
@@ -168,12 +167,12 @@ class World:
         b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
         everybody = np.array([0, len(self.ring)])
         rows = [
-            prefix_summaries.summarise_bucket(
+            perfect_tables.summarise_bucket(
                 prefix, first, self.ring.take(slice(first, last)), self.kernel, routers, digits > 1
             ).to_pylist()[0]
             for prefix, first, last in prefixes(self.ring, everybody, 0, b * digits)
         ]
-        summaries = prefix_summaries.Summaries.of(rows, routers, b, digits)
+        summaries = perfect_tables.Summaries.of(rows, routers, b, digits)
         return [
             perfect_tables.known_of_prefixes(
                 self.ring,

@@ -84,10 +84,10 @@ class RoundsOfRun(GrownTrees):
         saved = self._run.saved
         if "events" in saved:
             return saved["events"]
-        return self._made_events
+        return self._events
 
     @stage
-    def _made_events(self) -> DataFrame:
+    def _events(self) -> DataFrame:
         made = world_events(self._network.nodes, self._config)
         return schemas.conform(made, schemas.WORLD_EVENTS)
 

@@ -22,9 +22,8 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.leaf_set import ring_leaves
-from scribe_spark.pastry.nearest_entries import nearest_entries
-from scribe_spark.pastry.states import CELLS, States
+from scribe_spark.pastry.perfect_tables import nearest_entries
+from scribe_spark.pastry.states import CELLS, States, ring_leaves
 from scribe_spark.underlay.protocol import Kernel
 
 

@@ -57,7 +57,7 @@ from scribe_spark.measures.percentiles import (
     latency_numbers,
     publication_latencies,
 )
-from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS

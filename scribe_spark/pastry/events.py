@@ -7,16 +7,19 @@ JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.pastry.arrival_in_round import arrive
-from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.pastry.recovery import recover
-from scribe_spark.pastry.states import pairs_of
-from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
+from scribe_spark.core.arrays import distinct, without
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine.program import AT, Together
+from scribe_spark.pastry.arrivals.announcements import GAINED, Exchange
+from scribe_spark.pastry.arrivals.arrival import arrive
+from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
+from scribe_spark.pastry.arrivals.waves import Wave, waves_of_round
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram, live_only, pairs_of
 from scribe_spark.rounds.events import Events, end_lives
 from scribe_spark.rounds.player import RoundPlayer
 
@@ -31,11 +34,12 @@ def play_events(player: RoundPlayer, number: int, events: Events) -> None:
     # 2. recoveries; a node that knows no live node arrives anew
     waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
     # 3. arrivals
-    ordered = arrival_order(known, events.arrive, number, given.seed)
     live = int(np.count_nonzero(lives.alive)) + len(waves)
-    waves += split_in_waves(ordered, live, given.rules.growth)
-    for wave, arriving in enumerate(waves):
-        arrive(player, arriving, number, wave)
+    growth = given.rules.growth
+    waves += waves_of_round(known, events.arrive, number, given.seed, live, growth)
+    for wave, ordered in enumerate(waves):
+        arriving = Wave.of_round(player.given, ordered, number)
+        arrive(player, arriving, number, f" of wave {wave}")
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,95 @@ class _SayGoodbye(NodeProgram):
         sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
         self.given.observer.send(tables, "goodbye", self.given.is_alive(to), sender, to)
         return {}
+
+
+# --- recoveries
+
+
+#: The table of nodes that found no live leaf: ``node``.
+_ALONE = "alone"
+
+#: Kinds of messages.
+_QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
+
+
+def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
+    """Recover nodes (ascending); return those that know no live node, ascending.
+
+    All nodes recover together, from the tables before.  Each asks its last known leaves for their
+    leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
+    exchanged.  The programs `besides` are played in the same supersteps; they write other tables.
+    """
+    if not len(nodes):
+        for program in besides:
+            player.play(program)
+        return nodes
+    player.play(Together((_Recover(player.given, nodes), *besides)))
+    alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
+    player.lives.enter(without(nodes, alone))
+    player.play(Exchange(player.given, Wave.of_nobody()))
+    return np.sort(alone)
+
+
+@dataclass(frozen=True)
+class _Recover(NodeProgram):
+    """Nodes ask their last known leaves, and announce themselves to their new leaves."""
+
+    nodes: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox[_ANSWER] = self._answer(bucket, tables, inbox[_QUESTION])
+        if _ANSWER in inbox:
+            outbox[_ANNOUNCEMENT] = self._come_back(bucket, tables, inbox[_ANSWER])
+        if _ANNOUNCEMENT in inbox:
+            self._take(bucket, tables, inbox[_ANNOUNCEMENT])
+        return outbox
+
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Ask the last known leaves for their leaf sets."""
+        first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
+        nodes = self.nodes[first:last]
+        if not len(nodes):
+            return {}
+        states = self.states(bucket, tables, LEAVES)
+        old = states.distinct_leaves(nodes - states.first)
+        states.leaves[nodes - states.first] = NONE
+        asker, asked = pairs_of(nodes, old)
+        answers = self.given.is_alive(asked)
+        self.given.observer.send(tables, "recovery", answers, asker, asked)
+        alone = without(nodes, asker[answers])
+        if len(alone):
+            tables[_ALONE] = {"node": alone}
+        return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Answer with the leaf set."""
+        states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
+        self.count(tables, "recovery", asked, asker)
+        offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
+        return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
+
+    def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Take the offered leaves, and announce the node to them."""
+        states = self.states(bucket, tables, LEAVES)
+        take_leaves(states, came[AT] - states.first, came["offers"])
+        back = distinct(came[AT])
+        tables[GAINED] = {"node": back}
+        new, to = pairs_of(back, states.distinct_leaves(back - states.first))
+        self.count(tables, "announcement", new, to)
+        return {AT: to, "back": new}
+
+    def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
+        """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
+        states = self.states(bucket, tables, LEAVES, CELLS)
+        index, back = came[AT] - states.first, came["back"]
+        take_cells(states, self.given.kernel, index, back)
+        take_leaves(states, index, back)
+        told = came[AT][holds_leaf(states, index, back)]
+        before = tables[GAINED]["node"] if GAINED in tables else told[:0]
+        tables[GAINED] = {"node": distinct(np.r_[before, told])}

@@ -15,9 +15,8 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
-from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.pastry.states import LEAVES, NONE, States, pairs_of
+from scribe_spark.pastry.arrivals.offers import SIDES, places_out, side_columns
+from scribe_spark.pastry.states import LEAVES, NONE, NodeProgram, States, pairs_of
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import both_ways
 

@@ -1,5 +1,7 @@
 """The Pastry overlay: leaf sets and routing tables over an underlay, and the routing rule.
 
+As a graph, nodes are vertices, and leaves and table entries are edges.
+
 References
 ----------
 JSAC 2002, Section II.
@@ -20,19 +22,67 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import as_constant
 from scribe_spark.engine.ring import Keys
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.bucket_tables import tables_of_knowledge, to_knowledge
+from scribe_spark.pastry.knowledge import (
+    routing_table,
+    table_entries,
+    tables_of_knowledge,
+    to_knowledge,
+)
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
-from scribe_spark.pastry.overlay_graph import overlay_edges
-from scribe_spark.pastry.perfect_tables import perfect_tables
-from scribe_spark.pastry.prefix_summaries import bucket_digits
-from scribe_spark.pastry.routing_table import routing_table, table_entries
+from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_tables
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.rounds.lives import is_node
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
+from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, conform
 from scribe_spark.underlay.protocol import Underlay
+
+
+def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return the edges of all nodes to existing nodes: `schemas.OVERLAY_EDGES`.
+
+    A node that is in another node's leaf set and in its routing table has two edges from there. A
+    GraphFrame needs a vertex at both ends of an edge, so edges to other nodes are left out.
+    """
+    edges = leaf_set_edges(knowledge).unionByName(routing_table_edges(knowledge))
+    return edges.join(nodes.select(F.col("node").alias("dst")), "dst", "left_semi").select(
+        OVERLAY_EDGES.names
+    )
+
+
+def leaf_set_edges(knowledge: DataFrame) -> DataFrame:
+    """Return the edges of all leaf sets (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
+    leaves = knowledge.select("node", "smaller", F.posexplode("leaf_set").alias("index", "leaf"))
+    clockwise = F.col("index") - F.col("smaller")
+    edges = leaves.select(
+        F.col("node").alias("src"),
+        F.col("leaf.entry").alias("dst"),
+        F.lit(LEAF_SET).alias("kind"),
+        F.lit(None).alias("row"),
+        F.lit(None).alias("col"),
+        # the node itself, at 0, is not in its leaf set
+        F.when(clockwise < 0, clockwise).otherwise(clockwise + 1).alias("place"),
+    )
+    return conform(edges, OVERLAY_EDGES)
+
+
+def routing_table_edges(knowledge: DataFrame) -> DataFrame:
+    """Return the edges of all routing tables (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
+    entries = knowledge.select("node", F.explode("routing_table").alias("cell"))
+    edges = entries.select(
+        F.col("node").alias("src"),
+        F.col("cell.entry").alias("dst"),
+        F.lit(ROUTING_TABLE_ENTRY).alias("kind"),
+        F.col("cell.row").alias("row"),
+        F.col("cell.col").alias("col"),
+        F.lit(None).alias("place"),
+    )
+    return conform(edges, OVERLAY_EDGES)
+
+
+# --- the overlay
 
 
 @dataclass(frozen=True)

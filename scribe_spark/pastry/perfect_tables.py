@@ -1,37 +1,271 @@
 """Perfect routing tables and leaf sets, computed instead of grown by arrivals.
 
 Every entry is the globally nearest node with the required prefix; ties go to the smallest nodeId.
-Nodes are grouped by their first p digits (:mod:`scribe_spark.pastry.prefix_summaries`).  Rows 0 to
-p - 1 are equal for all nodes with the same prefix on the same router, and deeper rows only contain
-nodes of the same prefix.  The tables do not depend on p.
+Nodes that share `row` digits form a class, and find their entries of that row within the class.  In
+a small class all pairs are compared; in a large class, nodes on the same router share the result.
+
+Nodes are grouped by their first p digits, and find the entries of rows p and deeper among the nodes
+with the same prefix.  Rows 0 to p - 1 are equal for all nodes with the same prefix on the same
+router; for them, parts of the ring exchange summaries: of each prefix, the node that is nearest to
+each router.  The tables do not depend on p.
 
 References
 ----------
-JSAC 2002, Section II and Figure 1.
+JSAC 2002, Section II and Figure 1: "each entry in the routing table refers to one of potentially
+many nodes whose nodeIds have the appropriate prefix; among such nodes, the one closest to the
+present node (according to a scalar proximity metric) is chosen".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.leaf_set import ring_leaves
-from scribe_spark.pastry.nearest_entries import fill_entries, nearest_entries, shared_with_next
-from scribe_spark.pastry.prefix_summaries import (
-    BUCKET_SUMMARY,
-    Summaries,
-    summarise_bucket,
-)
-from scribe_spark.pastry.states import NONE, States
+from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
+
+_PAIRS = 2**21  # pairs of nodes compared at once
+
+
+def nearest_entries(
+    ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
+) -> np.ndarray:
+    """Return rows of the routing tables of nodes that share the first `first_row` digits.
+
+    The rows `first_row`, `first_row` + 1, ... up to the last row with an entry are positions in
+    `ring`, -1 for empty cells: int32, shape (rows, n, 2**b).  If `ring` is several rings one after
+    the other, `begins` has the start of each further ring; a node has entries of its own ring only.
+    """
+    shared = shared_with_next(ring, b, begins)
+    rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)
+    cells = np.full((len(ring), rows, 2**b), -1, dtype=np.int32)
+    fill_entries(ring, first_row, kernel, shared, cells)
+    return cells.transpose(1, 0, 2)
+
+
+def shared_with_next(ring: Ring, b: int, begins: Sequence[int] | np.ndarray = ()) -> np.ndarray:
+    """Return the number of first digits that each node shares with the next one: int, (n - 1,).
+
+    The number is -1 for the last node of a ring, if `ring` is several rings.
+    """
+    shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
+    shared[np.asarray(begins, dtype=np.int64) - 1] = -1
+    return shared
+
+
+def fill_entries(
+    ring: Ring,
+    first_row: int,
+    kernel: Kernel,
+    shared: np.ndarray,
+    cells: np.ndarray,
+    first: int = 0,
+) -> None:
+    """Write the rows of :func:`nearest_entries` into empty tables, shape (n, rows, 2**b).
+
+    The tables begin with row `first_row`; `shared` is the result of :func:`shared_with_next`, and
+    `first` the position of the first node of `ring`.
+    """
+    n, b = len(ring), cells.shape[2].bit_length() - 1
+    own: list[np.ndarray] = []
+    small: list[np.ndarray] = []
+    for row in range(first_row, ids.BITS // b):
+        # classes are runs of nodes that share `row` digits, two nodes at least
+        starts = np.flatnonzero(np.r_[True, shared < row])
+        sizes = np.diff(np.r_[starts, n])
+        starts, sizes = starts[sizes > 1], sizes[sizes > 1]
+        if not len(starts):
+            break
+        digit = ids.digit_np(ring.hi, ring.lo, row, b)
+        few = sizes <= kernel.all_pairs_limit
+        small.append(np.stack([starts[few], sizes[few], np.full(few.sum(), row - first_row)]))
+        for start, size in zip(starts[~few], sizes[~few], strict=True):
+            members = slice(start, start + size)
+            _compare_routers(ring, digit, members, kernel, cells[members, row - first_row], first)
+        own.append(digit)
+    if small:
+        _compare_pairs(ring, own, np.concatenate(small, axis=1), kernel, cells, first)
+
+
+def _compare_pairs(
+    ring: Ring,
+    own: list[np.ndarray],
+    classes: np.ndarray,
+    kernel: Kernel,
+    cells: np.ndarray,
+    first: int,
+) -> None:
+    """Fill `cells` for many small classes: compare every pair of nodes in a class.
+
+    `classes` has the starts, sizes and rows of classes.  They are processed by start, so that a
+    router's delays are requested once or twice, not once for each row.
+    """
+    starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
+    if not len(starts):
+        return
+    digits = np.stack(own, axis=1)
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes * sizes) // _PAIRS)) + 1
+    blocks = (np.split(part, cuts) for part in (starts, sizes, depths))
+    for start, size, depth in zip(*blocks, strict=True):
+        which, pair = expand(np.zeros_like(size), size * size)
+        i = start[which] + pair // size[which]
+        j = start[which] + pair % size[which]
+        row = depth[which]
+        digit = digits[j, row]
+        other = digits[i, row] != digit
+        i, j, row, digit = (part[other] for part in (i, j, row, digit))
+        if not len(i):
+            continue
+        # pairs come by class and i, then by j in nodeId order, so equal digits of j are runs
+        delay = kernel.delays(ring.router[i], ring.router[j])
+        heads = run_starts(i, row, digit)
+        best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
+        cells[i[heads], row[heads], digit[heads]] = first + best
+
+
+def _compare_routers(
+    ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray, first: int
+) -> None:
+    """Fill the row `cells` of one large class: nodes on the same router share their entries."""
+    router, digit = ring.router[members], own[members]
+    queries, back = np.unique(router, return_inverse=True)
+    # within a digit only the smallest nodeId of each router can be an entry
+    _, index = np.unique(digit * (ring.router.max() + 1) + router, return_index=True)
+    index.sort()
+    heads = np.flatnonzero(np.r_[True, np.diff(digit[index]) != 0])
+    found = kernel.nearest(queries, router[index], heads)
+    block = np.full((len(queries), cells.shape[1]), -1, dtype=np.int32)
+    block[:, digit[index[heads]]] = first + members.start + index[found]
+    cells[:] = block[back]
+    cells[np.arange(len(back)), digit] = -1
+
+
+# --- summaries that parts of the ring exchange: the nearest node of each prefix to each router
+
+
+#: The summary of a prefix (given as a number): for each router, the position of its nearest node
+#: with the prefix (INT) and the delay to it (BIGINT, microseconds; empty if p is 1).
+BUCKET_SUMMARY = "prefix bigint, nearest binary, delay_us binary"
+
+#: The maximal number of cells of :attr:`Summaries.nearest`: 16 MiB as INT.
+_MOST_CELLS = 2**22
+#: The maximal number of nodes in a bucket; a task's tables then take about 100 MB.
+_MOST_NODES = 2**16
+#: The minimal number of nodes in a bucket that is worth a task of its own.
+_FEWEST_NODES = 2**9
+
+
+def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
+    """Return p, the number of first digits that the nodes of a bucket share.
+
+    It is the smallest p that gives four buckets per core and at most :data:`_MOST_NODES` nodes per
+    bucket, as long as buckets are worth a task and the summaries (a cell per router and prefix)
+    stay small.
+    """
+    p = 1
+    while (
+        (2 ** (b * p) < 4 * cores or nodes / 2 ** (b * p) > _MOST_NODES)
+        and nodes / 2 ** (b * (p + 1)) >= _FEWEST_NODES
+        and routers * 2 ** (b * (p + 1)) <= _MOST_CELLS
+    ):
+        p += 1
+    return p
+
+
+def summarise_bucket(
+    prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
+) -> pa.RecordBatch:
+    """Return one row of :data:`BUCKET_SUMMARY` for the nodes of a prefix, sorted by nodeId.
+
+    The delays are needed if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
+    """
+    _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
+    index.sort()
+    everywhere = np.arange(routers)
+    near = index[kernel.nearest(everywhere, ring.router[index], np.array([0]))[:, 0]]
+    no_delay = np.empty(0, dtype=np.int64)
+    delay_us = kernel.delays(everywhere, ring.router[near]) if with_delay else no_delay
+    row = {
+        "prefix": prefix,
+        "nearest": (first + near).astype(np.int32).tobytes(),
+        "delay_us": delay_us.astype(np.int64).tobytes(),
+    }
+    kinds = [pa.int64(), pa.binary(), pa.binary()]
+    columns = [pa.array([cell], kind) for cell, kind in zip(row.values(), kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=list(row))
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """The summaries of all prefixes, which have p digits in base 2**b.
+
+    For prefixes of 1, 2, ... p digits, `nearest` has the position of the prefix's node nearest to
+    each router, or -1: int32, shape (2**(b * digits), R).
+    """
+
+    b: int
+    digits: int
+    nearest: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[dict], routers: int, b: int, digits: int) -> Summaries:
+        """Build from rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
+        rows = list(rows)
+        nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
+        for row in rows:
+            nearest[row["prefix"]] = np.frombuffer(row["nearest"], np.int32)
+        levels = [nearest]
+        if digits > 1:
+            delay_us = np.full(nearest.shape, _NOWHERE)
+            for row in rows:
+                delay_us[row["prefix"]] = np.frombuffer(row["delay_us"], np.int64)
+            while len(levels) < digits:
+                merged, delay_us = _nearest_of_shorter(levels[0], delay_us, 2**b)
+                levels.insert(0, merged)
+        return cls(b, digits, tuple(levels))
+
+    def siblings(self, prefix: int, row: int, routers: np.ndarray) -> np.ndarray:
+        """Return the entries of a row before p for nodes of a prefix: int32, (2**b, len(routers)).
+
+        An entry is the node nearest to the router that shares `row` digits with `prefix` and has
+        the given next digit; -1 for none, and for the prefix's own digit.
+        """
+        base = 2**self.b
+        cell = prefix >> self.b * (self.digits - row - 1)
+        start = cell // base * base
+        found = self.nearest[row][start : start + base, routers]
+        found[cell - start] = -1
+        return found
+
+
+_NOWHERE = np.int64(2**62)
+
+
+def _nearest_of_shorter(
+    nearest: np.ndarray, delay_us: np.ndarray, base: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge summaries to prefixes that are one digit shorter: the nearest of `base` nodes.
+
+    Ties go to the first prefix, which has the smallest nodeIds.
+    """
+    shape = (-1, base, nearest.shape[1])
+    best = delay_us.reshape(shape).argmin(axis=1)[:, None]
+    nearest = np.take_along_axis(nearest.reshape(shape), best, axis=1)[:, 0]
+    return nearest, np.take_along_axis(delay_us.reshape(shape), best, axis=1)[:, 0]
+
+
+# --- tables
 
 
 def perfect_tables(

@@ -22,10 +22,9 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import Together
-from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
+from scribe_spark.pastry.arrivals.waves import Wave
 from scribe_spark.pastry.events import play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.leaf_set import same_leaves
 from scribe_spark.pastry.lookups import (
     ENDED,
     LookupResults,
@@ -34,7 +33,7 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.states import LEAVES
+from scribe_spark.pastry.states import LEAVES, LEAVES_BEFORE, NodeProgram, same_leaves
 from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import MESSAGES
@@ -74,7 +73,7 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
         steps += [FindDead(given, number), close_phase(given)]
     period = rules.maintenance_period
     if period and number and number % period == 0:
-        steps += maintain_tables(given, "round maintenance", number)
+        steps += maintain_tables(given, Wave.of_nobody(), "round maintenance", number)
     return steps
 
 

@@ -21,9 +21,8 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Keys
-from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.next_hop import Met, hop
-from scribe_spark.pastry.states import States
+from scribe_spark.pastry.states import NodeProgram, States
 
 #: ``hop_of(messages)`` returns the next node of each message (the node itself delivers; NONE: no
 #: candidate is left), and the messages with updated columns.

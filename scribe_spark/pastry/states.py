@@ -1,20 +1,106 @@
-"""Leaf sets and routing tables as dense arrays, into which kernels merge offers of nodes.
+"""Leaf sets and routing tables as dense arrays, and the programs that read or change them.
 
 A node is given by its position in the order of nodeIds.  So of two nodes, the one with the smaller
 nodeId has the smaller position, and positions are compared instead of 128-bit numbers.
+
+References
+----------
+JSAC 2002, Section II: "the set of nodes with the l/2 numerically closest larger nodeIds, and the
+l/2 nodes with numerically closest smaller nodeIds, relative to the present node's nodeId".
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.engine import Columns
+from scribe_spark.core.arrays import row_values
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.leaf_set import covers_ring
+from scribe_spark.rounds.environment import Environment
+
+
+@dataclass(frozen=True)
+class LeafSets:
+    """The leaf sets of n nodes, of any length; sides may have different lengths or be empty.
+
+    The leaves of node i are ``leaves[offsets[i]:offsets[i + 1]]``, in clockwise order, from the
+    farthest smaller leaf to the farthest larger one; each occurs once, without the node itself.
+    """
+
+    offsets: np.ndarray  # int64, shape (n + 1,)
+    leaves: np.ndarray  # int64: positions in a `Ring`
+    smaller: np.ndarray  # int64: the number of leaves that lie counter-clockwise of the node
+    covers_ring: np.ndarray  # bool: every key is within the leaf set's span
+
+    def __len__(self) -> int:
+        return len(self.smaller)
+
+    def take(self, nodes: slice) -> LeafSets:
+        """Return the leaf sets of a slice of the nodes."""
+        offsets, leaves = row_values(self.offsets, nodes)
+        return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
+
+
+def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
+    """Return True for leaf sets that cover the ring, so that every key is within their span.
+
+    These are empty leaf sets, and leaf sets whose two sides meet.  A short side alone does not
+    cover the ring: a node that lost the leaves of one side does not know which nodes are there.
+    The arguments are the distances to the farthest leaves (0 for an empty side) and the number of
+    nodes.
+    """
+    together = larger + smaller
+    return (together == 0) | (together >= size)
+
+
+def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
+    """Return True for leaf sets that cover the ring, judged by their lengths.
+
+    A leaf set with fewer than l leaves contains all other nodes, because a node that knew more
+    nodes would have more leaves.  The flag ``covers_ring`` says so explicitly for perfect tables of
+    l + 1 nodes, and after dead leaves were dropped.
+    """
+    return lengths < leaf_set
+
+
+def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return True for rows of leaves that contain the same nodes, in any order."""
+    same = (one == other).all(axis=1)
+    rest = np.flatnonzero(~same)
+    same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)
+    return same
+
+
+def _as_sets(leaves: np.ndarray) -> np.ndarray:
+    """Sort rows of leaves and keep each leaf once, :data:`NONE` first."""
+    leaves = np.sort(leaves, axis=1)
+    leaves[:, 1:][leaves[:, 1:] == leaves[:, :-1]] = NONE
+    return np.sort(leaves, axis=1)
+
+
+def ring_leaves(
+    place: np.ndarray, half: int, nodes: np.ndarray | int, start: np.ndarray | int = 0
+) -> np.ndarray:
+    """Return the correct leaf sets, as in `States.leaves`: positions, int32, shape (n, l).
+
+    A ring has `nodes` nodes and begins at the position `start`; both may differ from node to node.
+    A side has fewer leaves than l / 2 (`half`) if there are fewer other nodes.
+    """
+    nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
+    index, steps = place[:, None] - start, np.arange(1, half + 1)
+    sides = [
+        np.where(steps < nodes, start + (index + sign * steps) % nodes, NONE) for sign in (1, -1)
+    ]
+    return np.concatenate(sides, axis=1).astype(np.int32)
+
+
+# --- the states of nodes
+
 
 #: Marks an empty place in a leaf set or routing table.
 NONE = -1
@@ -111,7 +197,7 @@ class States:
         return (larger - own) % size, (own - smaller) % size
 
     def covers_ring(self, index: np.ndarray) -> np.ndarray:
-        """Return True for leaf sets that cover the ring, see `leaf_set.covers_ring`."""
+        """Return True for leaf sets that cover the ring, see `states.covers_ring`."""
         return covers_ring(*self.reach(index), len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
@@ -141,3 +227,55 @@ def table_rows(known: Ring, b: int) -> int:
     """Return the number of rows that routing tables need, at least one."""
     shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)
     return 1 + int(shared.max(initial=0))
+
+
+# --- programs
+
+
+#: The table with the leaf sets at the start of the round; only in buckets that changed a leaf set.
+LEAVES_BEFORE = "leaf sets before"
+
+_COLUMNS = {LEAVES: "leaves", CELLS: "cells"}
+
+
+@dataclass(frozen=True)
+class NodeProgram:
+    """A program that reads or changes leaf sets and routing tables."""
+
+    given: Environment
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.given.bounds
+
+    def count(
+        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
+    ) -> None:
+        """Count a message from each sender to its receiver, of which some were lost."""
+        self.given.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
+
+    def live(self, bucket: int) -> np.ndarray:
+        """Return the positions of the live nodes of a bucket, ascending."""
+        first, last = self.bounds[bucket : bucket + 2]
+        return first + np.flatnonzero(self.given.in_round.alive[first:last])
+
+    def states(self, bucket: int, tables: Tables, *writes: str) -> States:
+        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
+        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+        arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
+        if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:
+            tables[LEAVES_BEFORE] = {"leaves": arrays[LEAVES].copy()}
+        for name in writes:
+            if not arrays[name].flags.writeable:
+                arrays[name] = arrays[name].copy()
+            tables[name] = {_COLUMNS[name]: arrays[name]}
+        return States(self.given.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS])
+
+
+def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
+    """Return the tables of buckets as views of the arrays of all nodes."""
+    return [
+        Tables.of(states.of(slice(first, last)).tables())
+        for first, last in itertools.pairwise(bounds.tolist())
+    ]

@@ -1,4 +1,4 @@
-"""The groups of a run and their members: groupIds, sizes, memberships and sources.
+"""The groups of runs and worlds: groupIds, sizes, memberships and sources.
 
 References
 ----------
@@ -8,7 +8,7 @@ group and subscriber for member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
 from scribe_spark.core import u128
-from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.node_classes import NodeClasses
@@ -32,109 +32,117 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
 
 
-def group_sizes(config: RunConfig) -> np.ndarray:
-    """Return the number of members of each group: int64, shape (G,).
-
-    The size of the group with rank r is floor(N r**-1.25 + 0.5) by default; or it is the same for
-    all groups, or the number of nodes that choose the group (custody).
-    """
-    if config.groups.custody is not None:
-        return _Custody.of(config, config.groups).sizes()
-    count, exponent = config.groups.count or 0, config.groups.zipf_exponent or 0.0
-    if config.groups.size is not None:
-        return np.full(count, config.groups.size, dtype=np.int64)
-    rank = np.arange(1, count + 1, dtype=float)
-    return np.floor(config.overlay.nodes * rank**-exponent + 0.5).astype(np.int64)
-
-
-def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
-    """Draw `size` distinct members of a group from the first `nodes` nodes: int64, (size,)."""
-    return draws.distinct_below(nodes, size, seed, "members", group)
-
-
-@dataclass(frozen=True)
-class _Custody:
-    """Each node is in the groups with the smallest values of draw(``custody``, node, group).
-
-    `usual` is the number of groups of a node whose class does not set it.
-    """
-
-    classes: NodeClasses
-    groups: int
-    usual: int
-    nodes: int
-    at_once: int
-
-    @classmethod
-    def of(cls, config: Any, section: Any) -> Self:
-        """Return the custody of a config, given its section ``groups`` or ``scribe``."""
-        groups = section.count or 0
-        at_once = max(_DRAWS_AT_ONCE // max(groups, 1), 1)
-        known = NodeClasses.of(config), groups, section.custody
-        return cls(*known, config.overlay.nodes, at_once)
-
-    def starts(self) -> np.ndarray:
-        """Return the first node of each chunk: int64."""
-        return np.arange(0, self.nodes, self.at_once)
-
-    def chunk(self, start: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the groups and nodes of the memberships in a chunk, sorted by node: int64."""
-        node = np.arange(start, min(start + self.at_once, self.nodes))
-        count = np.minimum(self.classes.values("custody", node, self.usual), self.groups)
-        shared = draws.bits_np(self.classes.seed, "custody", node)
-        bits = draws.more_bits(shared[:, None], np.arange(1, self.groups + 1))
-        order = np.argsort(bits, axis=1, kind="stable")
-        chosen = np.arange(self.groups) < count[:, None]
-        return order[chosen] + 1, np.repeat(node, count)
-
-    def sizes(self) -> np.ndarray:
-        """Return the number of members of each group: int64, shape (G,)."""
-        sizes = np.zeros(self.groups + 1, dtype=np.int64)
-        for start in self.starts().tolist():
-            sizes += np.bincount(self.chunk(start)[0], minlength=self.groups + 1)
-        return sizes[1:]
-
+#: Groups and nodes of M memberships: int64, shape (M,) each.
+Memberships = tuple[np.ndarray, np.ndarray]
 
 _DRAWS_AT_ONCE = 2**21
 
 
-def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and nodes of all memberships, sorted by group and node: int64."""
-    custody = _Custody.of(config, section)
-    chunks = [custody.chunk(start) for start in custody.starts().tolist()]
-    group, node = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
-    order = np.lexsort((node, group))
-    return group[order], node[order]
+@dataclass(frozen=True)
+class GroupDraws:
+    """The groups 1 to G whose members are drawn among the first `nodes` nodes, part by part.
+
+    A part is one group or, with `custody`, some nodes: each node is in the groups with the smallest
+    values of draw(``custody``, node, group).  Parts do not depend on each other.  Without custody,
+    all groups have `size` members, or the group with rank r has floor(N r**-`exponent` + 0.5).  The
+    object is for executors: its values are plain.
+    """
+
+    nodes: int
+    seed: int
+    count: int
+    size: int | None
+    exponent: float
+    custody: int | None
+    classes: NodeClasses
+
+    @classmethod
+    def of(cls, config: Any, nodes: int | None = None) -> Self:
+        """Return the groups of a run or a world, by default with members among all nodes."""
+        section = config.scribe if config.is_world else config.groups
+        return cls(
+            config.overlay.nodes if nodes is None else nodes,
+            config.seed,
+            section.count or 0,
+            section.size,
+            section.zipf_exponent or 0.0,
+            section.custody,
+            NodeClasses.of(config),
+        )
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the groups: int64, shape (G,)."""
+        return np.arange(1, self.count + 1)
+
+    def sizes(self) -> np.ndarray:
+        """Return the number of members of each group: int64, shape (G,)."""
+        if self.custody is not None:
+            counts = np.zeros(self.count + 1, dtype=np.int64)
+            for part in self._parts():
+                counts += np.bincount(self.members_of(*part)[0], minlength=self.count + 1)
+            return counts[1:]
+        if self.size is not None:
+            return np.full(self.count, self.size, dtype=np.int64)
+        rank = self.numbers.astype(float)
+        return np.floor(self.nodes * rank**-self.exponent + 0.5).astype(np.int64)
+
+    def parts(self) -> dict[str, np.ndarray]:
+        """Return the arguments of :meth:`members_of` for each part, as columns: int64."""
+        if self.custody is None:
+            return {"first": self.numbers, "size": self.sizes()}
+        at_once = max(_DRAWS_AT_ONCE // max(self.count, 1), 1)
+        first = np.arange(0, self.nodes, at_once)
+        return {"first": first, "size": np.minimum(self.nodes - first, at_once)}
+
+    def members_of(self, first: int, size: int) -> Memberships:
+        """Return the memberships of a part, sorted by node.
+
+        The part is the group `first`, which has `size` members, or, with custody, `size` nodes from
+        the node `first` on.
+        """
+        if self.custody is None:
+            drawn = draws.distinct_below(self.nodes, size, self.seed, "members", first)
+            return np.full(size, first), drawn
+        node = np.arange(first, first + size)
+        count = np.minimum(self.classes.values("custody", node, self.custody), self.count)
+        shared = draws.bits_np(self.seed, "custody", node)
+        bits = draws.more_bits(shared[:, None], np.arange(1, self.count + 1))
+        order = np.argsort(bits, axis=1, kind="stable")
+        chosen = np.arange(self.count) < count[:, None]
+        return order[chosen] + 1, np.repeat(node, count)
+
+    def members(self) -> Memberships:
+        """Return all memberships, sorted by group and node."""
+        drawn = [self.members_of(*part) for part in self._parts()]
+        none = whole_numbers(), whole_numbers()
+        group, node = (np.concatenate(columns) for columns in zip(none, *drawn, strict=True))
+        if self.custody is None:
+            return group, node
+        order = np.lexsort((node, group))
+        return group[order], node[order]
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        first, size = (column.tolist() for column in self.parts().values())
+        return zip(first, size, strict=True)
+
+
+def group_sizes(config: RunConfig) -> np.ndarray:
+    """Return the number of members of each group that is drawn: int64, shape (G,)."""
+    return GroupDraws.of(config).sizes()
 
 
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
-    """Draw distinct members of each group, uniformly and independently: `schemas.MEMBERS`; lazy."""
-    if config.groups.custody is not None:
-        custody = _Custody.of(config, config.groups)
-        return _drawn(spark, custody.chunk, {"start": custody.starts()})
-    sizes = group_sizes(config)
-    nodes, seed = config.overlay.nodes, config.seed
-
-    def members(group: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(size, group), drawn_members(nodes, size, seed, group)
-
-    return _drawn(spark, members, {"group": np.arange(1, len(sizes) + 1), "size": sizes})
-
-
-def _drawn(
-    spark: SparkSession,
-    members: Callable[..., tuple[np.ndarray, np.ndarray]],
-    parts: dict[str, np.ndarray],
-) -> Batches:
-    """Return the members of each row of `parts`, made by ``members(*row)`` in tasks."""
+    """Draw the members of each group in tasks: `schemas.MEMBERS`; lazy."""
+    drawn = GroupDraws.of(config)
 
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                columns = [pa.array(column) for column in members(*row)]
+            for part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                columns = [pa.array(column) for column in drawn.members_of(*part)]
                 yield pa.RecordBatch.from_arrays(columns, names=["group", "node"])
 
-    spread = local_frame(spark, pa.table(parts)).repartition(next(iter(parts)))
+    spread = local_frame(spark, pa.table(drawn.parts())).repartition("first")
     return Batches.made(spread, draw, schemas.MEMBERS)
 
 
@@ -198,20 +206,33 @@ def _twice(path: str, group, node) -> InputError:
 
 
 def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
-    """Return each group's key and creator.
+    """Return each group's key and creator, see :func:`keyed_groups`.
+
+    Drawn groups may be empty; the groups of a user's table of members have members.
+    """
+    if config.groups.members is not None:
+        sizes = members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
+    else:
+        drawn = GroupDraws.of(config)
+        table = pa.table({"group": drawn.numbers, "size": drawn.sizes()})
+        sizes = local_frame(members.sparkSession, table)
+    return keyed_groups(sizes, nodes, config.overlay.nodes, config.seed, config.groups.ids)
+
+
+def keyed_groups(sizes: DataFrame, nodes: DataFrame, among: int, seed: int, ids: str) -> DataFrame:
+    """Return the key and the creator of groups (``group, size``).
 
     The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
-    contains its rank, and the creator is drawn uniformly.  The groupId is the first 128 bits of
-    SHA-1 of the group's name and the creator's name.  With ``ids="creator"``, the groupId is the
-    upper half of the creator's nodeId followed by 64 bits of SHA-1 of the name, so that the creator
-    is the root.
+    contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
+    groupId is the first 128 bits of SHA-1 of the group's name and the creator's name.  With
+    ``ids="creator"``, the groupId is the upper half of the creator's nodeId followed by 64 bits of
+    SHA-1 of the name, so that the creator is the root.
     """
     name = F.concat(F.lit("group-"), F.col("group").cast("string"))
-    creator = draws.below(config.overlay.nodes, config.seed, "creator", "group")
-    sizes = _sizes(members, config).withColumn("creator", creator)
+    created = sizes.withColumn("creator", draws.below(among, seed, "creator", "group"))
     by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
-    named = F.broadcast(sizes).join(by, "creator", "inner")
-    if config.groups.ids == "creator":
+    named = F.broadcast(created).join(by, "creator", "inner")
+    if ids == "creator":
         key_hi, key_lo = F.col("id_hi"), u128.half_of_digest(F.sha1(name), 0)
     else:
         digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
@@ -224,15 +245,6 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
         "creator",
         F.col("router").alias("creator_router"),
     )
-
-
-def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
-    """Return ``group, size``; drawn groups may be empty, a user's groups have members."""
-    if config.groups.members is not None:
-        return members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
-    sizes = group_sizes(config)
-    table = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
-    return local_frame(members.sparkSession, table)
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.core.lazy import load
 
 if TYPE_CHECKING:
+    from scribe_spark.worlds.events import check_world, extent_of, world_events
     from scribe_spark.worlds.groups import group_keys, world_groups
     from scribe_spark.worlds.live_systems import LiveGroups
     from scribe_spark.worlds.live_tree import LiveTree
-    from scribe_spark.worlds.made_events import check_world, extent_of, world_events
     from scribe_spark.worlds.played import Played
     from scribe_spark.worlds.registry import (
         Generator,
@@ -60,13 +60,13 @@ _HOMES = {
     "Setting": "setting",
     "World": "world",
     "check_start": "starts",
-    "check_world": "made_events",
-    "extent_of": "made_events",
+    "check_world": "events",
+    "extent_of": "events",
     "generators": "registry",
     "group_keys": "groups",
     "register_generator": "registry",
     "unregister_generator": "registry",
-    "world_events": "made_events",
+    "world_events": "events",
     "world_groups": "groups",
 }
 

@@ -1,52 +1,207 @@
-"""The events of a world: a table with the round, node, event and group of each.
+"""The events of a world: a user's table, or the events of generators, combined and checked.
 
-A user's table is read and checked here, by Spark if it is not on this machine; the events of
-generators (:mod:`.registry`) are checked in the same way.
+An event has a round, a node, a name and perhaps a group.
+
+Generators run in steps: nodes, failures, the start of groups, members, publications.  A generator
+sees the events of the earlier steps, so the order of the names in a config has no effect.
+
+Making the events of many memberships takes some hundred bytes for each, so the driver does not hold
+them: they are made in a task, and checked in a separate process before there is a session
+(``python -m scribe_spark.worlds.events``, with the config as JSON on stdin).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.config import WorldConfig
+from scribe_spark.config.drawn_groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP
-from scribe_spark.errors import InputError, shown
+from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import Kind, first_rows, is_local, read_table
-from scribe_spark.remote_inputs import read_remote, refuse_unreadable
-from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.worlds.groups import GroupStart, WorldGroups
+from scribe_spark.remote_inputs import collect_remote
+from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.systems import add_sections
+from scribe_spark.worlds.group_generators import joined_again
+from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.legality import (
-    Fault,
     first_bad_cell,
     first_impossible,
     first_impossible_in_groups,
     live_after,
 )
-from scribe_spark.worlds.rows import (
-    ALIVE_AFTER,
-    EVENT_NAMES,
-    NODE_EVENTS,
-    EventRows,
-    Extent,
-    event_codes,
-)
+from scribe_spark.worlds.registry import STEPS, Generator, generators
+from scribe_spark.worlds.rows import ALIVE_AFTER, EVENT_NAMES, FAIL, EventRows, Extent, event_codes
+from scribe_spark.worlds.setting import Setting
+
+#: The number of memberships above which the driver does not hold the events.
+MANY = 500_000
+
+_ROWS = 2**17  # rows of a batch
+
+
+def check_world(config: WorldConfig) -> None:
+    """Refuse impossible groups and events, as far as that is possible without Spark."""
+    if not (_is_large(config) and _check_beside(config)):
+        _check_here(config)
+
+
+def _check_here(config: WorldConfig) -> None:
+    """Do the check of :func:`check_world` in this process."""
+    extent, path = extent_of(config), config.world.events
+    groups = world_groups(config, extent)
+    if config.scribe.has_groups and groups is None:
+        return  # only Spark can read the table of groups
+    _check_roots(config, groups)
+    if path is None:
+        generated(config, extent, groups)
+    elif is_local(path):
+        check_events(path, extent, start_of(config, extent, groups))
+
+
+def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
+    """Return the events of a world, checked: `schemas.EVENTS`; `nodes` is `schemas.NODES`."""
+    spark, extent, path = nodes.sparkSession, extent_of(config), config.world.events
+    groups = world_groups(config, extent, spark)
+    _check_roots(config, groups)
+    if path is not None:
+        checked = check_events(path, extent, start_of(config, extent, groups), spark)
+        return spark.createDataFrame(checked, schemas.EVENTS)
+    if _is_large(config) and not any(g.needs_spark(config) for g in _chosen(config)):
+        return _made_in_a_task(spark, config)
+    made = generated(config, extent, groups, nodes)
+    return spark.createDataFrame(sorted_events(made), schemas.EVENTS)
+
+
+def extent_of(config: WorldConfig) -> Extent:
+    """Return the numbers of nodes and rounds, and of nodes that are alive at the start."""
+    initial, nodes = config.world.initial, config.overlay.nodes
+    for one in _chosen(config):  # at most one decides
+        if one.initial is not None and initial is None:
+            initial = one.initial(config)
+        elif one.initial is not None and one.sets_initial:
+            remedy = f"contradicts share of {one.name}, which decides it; leave it out"
+            raise InputError("initial", initial, remedy)
+    return Extent(nodes, config.world.rounds, nodes if initial is None else initial)
+
+
+def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
+    """Return the start of a world's groups, None without groups."""
+    if groups is None:
+        return None
+    return GroupStart(groups, extent, config.seed, config.scribe.access)
+
+
+def _chosen(config: WorldConfig) -> list[Generator]:
+    """Return the generators that a config names, in the order in which they run."""
+    known, names, given = generators(), config.world.generators, config.world.generator
+    chosen = [named(known, name, "generator") for name in names]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("generator", given, f"names {name} twice; name it once")
+    saying = [generator.name for generator in chosen if generator.initial is not None]
+    if len(saying) > 1:
+        remedy = f"{saying[0]} and {saying[1]} both decide which nodes live at the start; name one"
+        raise InputError("generator", given, remedy)
+    of_groups = [generator.name for generator in chosen if generator.needs_groups]
+    if of_groups and not config.scribe.has_groups:
+        remedy = f"{of_groups[0]} needs groups; give groups or members"
+        raise InputError("generator", given, remedy)
+    order = list(known)
+    return sorted(chosen, key=lambda one: (STEPS.index(one.step), order.index(one.name)))
+
+
+def generated(
+    config: WorldConfig,
+    extent: Extent,
+    groups: WorldGroups | None,
+    nodes: DataFrame | None = None,
+) -> EventRows:
+    """Return all events of a world without a table of events, checked.
+
+    Without `groups` or `nodes` (`schemas.NODES`), the generators that need them are skipped.
+    """
+    asked = _chosen(config)
+    for one in asked:
+        if one.check is not None:
+            one.check(config, extent)
+    chosen = [
+        one
+        for one in asked
+        if (nodes is not None or not one.needs_spark(config))
+        and (groups is not None or not one.needs_groups)
+    ]
+    rows, checked = EventRows.none(), ("generator", config.world.generator)
+    for step in STEPS:
+        if step == "members" and (start := start_of(config, extent, groups)):
+            check_rows(rows.take(rows.of_node), extent, *checked)
+            rows = EventRows.join(rows, start.rows(rows))
+        for generator in (one for one in chosen if one.step == step):
+            made = generator.events(config, Setting(rows, extent, groups, nodes))
+            rows = _with(rows, made)
+        if step == "members" and groups is not None and rejoins(config):
+            rows = EventRows.join(rows, joined_again(Setting(rows, extent, groups)))
+    check_rows(rows, extent, *checked, groups=groups)
+    return rows
+
+
+def _with(rows: EventRows, more: EventRows) -> EventRows:
+    """Combine events with the failures of another generator, so that no node dies twice.
+
+    If the next event of a failing node in `rows` is a death, it is removed.
+    """
+    fails = more.take(more.events == FAIL)
+    of_node = rows.take(rows.of_node)
+    if not len(fails) or not len(of_node):
+        return EventRows.join(rows, more)
+    most = int(max(of_node.rounds.max(), fails.rounds.max())) + 1
+    keys = of_node.nodes * np.int64(most) + of_node.rounds
+    order = np.argsort(keys, kind="stable")
+    after = np.searchsorted(keys[order], fails.nodes * np.int64(most) + fails.rounds, "right")
+    there = after < len(order)
+    following = order[after[there]]
+    is_next = of_node.nodes[following] == fails.nodes[there]
+    is_death = is_next & ~ALIVE_AFTER[of_node.events[following]]
+    kept = np.ones(len(rows), dtype=bool)
+    kept[np.flatnonzero(rows.of_node)[following[is_death]]] = False
+    return EventRows.join(rows.take(kept), more)
+
+
+def _check_roots(config: WorldConfig, groups: WorldGroups | None) -> None:
+    if groups is not None and "root-failure" in config.world.generators:
+        refuse_missing_roots(config.world.roots, len(groups.numbers))
+
+
+# --- checks of tables
 
 #: The columns of a table of events; in events of nodes the group is empty.
 _COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
 _OPTIONAL = ("group",)
 
 
-def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pa.Table:
-    """Read and check a local table of events without Spark; add those of the start of groups.
+def check_events(
+    path: str, extent: Extent, start: GroupStart | None = None, spark: SparkSession | None = None
+) -> pa.Table:
+    """Read and check a user's table of events; add those of the start of groups.
 
-    The result has the columns of `schemas.EVENTS`.
+    Without a session, the table must be on this machine.  The result has the columns of
+    `schemas.EVENTS`.
     """
-    frame = read_table(path, "events", _COLUMNS, _OPTIONAL)
+    of_table = path, "events", _COLUMNS, _OPTIONAL
+    if spark is None or is_local(path):
+        frame = read_table(*of_table)
+    else:
+        frame = collect_remote(spark, *of_table)
     rounds, nodes = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
     names = frame["event"].to_numpy(dtype=object)
     groups = np.full(len(frame), NO_GROUP, dtype=np.int64)
@@ -113,98 +268,64 @@ def sorted_events(rows: EventRows) -> pa.Table:
     return pa.table(columns)
 
 
-# --- tables that only Spark can read; messages are the same
+# --- many events
 
 
-def read_events(
-    spark: SparkSession, path: str, extent: Extent, start: GroupStart | None = None
-) -> DataFrame:
-    """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`."""
-    if is_local(path):
-        return spark.createDataFrame(check_events(path, extent, start), schemas.EVENTS)
-    given = read_remote(spark, path, "events", _COLUMNS, _OPTIONAL)
-    if "group" not in given.columns:
-        given = given.withColumn("group", F.lit(None).cast("bigint"))
-    with refuse_unreadable("events", path):
-        _refuse_bad_cells(given, path, extent, None if start is None else start.groups.numbers)
-        _refuse_impossible(given, path, lambda table: first_impossible(_rows(table), extent))
-        _refuse_no_nodes(given, path, extent)
-        if start is None:
-            return schemas.conform(given, schemas.EVENTS)
-        is_node = F.col("event").isin(*EVENT_NAMES[:NODE_EVENTS])
-        rows = _rows(given.where(is_node & (F.col("round") == 0)).toArrow())
-        starts = spark.createDataFrame(sorted_events(start.rows(rows)), schemas.EVENTS)
-        marked = given.withColumn("start", F.lit(False)).unionByName(
-            starts.withColumn("start", F.lit(True))
-        )
-        access = start.groups.access
-
-        def impossible(table: pa.Table) -> Fault | None:
-            rows, is_start = _rows(table), table["start"].to_numpy(zero_copy_only=False)
-            return first_impossible_in_groups(
-                rows.take(~is_start), extent, access, rows.take(is_start)
-            )
-
-        _refuse_impossible(marked, path, impossible)
-        return schemas.conform(given.unionByName(starts), schemas.EVENTS)
+def _is_large(config: WorldConfig) -> bool:
+    """Return True if built-in generators make events of drawn groups with many members."""
+    scribe, nodes = config.scribe, config.overlay.nodes
+    members = scribe.memberships(nodes, config.classes)
+    ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
+    is_drawn = (config.world.events or scribe.members or scribe.access) is None
+    return members >= MANY and is_drawn and ours
 
 
-def _rows(table: pa.Table) -> EventRows:
-    """Return rows of ``round, node, event, group`` as arrays."""
-    rounds, nodes = (table[name].to_numpy().astype(np.int64) for name in ("round", "node"))
-    codes = event_codes(table["event"].to_numpy().astype(object))
-    groups = table["group"].fill_null(NO_GROUP).to_numpy().astype(np.int64)
-    return EventRows(rounds, nodes, codes, groups)
+def _check_beside(config: WorldConfig) -> bool:
+    """Check events in a separate process; return False if that failed."""
+    path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+    done = subprocess.run(
+        [sys.executable, "-m", "scribe_spark.worlds.events"],
+        input=json.dumps(config.given()),
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return False
+    refused = json.loads(done.stdout)
+    if refused is not None:
+        raise InputError(*refused)
+    return True
 
 
-def _refuse_bad_cells(
-    given: DataFrame, path: str, extent: Extent, groups: np.ndarray | None
-) -> None:
-    """Refuse a row with a missing value, or with an unknown event, node, group or round."""
-    lacking = F.isnull("round") | F.isnull("node") | F.isnull("event")
-    lacking |= F.coalesce(F.col("group") == NO_GROUP, F.lit(False))
-    for bad in given.where(lacking).take(1):
-        at, node, name = bad["round"], bad["node"], bad["event"]
-        what = f"row round={at}, node={node}, event={shown(name)} lacks a value of the right type"
-        raise InputError("events", path, what)
+def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
+    """Make the events of a config in a task; the executors hold them."""
 
-    def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
-            names = table["event"].to_numpy().astype(object)
-            what = first_bad_cell(_rows(table), names, extent, groups)
-            if what is not None:
-                yield pa.RecordBatch.from_arrays([pa.array([what])], names=["what"])
+    def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            extent = extent_of(config)
+            rows = generated(config, extent, world_groups(config, extent))
+            yield from sorted_events(rows).to_batches(_ROWS)
 
-    for row in given.mapInArrow(search, "what string").take(1):
-        raise InputError("events", path, row["what"])
-    if not given.take(1):
-        raise InputError("events", path, "has no rows; needs at least one")
+    with_one_row = local_frame(spark, pa.table({"task": [0]})).coalesce(1)
+    try:
+        return materialise(with_one_row.mapInArrow(make, schemas.EVENTS))[0]
+    except Exception:
+        check_world(config)  # raises a one-line error if the events are refused
+        raise
 
 
-def _refuse_impossible(
-    given: DataFrame, path: str, find: Callable[[pa.Table], Fault | None]
-) -> None:
-    """Refuse the first fault that `find` returns for all events of some nodes."""
-
-    def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = read_partition(batches)
-        found = None if table is None else find(table)
-        if found is not None:
-            columns = [pa.array([cell]) for cell in found]
-            yield pa.RecordBatch.from_arrays(columns, names=["round", "node", "what"])
-
-    found = given.repartition("node").mapInArrow(search, "round bigint, node bigint, what string")
-    for row in found.orderBy("round", "node").take(1):
-        raise InputError("events", path, row["what"])
+def _print_check() -> None:
+    """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
+    add_sections()
+    refused = None
+    try:
+        _check_here(WorldConfig(**json.load(sys.stdin)))
+    except InputError as error:
+        refused = [error.field, error.value, error.remedy]
+    print(json.dumps(refused))
 
 
-def _refuse_no_nodes(given: DataFrame, path: str, extent: Extent) -> None:
-    event, change = F.col("event"), F.lit(0)
-    for name, alive in zip(EVENT_NAMES, ALIVE_AFTER.tolist(), strict=False):
-        change = F.when(event == name, 1 if alive else -1).otherwise(change)
-    changes = given.groupBy("round").agg(F.sum(change)).collect()
-    by_round = np.zeros(extent.rounds, dtype=np.int64)
-    for at, changed in changes:
-        by_round[at] = changed
-    _refuse_empty(extent.initial + np.cumsum(by_round), "events", path)
+if __name__ == "__main__":
+    _print_check()

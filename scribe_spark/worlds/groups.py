@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import draws, schemas
-from scribe_spark.config import RunConfig
-from scribe_spark.core.arrays import distinct, index_sorted, whole_numbers
+from scribe_spark import draws
+from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.groups import (
+    GroupDraws,
+    Memberships,
     check_members,
-    custody_members,
-    drawn_members,
-    group_sizes,
-    make_groups,
+    keyed_groups,
     read_members,
 )
 from scribe_spark.worlds.access import MAY_CREATE, AccessLists, read_access
@@ -30,26 +29,24 @@ from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-#: Groups and nodes of M memberships, int64, shape (M,) each, sorted by both, without repetitions.
-Members = tuple[np.ndarray, np.ndarray]
-
 
 @dataclass(frozen=True, eq=False)
 class WorldGroups:
     """The G groups of a world, by ascending `numbers` (int64), with their members at the start.
 
-    `make_members` returns the memberships at the start; it is called at the first use.
+    `make_members` returns the memberships at the start, sorted by group and node, without
+    repetitions; it is called at the first use.
     `drawn_sizes` (G,) are the numbers of members, if all are drawn among the nodes that are alive
     at the start.
     """
 
     numbers: np.ndarray
-    make_members: Callable[[], Members]
+    make_members: Callable[[], Memberships]
     access: AccessLists
     drawn_sizes: np.ndarray | None = None
 
     @cached_property
-    def members(self) -> Members:
+    def members(self) -> Memberships:
         """The memberships at the start.
 
         A node that is not alive at the start becomes a member when it arrives.
@@ -80,17 +77,21 @@ def world_groups(
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
     if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
-    make: Callable[[], Members]
-    numbers, sizes = np.arange(1, (scribe.count or 0) + 1), None
+    make: Callable[[], Memberships]
+    sizes = None
     if scribe.members is not None:
         members = _read(scribe.members, config, extent, spark)
         make, numbers = (lambda: members), distinct(members[0])
         config.refuse_groups(len(numbers), scribe.members)
-    elif scribe.custody is not None:
-        make = partial(_by_custody, config, extent)
+    elif scribe.custody is not None:  # nodes that arrive later may join when they arrive
+        drawn = GroupDraws.of(config, extent.nodes if rejoins(config) else extent.initial)
+        make, numbers = drawn.members, drawn.numbers
     else:
-        sizes = _drawn_sizes(config, extent)
-        make = partial(_drawn, sizes, extent.initial, config.seed)
+        if scribe.size is not None and scribe.size > extent.initial:
+            remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
+            raise InputError("group_size", scribe.size, remedy)
+        drawn = GroupDraws.of(config, extent.initial)
+        make, numbers, sizes = drawn.members, drawn.numbers, drawn.sizes()
     access = AccessLists.open()
     if scribe.access is not None:
         access = read_access(scribe.access, numbers, extent.nodes, spark)
@@ -103,7 +104,9 @@ def rejoins(config: WorldConfig) -> bool:
     return bool(made) and config.scribe.rejoin and "group-churn" not in made
 
 
-def _read(path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None) -> Members:
+def _read(
+    path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None
+) -> Memberships:
     if spark is None or is_local(path):
         frame = check_members(path, extent.nodes)
     else:
@@ -121,36 +124,6 @@ def _read(path: str, config: WorldConfig, extent: Extent, spark: SparkSession | 
     return groups, nodes
 
 
-def _by_custody(config: WorldConfig, extent: Extent) -> Members:
-    """Return the members that are alive at the start, and those that join on arrival."""
-    groups, nodes = custody_members(config, config.scribe)
-    there = np.ones(len(nodes), dtype=bool) if rejoins(config) else nodes < extent.initial
-    return groups[there], nodes[there]
-
-
-def _drawn_sizes(config: WorldConfig, extent: Extent) -> np.ndarray:
-    """Return the sizes of the groups 1 to G."""
-    scribe, count = config.scribe, config.scribe.count or 0
-    if scribe.size is None:
-        exponent = scribe.zipf_exponent
-        run = RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent)
-        return group_sizes(run)
-    if scribe.size > extent.initial:
-        remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
-        raise InputError("group_size", scribe.size, remedy)
-    return np.full(count, scribe.size, dtype=np.int64)
-
-
-def _drawn(sizes: np.ndarray, initial: int, seed: int) -> Members:
-    """Draw members among the nodes that are alive at the start, as in a run."""
-    numbers = np.arange(1, len(sizes) + 1)
-    drawn = [
-        drawn_members(initial, size, seed, group)
-        for group, size in zip(numbers.tolist(), sizes.tolist(), strict=True)
-    ]
-    return np.repeat(numbers, sizes), np.concatenate([whole_numbers(), *drawn])
-
-
 def group_keys(
     nodes: DataFrame, groups: WorldGroups, config: WorldConfig, extent: Extent
 ) -> DataFrame:
@@ -159,14 +132,9 @@ def group_keys(
     A groupId is made of the names of the group and of the creator that is drawn for it; another
     node may create the group in the end.  `nodes` is `schemas.NODES`.
     """
-    spark = nodes.sparkSession
-    frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
-    numbered = schemas.local_table(spark, frame, schemas.MEMBERS)
-    # as for a user's table of members, the groups are those of the given table
-    run = RunConfig(
-        nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
-    )
-    return make_groups(numbered, nodes, run)
+    table = pa.table({"group": groups.numbers, "size": np.zeros(len(groups.numbers), np.int64)})
+    sizes = local_frame(nodes.sparkSession, table)
+    return keyed_groups(sizes, nodes, extent.initial, config.seed, config.scribe.ids)
 
 
 # --- the start: a world has no other start than its events
@@ -199,7 +167,7 @@ class GroupStart:
         """Create every group by the node that a run would draw, whose name is in the groupId.
 
         If that node is dead after the events of the round, or the access list refuses it, another
-        node is drawn (see `scribe.groups.make_groups` for the first draw).
+        node is drawn (see `scribe.groups.keyed_groups` for the first draw).
         """
         numbers, access = self.groups.numbers, self.groups.access
         signed = draws.bits_np(self.seed, "creator", numbers).view(np.int64)

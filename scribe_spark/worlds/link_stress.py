@@ -22,8 +22,8 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.measures.formulas import PACKET_NUMBERS
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
-from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC

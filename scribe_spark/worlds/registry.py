@@ -1,7 +1,7 @@
 """The registry of event generators, by name.
 
 A new generator is a function and an entry below; outside of the package, call
-:func:`register_generator`.  :mod:`.made_events` combines the events of several generators.
+:func:`register_generator`.  :mod:`.events` combines the events of several generators.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.errors import RunError
 from scribe_spark.measures.message_sizes import size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
-from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.schemas import ROUNDS_BY_PART
 from scribe_spark.worlds.link_stress import recorded_messages

@@ -15,8 +15,7 @@ from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows
 from scribe_spark.errors import InputError, listed
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
-from scribe_spark.pastry.perfect_tables import perfect_states, perfect_tables
-from scribe_spark.pastry.prefix_summaries import bucket_digits
+from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import NEVER, Lives
 from scribe_spark.runtime.blocks import materialise

@@ -8,8 +8,7 @@ import pytest
 from scribe_spark import InputError
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.overlays import check_overlay
-from scribe_spark.pastry.arrivals.contacts import random_contacts
-from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
+from scribe_spark.pastry.arrivals.waves import random_contacts, wave_ends, wave_size
 from scribe_spark.pastry.kinds import Kind
 
 

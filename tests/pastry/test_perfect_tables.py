@@ -16,7 +16,7 @@ from oracle.random_cases import random_case
 from scribe_spark import pastry
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry import nearest_entries, prefix_summaries
+from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES
 
 
@@ -83,7 +83,7 @@ def test_classes_solved_router_by_router_give_the_same_tables(monkeypatch):
 
 def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
     """More pairs in a row than are taken at once."""
-    monkeypatch.setattr(nearest_entries, "_PAIRS", 1000)
+    monkeypatch.setattr(perfect_tables, "_PAIRS", 1000)
     rng = np.random.default_rng(1)
     n, routers = 20_000, 7
     delay_us = 1000 * rng.integers(1, 4, (routers, routers), dtype=np.int32)
@@ -92,9 +92,9 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
     ring = Ring(hi, lo, np.arange(n), rng.integers(0, routers, n)).in_order()
     eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
     assert (eight_digits > 1).sum() > 4096
-    by_pairs = nearest_entries.nearest_entries(ring, 1, kernel, 2)
+    by_pairs = perfect_tables.nearest_entries(ring, 1, kernel, 2)
     monkeypatch.setattr(worlds.Kernel, "all_pairs_limit", 0)
-    by_routers = nearest_entries.nearest_entries(ring, 1, kernel, 2)
+    by_routers = perfect_tables.nearest_entries(ring, 1, kernel, 2)
     assert len(by_pairs) == len(by_routers) > 8
     assert np.array_equal(by_pairs, by_routers)
 
@@ -115,7 +115,7 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
 def test_there_are_more_buckets_than_first_digits_where_that_helps(
     b, nodes, routers, cores, digits
 ):
-    assert prefix_summaries.bucket_digits(b, nodes, routers, cores) == digits
+    assert perfect_tables.bucket_digits(b, nodes, routers, cores) == digits
 
 
 # --- through Spark --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 import worlds
 
 from scribe_spark.core.arrays import row_numbers
-from scribe_spark.pastry.routing_table import RoutingTables
+from scribe_spark.pastry.knowledge import RoutingTables
 
 
 def expected_rows(one: worlds.World) -> list[tuple[int, int, int, int]]:

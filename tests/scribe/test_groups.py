@@ -86,7 +86,7 @@ def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
     wanted = in_groups(config, 9, 3)
     by_node = Counter(Counter(node for _, node in wanted).values())
     assert by_node.keys() == {2, 3, 9}
-    group, node = module.custody_members(config, config.groups)
+    group, node = module.GroupDraws.of(config).members()
     assert list(zip(group.tolist(), node.tolist(), strict=True)) == sorted(wanted)
     sizes = Counter(group for group, _ in wanted)
     assert scribe.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]

@@ -27,10 +27,9 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.access import RIGHTS, AccessLists
-from scribe_spark.worlds.events import check_events, check_rows, read_events, sorted_events
+from scribe_spark.worlds.events import check_events, check_rows, sorted_events, start_of
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_impossible, first_impossible_in_groups
-from scribe_spark.worlds.made_events import start_of
 from scribe_spark.worlds.rows import FAIL, JOIN, RECOVER
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
@@ -436,22 +435,15 @@ def test_a_million_rows_are_checked_without_a_loop_over_them():
 
 
 def read(spark, config: WorldConfig):
-    return read_events(spark, config.world.events, extent_of(config), start(config))
+    return check_events(config.world.events, extent_of(config), start(config), spark)
 
 
-@pytest.mark.parametrize("local", [True, False])
-def test_a_good_table_is_read(spark, monkeypatch, tables, local):
+def test_a_good_table_is_read_by_spark(spark, monkeypatch, tables):
     config = tables(GROUP_GOOD, GROUPS, "\n1,0,create")
-    table = check_events(config.world.events, extent_of(config), start(config))
-    expected = sorted(map(str, spark.createDataFrame(table, schemas.EVENTS).collect()))
+    expected = check_events(config.world.events, extent_of(config), start(config))
     assert len(expected) == len(GROUP_GOOD) - 1 + 5
-    monkeypatch.setattr(events_module, "is_local", lambda path: local)
-    found = read(spark, config)
-    assert found.schema == schemas.EVENTS
-    assert sorted(map(str, found.collect())) == expected
-    given = read(spark, tables(GOOD))
-    assert given.schema == schemas.EVENTS
-    assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
+    monkeypatch.setattr(events_module, "is_local", lambda path: False)
+    assert read(spark, config) == expected
     assert not len(sorted_events(EventRows.none()))
 
 
@@ -463,8 +455,8 @@ REMOTE = [
     *((GROUPS, [*GROUP_GOOD, GROUP_BAD[name][0]], GROUP_BAD[name][1]) for name in (
         "joins at the start", "dead source"
     )),
-    (NODES, [*GOOD, "1,1,"], "row round=1, node=1, event=None lacks a value of the right type"),
-    (NODES, [*GOOD, "x,1,fail"], "row round=None, node=1, event='fail' lacks a value"),
+    (NODES, [*GOOD, "1,1,"], "column 'event' must be a text: row 8 (event=missing)"),
+    (NODES, [*GOOD, "x,1,fail"], "column 'round' must be a whole number: row 8 (round='x')"),
     (NODES, GOOD[:1], "has no rows; needs at least one"),
     (NODES, EMPTIES, "leaves no node alive after round 2; keep at least one"),
 ]  # fmt: skip

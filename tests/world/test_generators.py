@@ -37,10 +37,9 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.churn import Weibull, churn
-from scribe_spark.worlds.events import check_rows, sorted_events
+from scribe_spark.worlds.events import check_rows, generated, sorted_events
 from scribe_spark.worlds.groups import rejoins
 from scribe_spark.worlds.legality import live_after
-from scribe_spark.worlds.made_events import generated
 from scribe_spark.worlds.node_generators import share_of
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
@@ -639,7 +638,7 @@ def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(drawn
     too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
     with pytest.raises(InputError, match="crowd = 50: is more than the") as refused:
         check_world(too_many)
-    module = sys.modules["scribe_spark.worlds.made_events"]
+    module = sys.modules["scribe_spark.worlds.events"]
     monkeypatch.setattr(module, "MANY", 0)
     tasks, in_a_task = [], module._made_in_a_task
     monkeypatch.setattr(

@@ -1,9 +1,16 @@
-"""Announcements: an arrived node sends its leaf set and routing table to the nodes in them.
+"""Arrived nodes become known: announcements, leaf set exchange, introductions.
+
+An arrived node sends its leaf set and routing table to the nodes in them.  Nodes with a new leaf
+send their leaf sets, until no leaf set changes.
+
+If nodes arrived one after the other, a node would find earlier nodes in the tables that answer its
+join message.  Nodes of the same wave are not in these tables yet.  After all nodes of the wave have
+announced themselves, the same nodes on the route can name them.
 
 References
 ----------
 JSAC 2002, Section II.B: "it transmits a copy of its resulting state to each of the nodes found in
-its ... leaf set, and routing table".
+its ... leaf set, and routing table"; introductions are ours.
 """
 
 from __future__ import annotations
@@ -13,16 +20,108 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, distinct_indices, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, once_a_bucket
-from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells, take_rows
-from scribe_spark.pastry.arrivals.exchange import GAINED
-from scribe_spark.pastry.arrivals.join_messages import take_answers
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.arrivals.join_messages import ROUTES, entries_of_rows, take_answers
+from scribe_spark.pastry.arrivals.offers import (
+    cells_of,
+    holds_leaf,
+    lacks_leaves,
+    take_cells,
+    take_leaves,
+    take_rows,
+)
+from scribe_spark.pastry.arrivals.waves import WaveProgram
 from scribe_spark.pastry.kinds import Kind
-from scribe_spark.pastry.states import CELLS, LEAVES, States, pairs_of
+from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only, pairs_of
+from scribe_spark.underlay.protocol import Kernel
+
+#: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.
+#: The same name is used for the message by which a node reminds itself to send in the next round of
+#: the exchange.
+GAINED = "gained"
+
+#: Kinds of messages.  A leaf set is sent once to each bucket that has leaves of it, for all of
+#: them.
+_LEAF_SET, _LEAF_SETS_BACK = "leaf set", "answer"
+
+
+@dataclass(frozen=True)
+class Exchange(WaveProgram):
+    """The exchange in rounds of two supersteps: leaf sets are sent, then answered.
+
+    A node that receives a leaf set from a node outside of its own leaf set answers with its own.
+    Without these answers, more than l/2 nodes of a wave that arrive between two neighbours would
+    not learn of each other.
+    """
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if superstep % 2:
+            return self._receive(bucket, tables, inbox)
+        senders = [inbox[GAINED][AT]] if GAINED in inbox else []
+        if not superstep and GAINED in tables:
+            senders.append(tables[GAINED]["node"])
+            del tables[GAINED]
+        elif _LEAF_SETS_BACK in inbox:
+            senders.append(self._take_answers(bucket, tables, inbox))
+        return self._send(bucket, tables, distinct(np.concatenate(senders))) if senders else {}
+
+    def _send(self, bucket: int, tables: Tables, senders: np.ndarray) -> Outbox:
+        """Nodes send their leaf sets to their leaves."""
+        states, is_alive = self.states(bucket, tables), self.given.is_alive
+        sets = states.distinct_leaves(senders - states.first)
+        there = live_only(is_alive, sets)
+        messages, arrive = int((sets >= 0).sum()), int((there >= 0).sum())
+        self.given.observer.count(
+            tables, Kind.EXCHANGE, messages, messages - arrive,
+            between=lambda: pairs_of(senders, sets),
+        )  # fmt: skip
+        one, at = once_a_bucket(self.bounds, there)
+        return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
+
+    def _receive(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
+        """Merge received leaf sets; answer senders that are not in the own leaf set."""
+        states = self.states(bucket, tables, LEAVES)
+        sets, senders = inbox[_LEAF_SET]["leaves"], inbox[_LEAF_SET]["sender"]
+        first, last = states.first, states.first + len(states.own)
+        at, column = np.nonzero((sets >= first) & (sets < last))
+        receiver = sets[at, column].astype(np.int64) - first
+        gained = self._take_sets(states, receiver, sets, senders, at)
+        refused = ~holds_leaf(states, receiver, senders[at])
+        asked, asker = receiver[refused], senders[at][refused]
+        self.count(tables, Kind.EXCHANGE, asked + first, asker)
+        answers = live_only(self.given.is_alive, states.leaves[asked])
+        return {GAINED: {AT: gained + first}, _LEAF_SETS_BACK: {AT: asker, "leaves": answers}}
+
+    def _take_sets(
+        self,
+        states: States,
+        receiver: np.ndarray,
+        sets: np.ndarray,
+        senders: np.ndarray,
+        at: np.ndarray,
+    ) -> np.ndarray:
+        """Offer leaf sets and senders to receivers; return indices of nodes that changed."""
+        different = distinct_indices(len(states.own), receiver)
+        # most leaf sets are complete already, and need not be compared
+        lacking = np.zeros(len(states.own), dtype=bool)
+        lacking[different] = lacks_leaves(states, different, self.everybody)
+        some = np.flatnonzero(lacking[receiver])
+        offered = np.c_[sets, senders.astype(np.int32)]
+        return take_leaves(states, receiver[some], offered[at[some]], only_new=True)
+
+    def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
+        """Merge the leaf sets in answers; return the nodes whose leaf set changed."""
+        states, answers = self.states(bucket, tables, LEAVES), inbox[_LEAF_SETS_BACK]
+        taken = take_leaves(states, answers[AT] - states.first, answers["leaves"], only_new=True)
+        return taken + states.first
+
+
+# --- announcements
+
 
 #: Kinds of messages.  A row of the arrived node's routing table is sent once to each bucket that
 #: has nodes of the row, for all of them.
@@ -90,3 +189,130 @@ class Announce(WaveProgram):
             take_rows(states, self.given.kernel, rows["row"], rows["entries"])
         take_cells(states, self.given.kernel, index, arrived, came["cell"])
         tables[GAINED] = {"node": distinct(np.r_[tables[GAINED]["node"], gained])}
+
+
+# --- introductions
+
+
+#: Kinds of messages; with ``learn`` a node of the wave reminds itself of the next step.
+_QUESTION, _EARLIER, _LEARN = "question", "earlier", "learn"
+_INTRODUCTION, _INTRODUCED_ROW = "introduction", "row"
+
+
+@dataclass(frozen=True)
+class Introduce(WaveProgram):
+    """Nodes of the wave ask the nodes on their routes for earlier ones, and greet these.
+
+    All steps see the overlay after the announcements and the exchange.
+    """
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        if superstep == 2:
+            return self._learn(bucket, tables, inbox)
+        if superstep == 3:
+            self._take(bucket, tables, inbox)
+            return {}
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox = self._answer(bucket, tables, inbox[_QUESTION])
+        if _LEARN in inbox:
+            outbox[_LEARN] = inbox[_LEARN]
+        return outbox
+
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Ask each node on the route for the current rows that it supplied before."""
+        arrived = self.wave.arriving[self.mine(bucket)]
+        if not len(arrived):
+            return {}
+        routes = tables[ROUTES]
+        del tables[ROUTES]
+        if len(self.wave.arriving) < 2:  # the wave has a single node
+            return {}
+        asks = take(routes, np.flatnonzero(routes["first"] <= routes["last"]))
+        question = {
+            AT: asks["node"], "arrived": asks[AT], "first": asks["first"], "last": asks["last"]
+        }  # fmt: skip
+        return {_QUESTION: question, _LEARN: {AT: arrived}}
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> dict[str, Columns]:
+        """Name the nodes of the wave that arrived before the asking node."""
+        states = self.states(bucket, tables)
+        one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])
+        asker = came["arrived"][one]
+        row, column = np.nonzero(_is_earlier(self.place, entries, asker))
+        answering = distinct(one[row])
+        self.count(tables, Kind.INTRODUCTION, came[AT][answering], came["arrived"][answering])
+        return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
+
+    def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
+        """Add the named nodes to the routing table; send the new ones the node and its row."""
+        states = self.states(bucket, tables, CELLS)
+        arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
+        named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})
+        index, kernel = named[AT] - states.first, self.given.kernel
+        found = _take_named(states, kernel, arrived, self.place, index, named["entry"])
+        sender = states.own[arrived][found["arrived"]]
+        self.count(tables, Kind.INTRODUCTION, sender, found["to"])
+        new = take(found, np.flatnonzero(found["row"] >= 0))
+        entries = states.cells[arrived[new["arrived"]], new["row"]]
+        return {
+            _INTRODUCTION: {AT: found["to"], "arrived": sender},
+            _INTRODUCED_ROW: {AT: new["to"], "row": new["row"], "entries": entries},
+        }
+
+    def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
+        """Add the nodes that sent an introduction, and the entries of their rows."""
+        states, kernel = self.states(bucket, tables, CELLS), self.given.kernel
+        came = inbox[_INTRODUCTION]
+        take_cells(states, kernel, came[AT] - states.first, came["arrived"])
+        if _INTRODUCED_ROW not in inbox:
+            return
+        rows = inbox[_INTRODUCED_ROW]
+        # sender and receiver share exactly the row's digits
+        entries = rows["entries"]
+        one, column = np.nonzero((entries >= 0) & (entries != rows[AT][:, None]))
+        cell = rows["row"][one] * 2**states.b + column
+        index = rows[AT][one] - states.first
+        take_cells(states, kernel, index, entries[one, column].astype(np.int64), cell)
+
+
+def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Return True for entries (m, k) that are nodes of the wave and arrived before each row's node.
+
+    The argument `place` is `WaveProgram.place`.
+    """
+    return (entries >= 0) & (place[entries] < place[node][:, None])
+
+
+def _take_named(
+    states: States,
+    kernel: Kernel,
+    arrived: np.ndarray,
+    place: np.ndarray,
+    index: np.ndarray,
+    position: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes (indices).
+
+    Return each pair once: ``arrived``, the index of the arrived node; ``to``, the earlier node;
+    ``row``, the row of the arrived node's table in which the earlier node is new, or -1 for a leaf
+    that is not new in the table.
+    """
+    leaves = states.distinct_leaves(arrived)
+    holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))
+    leaf = leaves[holder, column].astype(np.int64)
+    before = states.cells[arrived]
+    take_cells(states, kernel, np.r_[index, arrived[holder]], np.r_[position, leaf])
+    after = states.cells[arrived]
+    taker, row, column = np.nonzero(after != before)
+    new = after[taker, row, column].astype(np.int64)
+    size = len(states.known)
+    others = without(holder * size + leaf, taker * size + new)
+    return {
+        "arrived": np.r_[taker, others // size],
+        "to": np.r_[new, others % size],
+        "row": np.r_[row, np.full(len(others), -1)],
+    }

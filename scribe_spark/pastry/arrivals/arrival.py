@@ -1,4 +1,4 @@
-"""The programs of the arrival of a wave, in their order.
+"""The arrival of a wave of nodes: the programs in their order, for runs and for rounds of worlds.
 
 References
 ----------
@@ -8,34 +8,64 @@ JSAC 2002, Section II.B.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from scribe_spark.engine import Program
-from scribe_spark.pastry.arrivals.announcements import Announce
-from scribe_spark.pastry.arrivals.exchange import Exchange
-from scribe_spark.pastry.arrivals.introductions import Introduce
-from scribe_spark.pastry.arrivals.join_messages import JoinMessages
-from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
-from scribe_spark.pastry.arrivals.nearby_search import Discover
-from scribe_spark.pastry.arrivals.wave import Wave
+import numpy as np
+
+from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.in_turn import IfRows
+from scribe_spark.engine.player import play_in_turn
+from scribe_spark.pastry.arrivals.announcements import Announce, Exchange, Introduce
+from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
+from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget
+from scribe_spark.pastry.table_repair import close_phase, maintain_tables
 from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.player import RoundPlayer
 
 
-def asking(given: Environment, wave: Wave) -> Iterator[Program]:
+def arrive(player: RoundPlayer, wave: Wave, number: int, of_wave: str = "") -> None:
+    """Let a wave of dead or new nodes arrive; their old tables are cleared.
+
+    A wave without contacts is the first one in an overlay without live nodes.  The draws of the
+    maintenance of routing tables have the keys `number` (of the wave in a run, of the round in a
+    world) and `of_wave` (the words that tell apart the waves of a round).
+    """
+    is_first = bool((wave.contact < 0).all())
+    if is_first:
+        player.play(_Forget(player.given, wave))
+    else:
+        play_in_turn(player, [*_asking(player.given, wave), close_phase(player.given)])
+    if player.given.lives is not None:  # the programs below tell other nodes of the new ones
+        player.lives.enter(wave.arriving[np.argsort(wave.order)])
+    programs = list[Program | IfRows]()
+    if not is_first:
+        programs += _entering(player.given, wave)
+    for time in range(player.given.rules.maintenance):
+        purpose = f"wave maintenance {time}{of_wave}"
+        programs += maintain_tables(player.given, wave, purpose, number)
+    play_in_turn(player, programs)
+
+
+def _asking(given: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which arriving nodes ask existing nodes for rows and leaf sets."""
     if given.rules.contact == "discovered":
         yield Discover(given, wave)
     yield JoinMessages(given, wave)
 
 
-def entering(given: Environment, wave: Wave) -> Iterator[Program]:
-    """Yield the programs that tell other nodes of the arrived ones; they follow :func:`asking`."""
+def _entering(given: Environment, wave: Wave) -> Iterator[Program]:
+    """Yield the programs that tell other nodes of the arrived ones; they follow `_asking`."""
     yield Announce(given, wave)
     yield Exchange(given, wave)
     if given.rules.introduce:
         yield Introduce(given, wave)
 
 
-def maintenance(given: Environment, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
-    """Yield the programs of one maintenance of all routing tables, see `AskRows`."""
-    yield AskRows(given, wave, purpose, number)
-    yield TakeRows(given, wave)
+@dataclass(frozen=True)
+class _Forget(WaveProgram):
+    """Clear the tables of nodes that arrive in an overlay without a live node."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        forget(self, bucket, tables)
+        return {}

@@ -10,7 +10,6 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -23,19 +22,23 @@ from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_process import thread_bounds
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
-from scribe_spark.pastry.arrivals.one_task import grow, programs
+from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.arrival import arrive
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.pastry.states import CELLS, LEAVES, States, states_in_buckets
 from scribe_spark.progress import Progress
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import MESSAGES, Observer, counted
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.batches import BatchKernel
 from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 if TYPE_CHECKING:  # not on executors
@@ -81,16 +84,60 @@ def play_arrivals(
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, seed, last), ROWS)
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
-        names = _planned_waves(spark, ring, initial, kernel, rules, seed)
-        given = Environment(
-            ring.facts, ring.bounds, rules, kernel, Observer(tuple(Kind)), seed=seed
-        )
-        for number in range(last + 1, len(ends)):
-            wave = _PlannedWave(names, int(ends[number - 1]), int(ends[number]))
-            for program in programs(given, wave, number):
-                tables.play(program, f"wave {number}, {type(program).__name__}", progress)
-        discard_arrays(*names)
+        plan = _planned(spark, ring, initial, kernel, rules, seed)
+        given = _environment(ring.facts, ring.bounds, rules, kernel, seed)
+        sharing = OnSpark(tables)
+        for number, wave in enumerate(waves := plan.waves(sharing.share)):
+            if number > last:
+                player = OnSpark(tables, f"wave {number}, ", progress)
+                arrive(RoundPlayer(player, given), wave, number)
+        sharing.free(waves[0].arrays)
     return tables
+
+
+def _environment(
+    facts: KnowsRing, bounds: np.ndarray, rules: OverlayConfig, kernel: Kernel, seed: int
+) -> Environment:
+    return Environment(facts, bounds, rules, kernel, Observer(tuple(Kind)), seed=seed)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The overlay after a wave: states (the next wave changes them), live nodes, and all messages.
+
+    The messages are counted by `Kind`, over all waves so far.
+    """
+
+    number: int
+    states: States
+    live: np.ndarray
+    messages: np.ndarray
+
+
+def grow(
+    known: Ring,
+    plan: Plan,
+    rules: OverlayConfig,
+    seed: int,
+    kernel: Kernel,
+    bounds: np.ndarray,
+) -> Iterator[Grown]:
+    """Yield the overlay after each wave in the memory of this process, from the first node on.
+
+    Nodes with wave -1 in the plan do not arrive.  Each bucket is played in a thread
+    (`in_process.thread_bounds`).
+    """
+    states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
+    tables = states_in_buckets(states, bounds)
+    given = _environment(RingInMemory(known), bounds, rules, kernel, seed)
+    player = RoundPlayer(engine := InTask(tables), given)
+    for number, wave in enumerate(plan.waves(engine.share)):
+        arrive(player, wave, number)
+        messages = sum(
+            (own[MESSAGES]["messages"] for own in tables if MESSAGES in own),
+            start=np.zeros(len(Kind), dtype=np.int64),
+        )
+        yield Grown(number, states, wave.arrived(len(known)), messages)
 
 
 def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
@@ -122,18 +169,15 @@ def _first_waves(
     return run
 
 
-def _planned_waves(
+def _planned(
     spark: SparkSession,
     ring: BucketRing,
     initial: int,
     kernel: Kernel,
     rules: OverlayConfig,
     seed: int,
-) -> tuple[str, ...]:
-    """Plan all waves; return the names of the shared arrays ``position, rank, contact``.
-
-    The arrays are sorted by wave and position.
-    """
+) -> Plan:
+    """Plan all waves in a task."""
     facts = ring.facts
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -142,36 +186,7 @@ def _planned_waves(
             yield pa.RecordBatch.from_pydict(vars(plan))
 
     rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
-    wave, rank, contact = (column.to_numpy() for column in rows.columns)
-    arriving = np.flatnonzero(wave >= 0)
-    order = arriving[np.argsort(wave[arriving], kind="stable")]
-    names = distribute_arrays(spark, position=order, rank=rank[order], contact=contact[order])
-    return tuple(names)
-
-
-@dataclass(frozen=True)
-class _PlannedWave:
-    """See `wave.Wave`: a range of the arrays of :func:`_planned_waves`; picklable."""
-
-    names: tuple[str, ...]
-    first: int
-    last: int
-
-    @property
-    def arriving(self) -> np.ndarray:
-        return open_array(self.names[0])[self.first : self.last]
-
-    @property
-    def order(self) -> np.ndarray:
-        return open_array(self.names[1])[self.first : self.last]
-
-    @property
-    def contact(self) -> np.ndarray:
-        return open_array(self.names[2])[self.first : self.last]
-
-    @functools.cached_property
-    def live(self) -> np.ndarray:
-        return np.sort(open_array(self.names[0])[: self.last])
+    return Plan(*(column.to_numpy() for column in rows.columns))
 
 
 def _messages(tables: BucketTables) -> np.ndarray:

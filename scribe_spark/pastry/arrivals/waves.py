@@ -1,11 +1,18 @@
-"""Waves: how many nodes arrive together, and in which order.
+"""Waves: which nodes arrive together, in which order, and which node each of them asks first.
 
 All nodes of a wave see the overlay as it was before the wave.  With one node per wave, this is the
 sequential protocol of the papers; larger waves need fewer supersteps.
+
+References
+----------
+JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity metric)".
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,12 +20,117 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine import Tables
+from scribe_spark.engine.player import Shared
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.contacts import planned_contacts
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram
+from scribe_spark.rounds.environment import Environment
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
+
+#: The rank of arrival of nodes that are not in the wave.
+LATER = np.int64(2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The nodes that arrive together: a part of arrays (int64) that all buckets can read.
+
+    The arrays are ``arriving``, the positions of the nodes of this wave and of others, ascending in
+    each wave; ``order``, numbers that increase in the order of arrival; and ``contact``, the
+    position of each node's contact, or of the start of its search, or -1 if no node is alive.
+    Earlier waves stand before this wave, which has the places `first` to `last` - 1.
+    """
+
+    arrays: Shared
+    first: int
+    last: int
+
+    @property
+    def arriving(self) -> np.ndarray:
+        """The nodes of the wave: positions, ascending, shape (w,)."""
+        return self.arrays["arriving"][self.first : self.last]
+
+    @property
+    def order(self) -> np.ndarray:
+        """Numbers that increase in the order of arrival: shape (w,)."""
+        return self.arrays["order"][self.first : self.last]
+
+    @property
+    def contact(self) -> np.ndarray:
+        """The contact of each node, or the start of its search: positions, shape (w,)."""
+        return self.arrays["contact"][self.first : self.last]
+
+    def arrived(self, nodes: int) -> np.ndarray:
+        """Return the nodes of this wave and of earlier ones, among all `nodes`: ascending."""
+        there = np.zeros(nodes, dtype=bool)
+        there[self.arrays["arriving"][: self.last]] = True
+        return np.flatnonzero(there)
+
+    @classmethod
+    def of_nobody(cls) -> Wave:
+        """Return a wave without nodes, in an environment with lives."""
+        return cls(dict.fromkeys(("arriving", "order", "contact"), whole_numbers()), 0, 0)
+
+    @classmethod
+    def of_round(cls, given: Environment, ordered: np.ndarray, number: int) -> Wave:
+        """Return the wave of nodes (positions, in the order of arrival) that arrive in a round.
+
+        None of the nodes is alive yet.
+        """
+        place = np.argsort(ordered)
+        arriving = ordered[place]
+        contact = contacts_in_round(given, arriving, number)
+        return cls({"arriving": arriving, "order": place, "contact": contact}, 0, len(ordered))
+
+
+@dataclass(frozen=True)
+class WaveProgram(NodeProgram):
+    """A program of the arrival of a wave."""
+
+    wave: Wave
+
+    @functools.cached_property
+    def everybody(self) -> np.ndarray:
+        """The positions of all live nodes, ascending."""
+        if self.given.lives is not None:
+            return self.given.lives.live()
+        return self.wave.arrived(len(self.given.facts.ring))
+
+    def live(self, bucket: int) -> np.ndarray:
+        """See `NodeProgram.live`."""
+        if self.given.lives is not None:
+            return super().live(bucket)
+        first, last = np.searchsorted(self.everybody, self.bounds[bucket : bucket + 2])
+        return self.everybody[first:last]
+
+    def mine(self, bucket: int) -> np.ndarray:
+        """Return the indices, in the wave's arrays, of the wave's nodes in a bucket."""
+        first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
+        return np.arange(first, last)
+
+    @functools.cached_property
+    def place(self) -> np.ndarray:
+        """The rank of arrival of each node; :data:`LATER` for nodes outside of the wave."""
+        place = np.full(len(self.given.facts.ring), LATER)
+        place[self.wave.arriving] = self.wave.order
+        return place
+
+
+def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
+    """Clear the tables of the wave's nodes, which may have been alive before."""
+    arriving = program.wave.arriving[program.mine(bucket)]
+    states = program.states(bucket, tables)
+    index = arriving - states.first
+    if (states.leaves[index] >= 0).any() or (states.cells[index] >= 0).any():
+        states = program.states(bucket, tables, LEAVES, CELLS)
+        states.leaves[index], states.cells[index] = NONE, NONE
+
+
+# --- sizes and orders
 
 
 def wave_size(before: int, growth: float) -> int:
@@ -32,6 +144,30 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
     while ends[-1] < nodes:
         ends.append(min(nodes, ends[-1] + wave_size(ends[-1], growth)))
     return np.array(ends, dtype=np.int64)
+
+
+def waves_of_round(
+    known: Ring, nodes: np.ndarray, number: int, seed: int, live: int, growth: float
+) -> list[np.ndarray]:
+    """Return the waves (positions, in the order of arrival) of the nodes that arrive in a round.
+
+    The order is drawn; `live` nodes are alive before the first wave.
+    """
+    drawn = draws.stream_at(seed, "arrival order", number, known.node[nodes])
+    ordered, waves, done = nodes[np.lexsort((nodes, drawn))], list[np.ndarray](), 0
+    while done < len(ordered):
+        waves.append(ordered[done : done + wave_size(live + done, growth)])
+        done += len(waves[-1])
+    return waves
+
+
+def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
+    """Return the rank (from 0) of each node in the order of arrival: int64."""
+    drawn = draws.bits_np(seed, "arrival order", known.node).view(np.int64)
+    order = np.argsort(drawn, kind="stable")
+    rank = np.empty(len(known), dtype=np.int64)
+    rank[order] = np.arange(len(known))
+    return rank
 
 
 @dataclass(frozen=True)
@@ -69,11 +205,96 @@ class Plan:
         contact[first] = np.append(first, -1)[some.contact]  # index -1 yields -1
         return cls(wave, rank, contact)
 
+    def waves(self, share: Callable[..., Shared]) -> list[Wave]:
+        """Return all waves, whose arrays ``share(**arrays)`` makes readable for all buckets."""
+        arriving = np.flatnonzero(self.wave >= 0)
+        arriving = arriving[np.argsort(self.wave[arriving], kind="stable")]
+        order, contact = self.rank[arriving], self.contact[arriving]
+        arrays = share(arriving=arriving, order=order, contact=contact)
+        ends = np.cumsum(np.bincount(self.wave[arriving])).tolist()
+        return [Wave(arrays, first, last) for first, last in itertools.pairwise([0, *ends])]
 
-def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
-    """Return the rank (from 0) of each node in the order of arrival: int64."""
-    drawn = draws.bits_np(seed, "arrival order", known.node).view(np.int64)
-    order = np.argsort(drawn, kind="stable")
-    rank = np.empty(len(known), dtype=np.int64)
-    rank[order] = np.arange(len(known))
-    return rank
+
+# --- contacts
+
+
+def planned_contacts(
+    contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """Return the contact of each node, or the start of its search (``discovered``): positions.
+
+    Nodes of wave 0 have none: -1.  The arguments `wave`, `rank` and `drawn` are the wave, the rank
+    of arrival and random bits (uint64) of each node.
+    """
+    if contact in ("random", "discovered"):
+        return random_contacts(wave, drawn)
+    preference = -rank if contact == "latest" else np.arange(len(known))
+    return _nearest_contacts(known, wave, preference, kernel)
+
+
+def contacts_in_round(given: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
+    """Return the contact of each node that arrives in a round; -1 if no node is alive."""
+    known, lives, contact = given.facts.ring, given.in_round, given.rules.contact
+    live = lives.live()
+    if not len(live):
+        return np.full(len(arriving), -1)
+    if contact in ("nearest", "latest"):
+        if contact == "latest":
+            live = live[np.argsort(-lives.entered[live], kind="stable")]
+        # (positions ascend with nodeIds, so ties go to the smallest nodeId)
+        return nearest_nodes(known, live, known.router[arriving], given.kernel)
+    bits = draws.stream_at(given.seed, "contact", number, known.node[arriving])
+    return live[(bits % np.uint64(len(live))).astype(np.int64)]
+
+
+def _nearest_contacts(
+    known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """Return each node's nearest live node; ties go to the smallest preference."""
+    routers, of = np.unique(known.router, return_inverse=True)
+    contact = np.full(len(known), -1, dtype=np.int64)
+    nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
+    for members in _nodes_of_waves(wave):
+        if delay_us is not None:
+            contact[members] = nearest[of[members]]
+        arrived = members[np.argsort(preference[members])]
+        found = nearest_nodes(known, arrived, routers, kernel)
+        found_us = kernel.delays(routers, known.router[found])
+        if delay_us is None:
+            nearest, delay_us = found, found_us
+            continue
+        preferred = preference[found] < preference[nearest]
+        better = (found_us < delay_us) | ((found_us == delay_us) & preferred)
+        nearest[better], delay_us[better] = found[better], found_us[better]
+    return contact
+
+
+def nearest_nodes(
+    known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """Return the node nearest to each router among `members`; ties go to the first of these."""
+    # of the nodes on one router, only the first can be the result
+    _, first = np.unique(known.router[members], return_index=True)
+    first = members[np.sort(first)]
+    return first[kernel.nearest(routers, known.router[first], np.array([0]))[:, 0]]
+
+
+def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Draw a live node as the contact of each arriving node, see :func:`planned_contacts`.
+
+    The node's random bits modulo the number of live nodes are an index of the live nodes by nodeId.
+    """
+    contact = np.full(len(wave), -1, dtype=np.int64)
+    live = np.zeros(len(wave), dtype=bool)
+    for members in _nodes_of_waves(wave):
+        present = np.flatnonzero(live)
+        if len(present):
+            contact[members] = present[(drawn[members] % np.uint64(len(present))).astype(np.int64)]
+        live[members] = True
+    return contact
+
+
+def _nodes_of_waves(wave: np.ndarray) -> list[np.ndarray]:
+    """Return the nodes of each wave, sorted by nodeId."""
+    order = np.argsort(wave, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)
