@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.fields import FieldRecord
+    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.scribe import Variant, VariantContext
@@ -71,6 +72,12 @@ def _rejoining(run: Any) -> DataFrame:
     return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
 
 
+def _key_tree() -> type[Section]:
+    from scribe_spark.reference_tree.config import KeyTreeConfig
+
+    return KeyTreeConfig
+
+
 def _reference_tree(stages: Any) -> Multicast:
     from scribe_spark.reference_tree.multicast import multicast
 
@@ -80,10 +87,8 @@ def _reference_tree(stages: Any) -> Multicast:
 def _reconfiguring(run: Any) -> DataFrame:
     from scribe_spark.reference_tree.failures import costs_of_reconfiguring
 
-    trees = run.config.trees
-    return costs_of_reconfiguring(
-        run["nodes"], trees.reference_children, trees.reference_assignment, run.config.seed
-    )
+    tree = run.config.reference_tree
+    return costs_of_reconfiguring(run["nodes"], tree.children, tree.assignment, run.config.seed)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -186,6 +191,7 @@ _SYSTEMS: Registry[System] = Registry(
         TREE,
         _reference_tree,
         variant="reference_tree",
+        config=_key_tree,
         failure_costs=_reconfiguring,
         failures_beside="scribe",
     ),
@@ -228,22 +234,22 @@ def _add_section(system: System) -> None:
     """Add the section of a system to the configs of runs and worlds."""
     from scribe_spark.config.outside import add_section
 
-    if system.config is not None:
+    if system.config is not None and system.config_section is not None:
         made = system.config if isinstance(system.config, type) else system.config()
-        add_section(system.section or system.name, made)
+        add_section(system.config_section, made)
 
 
 def add_sections() -> None:
     """Add the sections of the package's systems that declare them, once in each process.
 
-    Everything that makes a config calls this function first.
+    The first config of a process calls this function.
     """
     from scribe_spark.config.outside import is_added
     from scribe_spark.config.used_when import SYSTEMS
 
     for system in filter(is_built_in, _SYSTEMS.values()):
         SYSTEMS.add(system.name)
-        if not is_added(system.section or system.name):
+        if not is_added(system.config_section):
             _add_section(system)
 
 
@@ -251,10 +257,10 @@ def unregister_system(name: str) -> None:
     """Remove a user's system and its section, if there is one of that name."""
     system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
-    if system is not None and system.config is not None:
+    if system is not None and system.config_section is not None:
         from scribe_spark.config.outside import remove_section
 
-        remove_section(system.section or name)
+        remove_section(system.config_section)
 
 
 def all_systems() -> tuple[System, ...]:
@@ -348,7 +354,7 @@ def plays_pastry(config: Any) -> bool:
 
     A system reads Pastry's tables if it names them (`SystemOnBuckets.reads`).
     """
-    if not config.scribe.has_groups or config.plays_scribe:
+    if not config.groups.has_groups or config.plays_scribe:
         return True
     return any(live_system(system, config).reads for system in living_systems(config.trees.systems))
 

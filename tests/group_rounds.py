@@ -160,7 +160,9 @@ class Buckets:
         timed = given.lan_us is not None
         of_round = given.number, given.groups, config.scribe, config.trees, incarnation
         timing = timed, given.lan_us or 0
-        round = RoundOfGroups(*of_round, self.applications, *timing, given.limits)
+        round = RoundOfGroups(
+            *(*of_round, self.applications, *timing, given.limits), source=config.groups.source
+        )
         seen, taken = play_groups(
             *(player, round, given.events, given.group_events, given.lookups),
             *(Tally(kinds), False, given.measures),

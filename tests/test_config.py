@@ -80,7 +80,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
             {"gossipsub": {"group_size": 5}},
             "gossipsub.group_size = 5: is not a field of [gossipsub]; give groups.size",
         ),
-        ({"overlay": {"count": 5}}, "config key = 'overlay.count': is unknown"),
+        ({"overlay": {"clock": 5}}, "config key = 'overlay.clock': is unknown"),
         ({"groups": {"size": 0}}, "group_size = 0: must be at least 1"),
         ({"run": {"nodes": 5}}, "config key = 'run': is unknown"),
         ({"groups": [5]}, "groups = [5]: must be a whole number"),
@@ -141,7 +141,7 @@ def test_documentation_has_a_line_for_every_field():
         **{"run": "arrivals", "world": "perfect", "reference-tree": "perfect"}
     }
     assert [(of.section, of.default) for of in by_name["groups"].values()] == [
-        *[("groups", 1500), ("scribe", 0)]
+        *[("groups", 1500), ("groups", 0)]
     ]
     assert list(by_name["lookups"]) == ["world"]
     assert list(by_name["out"]) == ["run", "world", "reference-tree"]

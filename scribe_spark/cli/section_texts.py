@@ -27,19 +27,6 @@ SECTION_TEXTS: dict[str, str] = {
     "children table has a node's children in one tree. --limit and --capacities have an effect "
     "with bottleneck and lazy, --shed-... with bottleneck. The reference tree of Costa and Frey "
     "is one tree for all groups; each node computes its position from the keys that it holds.",
-    "bayeux": "Bayeux sends publications from a group's root to its members along the overlay's "
-    "routing tables. These flags have an effect with bayeux in --systems.",
-    "flooding": "Each node of a Pastry ring forwards a message to the nodes in its routing table. "
-    "This flag has an effect with flooding in --systems.",
-    "can": "In a CAN (content-addressable network), each node has a zone of a space with d "
-    "dimensions and forwards messages to the nodes of neighbouring zones. Each group has its own "
-    "CAN. These flags have an effect with can in --systems.",
-    "gossipsub": "In GossipSub, each subscriber of a topic (here: a member of a group) connects "
-    "to peers and selects some as its mesh, along which copies travel. GRAFT adds a peer to the "
-    "mesh, PRUNE removes one; IHAVE announces publications to other peers, which can request "
-    "them; IDONTWANT tells peers not to send a publication. At each heartbeat, nodes repair their "
-    "meshes and send IHAVE. These flags have an effect with gossipsub in --systems; in worlds, "
-    "events decide when members JOIN, not --gossipsub-joins, ...-join-waves or ...-heartbeats.",
     "world": "A world is divided into rounds. In each round, events happen: nodes arrive, leave, "
     "fail or recover, and members join or quit. Then Pastry and Scribe repair themselves. Events "
     "are in your own table (--events), or --generator makes them. A flag whose text begins with "

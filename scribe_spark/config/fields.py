@@ -9,12 +9,11 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
+from scribe_spark.config.experiment import RunConfig, WorldConfig
 from scribe_spark.config.kinds import Kind, kind_of
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
-from scribe_spark.config.run import RunConfig
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Differs, Section
 from scribe_spark.config.sectioned import Sectioned
-from scribe_spark.config.world import WorldConfig
 
 
 @dataclass(frozen=True)
@@ -52,22 +51,31 @@ class FieldRecord:
         return "" if self.default in (None, ()) else str(self.default)
 
 
-def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
-    """Return the fields of a section by flat name, without fields that are sections themselves."""
-    flat = model.flat_names()
-    return {
-        flat[name]: FieldRecord(
+def fields_of(model: type[Section], section: str, command: str = "run") -> dict[str, FieldRecord]:
+    """Return the fields of a section that the configs of a command have, by flat name.
+
+    Fields that are sections themselves are left out.
+    """
+    flat, refused, differing = (
+        model.flat_names(),
+        model.refused_in(command),
+        model.differing_in(command),
+    )
+    found = {}
+    for name, field in model.model_fields.items():
+        if flat[name] in refused or (issubclass(model, Sectioned) and name in model.sections):
+            continue
+        mark = differing.get(name, Differs((), None if field.is_required() else field.default))
+        found[flat[name]] = FieldRecord(
             section,
             name,
             flat[name],
             kind_of(field.annotation, field.metadata),
-            None if field.is_required() else field.default,
-            field.description or "",
+            mark.default,
+            mark.description or field.description or "",
             _bounds(field),
         )
-        for name, field in model.model_fields.items()
-        if not issubclass(model, Sectioned) or name not in model.sections
-    }
+    return found
 
 
 #: Greater bounds only say that a number fits into a table; they are not shown.
@@ -89,9 +97,9 @@ def _bounds(field: FieldInfo) -> str:
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
     """Return the fields of a config by flat name; those outside of sections get section `own`."""
-    found = fields_of(model, own)
+    found = fields_of(model, own, model.command)
     for name, section in model.sections.items():
-        found |= fields_of(section, name)
+        found |= fields_of(section, name, model.command)
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scribe_spark.config import run, world
+from scribe_spark.config.experiment import RunConfig, WorldConfig
 from scribe_spark.config.fields import RUN_FIELDS, WORLD_FIELDS, FieldRecord, fields_of
 from scribe_spark.config.section import Section
 from scribe_spark.errors import shown
 
-_CONFIGS = ((run.RunConfig, RUN_FIELDS), (world.WorldConfig, WORLD_FIELDS))
+_CONFIGS = ((RunConfig, RUN_FIELDS), (WorldConfig, WORLD_FIELDS))
 
 _ADDED: dict[str, type[Section]] = {}
 
@@ -20,17 +20,17 @@ def add_section(name: str, section: type[Section]) -> None:
     """
     remove_section(name)
     for config, fields in _CONFIGS:
-        taken = {*config.model_fields, *config.sections, *fields, *config.elsewhere}
+        taken = {*config.model_fields, *config.sections, *fields, *config.all_refused()}
         for one in (name, *section.flat_names().values()):
             if one in taken:
                 raise ValueError(f"{shown(one)} is a name in {config.__name__}; take another name")
     for config, fields in _CONFIGS:
         config.sections[name] = section
-        fields.update(fields_of(section, name))
+        fields.update(fields_of(section, name, config.command))
     _ADDED[name] = section
 
 
-def is_added(name: str) -> bool:
+def is_added(name: str | None) -> bool:
     """Return True if there is an added section of a name."""
     return name in _ADDED
 
@@ -53,4 +53,4 @@ def remove_section(name: str) -> None:
     for config, fields in _CONFIGS:
         del config.sections[name]
         for flat in section.flat_names().values():
-            del fields[flat]
+            fields.pop(flat, None)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import field_validator, model_validator
 
-from scribe_spark.config.run import RunConfig
+from scribe_spark.config.experiment import RunConfig
 from scribe_spark.config.section import Names, Section, setting, within
 from scribe_spark.errors import InputError, check_names
 

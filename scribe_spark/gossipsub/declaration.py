@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, TIME, System
 
 if TYPE_CHECKING:
+    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _config() -> type[Section]:
+    from scribe_spark.gossipsub.config import GossipSubConfig
+
+    return GossipSubConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -38,7 +45,7 @@ GOSSIPSUB = System(
     MESH,
     _build,
     requested=True,
-    section="gossipsub",
+    config=_config,
     clock=_clock,
     control=True,
     world=_live,

@@ -46,7 +46,7 @@ from scribe_spark.rounds.observer import Observer
 from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.gossipsub import GossipSubConfig
+    from scribe_spark.gossipsub.config import GossipSubConfig
 
 #: The table of a bucket with the subscribers among its nodes.
 SUBSCRIBERS = "members"

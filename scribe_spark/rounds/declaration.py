@@ -164,6 +164,11 @@ class System:
         """True if a run has the system only when its config names it."""
         return self.requested or self.variant is not None
 
+    @property
+    def config_section(self) -> str | None:
+        """The name of the system's section in configs; None without a section."""
+        return None if self.config is None else self.section or self.name
+
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""
         found = self.clock(config) if callable(self.clock) else self.clock

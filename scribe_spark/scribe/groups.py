@@ -29,22 +29,24 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.sessions import local_frame
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import RunConfig
+    from scribe_spark.config import ExperimentConfig, RunConfig
 
 
-def group_sizes(config: RunConfig) -> np.ndarray:
+def group_sizes(config: ExperimentConfig, nodes: int | None = None) -> np.ndarray:
     """Return the number of members of each group: int64, shape (G,).
 
     The size of the group with rank r is floor(N r**-1.25 + 0.5) by default; or it is the same for
-    all groups, or the number of nodes that choose the group (custody).
+    all groups, or the number of nodes that choose the group (custody).  N is `nodes`, by default
+    all nodes of the overlay.
     """
+    nodes = config.overlay.nodes if nodes is None else nodes
     if config.groups.custody is not None:
-        return _Custody.of(config, config.groups).sizes()
+        return _Custody.of(config).sizes()
     count, exponent = config.groups.count or 0, config.groups.zipf_exponent or 0.0
     if config.groups.size is not None:
         return np.full(count, config.groups.size, dtype=np.int64)
     rank = np.arange(1, count + 1, dtype=float)
-    return np.floor(config.overlay.nodes * rank**-exponent + 0.5).astype(np.int64)
+    return np.floor(nodes * rank**-exponent + 0.5).astype(np.int64)
 
 
 def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
@@ -66,11 +68,11 @@ class _Custody:
     at_once: int
 
     @classmethod
-    def of(cls, config: Any, section: Any) -> Self:
-        """Return the custody of a config, given its section ``groups`` or ``scribe``."""
-        groups = section.count or 0
+    def of(cls, config: Any) -> Self:
+        """Return the custody of a config."""
+        groups = config.groups.count or 0
         at_once = max(_DRAWS_AT_ONCE // max(groups, 1), 1)
-        known = NodeClasses.of(config), groups, section.custody
+        known = NodeClasses.of(config), groups, config.groups.custody
         return cls(*known, config.overlay.nodes, at_once)
 
     def starts(self) -> np.ndarray:
@@ -98,9 +100,9 @@ class _Custody:
 _DRAWS_AT_ONCE = 2**21
 
 
-def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
+def custody_members(config: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the groups and nodes of all memberships, sorted by group and node: int64."""
-    custody = _Custody.of(config, section)
+    custody = _Custody.of(config)
     chunks = [custody.chunk(start) for start in custody.starts().tolist()]
     group, node = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
     order = np.lexsort((node, group))
@@ -110,7 +112,7 @@ def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
     """Draw distinct members of each group, uniformly and independently: `schemas.MEMBERS`; lazy."""
     if config.groups.custody is not None:
-        custody = _Custody.of(config, config.groups)
+        custody = _Custody.of(config)
         return _drawn(spark, custody.chunk, {"start": custody.starts()})
     sizes = group_sizes(config)
     nodes, seed = config.overlay.nodes, config.seed
@@ -198,19 +200,29 @@ def _twice(path: str, group, node) -> InputError:
 
 
 def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
-    """Return each group's key and creator.
+    """Return the key, size and creator of each group of a run.
 
-    The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
-    contains its rank, and the creator is drawn uniformly.  The groupId is the first 128 bits of
-    SHA-1 of the group's name and the creator's name.  With ``ids="creator"``, the groupId is the
-    upper half of the creator's nodeId followed by 64 bits of SHA-1 of the name, so that the creator
-    is the root.
+    The columns are those of `named_groups`.
+    """
+    return named_groups(_sizes(members, config), nodes, config, config.overlay.nodes)
+
+
+def named_groups(
+    groups: DataFrame, nodes: DataFrame, config: ExperimentConfig, among: int
+) -> DataFrame:
+    """Return each group's key and creator, one of the first `among` nodes, drawn uniformly.
+
+    The columns are ``group, key_hi, key_lo, creator, creator_router``, and all other columns of
+    `groups`.  The name of a group contains its rank.  The groupId is the first 128 bits of SHA-1 of
+    the group's name and the creator's name.  With ``ids="creator"``, the groupId is the upper half
+    of the creator's nodeId followed by 64 bits of SHA-1 of the name, so that the creator is the
+    root.
     """
     name = F.concat(F.lit("group-"), F.col("group").cast("string"))
-    creator = draws.below(config.overlay.nodes, config.seed, "creator", "group")
-    sizes = _sizes(members, config).withColumn("creator", creator)
+    creator = draws.below(among, config.seed, "creator", "group")
+    drawn = groups.withColumn("creator", creator)
     by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
-    named = F.broadcast(sizes).join(by, "creator", "inner")
+    named = F.broadcast(drawn).join(by, "creator", "inner")
     if config.groups.ids == "creator":
         key_hi, key_lo = F.col("id_hi"), u128.half_of_digest(F.sha1(name), 0)
     else:
@@ -220,7 +232,7 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
         "group",
         key_hi.alias("key_hi"),
         key_lo.alias("key_lo"),
-        "size",
+        *(column for column in groups.columns if column != "group"),
         "creator",
         F.col("router").alias("creator_router"),
     )

@@ -30,7 +30,7 @@ from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.config.trees import TreesConfig
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,14 @@ class RoundOfGroups:
     in a run.  Then no JOIN visits a node twice or closes a cycle, messages are not counted, and
     `roots` has the end of every path to a root; `rule` may be that of another overlay than Pastry.
     Without applications, delivery is best effort.  If the round is timed, payloads carry the delay
-    since the source.  `lan_us` is the delay of a node's LAN link, each way.
+    since the source.  `lan_us` is the delay of a node's LAN link, each way.  `source` is the way
+    from a source to the root, as in the section ``groups`` of configs.
     """
 
     number: int
     groups: Groups
     rules: ScribeConfig
-    trees: LiveTreesConfig
+    trees: TreesConfig
     incarnation: np.ndarray
     applications: Applications | None = None
     timed: bool = False
@@ -85,6 +86,7 @@ class RoundOfGroups:
     settled: bool = False
     rule: NextHop | None = None
     roots: np.ndarray | None = None
+    source: str = "root"
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,20 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import draws, schemas
-from scribe_spark.config import RunConfig
+from scribe_spark import draws
 from scribe_spark.core.arrays import distinct, index_sorted, whole_numbers
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.groups import (
     check_members,
     custody_members,
     drawn_members,
     group_sizes,
-    make_groups,
+    named_groups,
     read_members,
 )
 from scribe_spark.worlds.access import MAY_CREATE, AccessLists, read_access
@@ -76,24 +76,24 @@ def world_groups(
 
     Without a session, the result is None as well if a user's table is not on this machine.
     """
-    scribe = config.scribe
-    tables = [path for path in (scribe.members, scribe.access) if path is not None]
-    if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
+    described, rights = config.groups, config.scribe.access
+    tables = [path for path in (described.members, rights) if path is not None]
+    if not described.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
     make: Callable[[], Members]
-    numbers, sizes = np.arange(1, (scribe.count or 0) + 1), None
-    if scribe.members is not None:
-        members = _read(scribe.members, config, extent, spark)
+    numbers, sizes = np.arange(1, (described.count or 0) + 1), None
+    if described.members is not None:
+        members = _read(described.members, config, extent, spark)
         make, numbers = (lambda: members), distinct(members[0])
-        config.refuse_groups(len(numbers), scribe.members)
-    elif scribe.custody is not None:
+        config.refuse_groups(len(numbers), len(members[0]), described.members)
+    elif described.custody is not None:
         make = partial(_by_custody, config, extent)
     else:
         sizes = _drawn_sizes(config, extent)
         make = partial(_drawn, sizes, extent.initial, config.seed)
     access = AccessLists.open()
-    if scribe.access is not None:
-        access = read_access(scribe.access, numbers, extent.nodes, spark)
+    if rights is not None:
+        access = read_access(rights, numbers, extent.nodes, spark)
     return WorldGroups(numbers, make, access, sizes)
 
 
@@ -123,22 +123,18 @@ def _read(path: str, config: WorldConfig, extent: Extent, spark: SparkSession | 
 
 def _by_custody(config: WorldConfig, extent: Extent) -> Members:
     """Return the members that are alive at the start, and those that join on arrival."""
-    groups, nodes = custody_members(config, config.scribe)
+    groups, nodes = custody_members(config)
     there = np.ones(len(nodes), dtype=bool) if rejoins(config) else nodes < extent.initial
     return groups[there], nodes[there]
 
 
 def _drawn_sizes(config: WorldConfig, extent: Extent) -> np.ndarray:
     """Return the sizes of the groups 1 to G."""
-    scribe, count = config.scribe, config.scribe.count or 0
-    if scribe.size is None:
-        exponent = scribe.zipf_exponent
-        run = RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent)
-        return group_sizes(run)
-    if scribe.size > extent.initial:
+    size = config.groups.size
+    if size is not None and size > extent.initial:
         remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
-        raise InputError("group_size", scribe.size, remedy)
-    return np.full(count, scribe.size, dtype=np.int64)
+        raise InputError("group_size", size, remedy)
+    return group_sizes(config, extent.initial)
 
 
 def _drawn(sizes: np.ndarray, initial: int, seed: int) -> Members:
@@ -159,14 +155,9 @@ def group_keys(
     A groupId is made of the names of the group and of the creator that is drawn for it; another
     node may create the group in the end.  `nodes` is `schemas.NODES`.
     """
-    spark = nodes.sparkSession
-    frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
-    numbered = schemas.local_table(spark, frame, schemas.MEMBERS)
-    # as for a user's table of members, the groups are those of the given table
-    run = RunConfig(
-        nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
-    )
-    return make_groups(numbered, nodes, run)
+    numbers = pa.table({"group": groups.numbers})
+    named = local_frame(nodes.sparkSession, numbers)
+    return named_groups(named, nodes, config, extent.initial)
 
 
 # --- the start: a world has no other start than its events

@@ -54,7 +54,7 @@ from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, tree_r
 
 if TYPE_CHECKING:
     from scribe_spark.config import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.config.trees import TreesConfig
 
 #: The names of a round's result tables: ``publications``, the account by round and group of the
 #: publications whose deadline is this round (after the last round, also of all open ones);
@@ -77,7 +77,7 @@ class LiveScribe:
 
     common: LiveGroups
     rules: ScribeConfig
-    trees: LiveTreesConfig
+    trees: TreesConfig
     watched: np.ndarray = field(default_factory=whole_numbers)
     application: Callable[[int], Application] | None = None
     limits: ChildLimits | None = None
@@ -95,7 +95,7 @@ class LiveScribe:
         applications = None if make is None else Applications(make, len(incarnation))
         timed = ways.of_ways, ways.lan_us if ways.of_ways else 0
         of = number, groups, self.rules, self.trees, incarnation
-        return RoundOfGroups(*of, applications, *timed, self.limits)
+        return RoundOfGroups(*of, applications, *timed, self.limits, source=ways.source)
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the indices of the groups whose trees are watched."""

@@ -22,12 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
-from scribe_spark.config.drawn_groups import refuse_missing_roots
+from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import is_local
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.systems import add_sections
 from scribe_spark.worlds.events import check_events, check_rows, read_events, sorted_events
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
@@ -51,7 +50,7 @@ def _check_here(config: WorldConfig) -> None:
     """Do the check of :func:`check_world` in this process."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
-    if config.scribe.has_groups and groups is None:
+    if config.groups.has_groups and groups is None:
         return  # only Spark can read the table of groups
     _check_roots(config, groups)
     if path is None:
@@ -104,7 +103,7 @@ def _chosen(config: WorldConfig) -> list[Generator]:
         remedy = f"{saying[0]} and {saying[1]} both decide which nodes live at the start; name one"
         raise InputError("generator", given, remedy)
     of_groups = [generator.name for generator in chosen if generator.needs_groups]
-    if of_groups and not config.scribe.has_groups:
+    if of_groups and not config.groups.has_groups:
         remedy = f"{of_groups[0]} needs groups; give groups or members"
         raise InputError("generator", given, remedy)
     order = list(known)
@@ -177,10 +176,9 @@ def _check_roots(config: WorldConfig, groups: WorldGroups | None) -> None:
 
 def _is_large(config: WorldConfig) -> bool:
     """Return True if built-in generators make events of drawn groups with many members."""
-    scribe, nodes = config.scribe, config.overlay.nodes
-    members = scribe.memberships(nodes, config.classes)
+    members = config.groups.memberships(config.overlay.nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
-    is_drawn = (config.world.events or scribe.members or scribe.access) is None
+    is_drawn = (config.world.events or config.groups.members or config.scribe.access) is None
     return members >= MANY and is_drawn and ours
 
 
@@ -222,7 +220,6 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
 
 def _print_check() -> None:
     """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
-    add_sections()
     refused = None
     try:
         _check_here(WorldConfig(**json.load(sys.stdin)))

@@ -86,7 +86,7 @@ def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
     wanted = in_groups(config, 9, 3)
     by_node = Counter(Counter(node for _, node in wanted).values())
     assert by_node.keys() == {2, 3, 9}
-    group, node = module.custody_members(config, config.groups)
+    group, node = module.custody_members(config)
     assert list(zip(group.tolist(), node.tolist(), strict=True)) == sorted(wanted)
     sizes = Counter(group for group, _ in wanted)
     assert scribe.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
@@ -126,8 +126,7 @@ def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
             kind(**{"nodes": 40, "groups": 9} | given)
         assert str(refused.value).startswith(line)
     config = kind(nodes=1000, groups=9, custody=3, classes=CLASSES)
-    section = config.groups if kind is RunConfig else config.scribe
-    assert section.memberships(1000, config.classes) == 200 * 9 + 300 * 2 + 500 * 3
+    assert config.groups.memberships(1000, config.classes) == 200 * 9 + 300 * 2 + 500 * 3
 
 
 # --- members --------------------------------------------------------------------------------------
