@@ -232,7 +232,7 @@ def register_system(system: System) -> System:
 
 def _add_section(system: System) -> None:
     """Add the section of a system to the configs of runs and worlds."""
-    from scribe_spark.config.outside import add_section
+    from scribe_spark.config.fields import add_section
 
     if system.config is not None and system.config_section is not None:
         made = system.config if isinstance(system.config, type) else system.config()
@@ -244,7 +244,7 @@ def add_sections() -> None:
 
     The first config of a process calls this function.
     """
-    from scribe_spark.config.outside import is_added
+    from scribe_spark.config.fields import is_added
     from scribe_spark.config.used_when import SYSTEMS
 
     for system in filter(is_built_in, _SYSTEMS.values()):
@@ -258,7 +258,7 @@ def unregister_system(name: str) -> None:
     system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
     if system is not None and system.config_section is not None:
-        from scribe_spark.config.outside import remove_section
+        from scribe_spark.config.fields import remove_section
 
         remove_section(system.config_section)
 

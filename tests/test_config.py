@@ -424,13 +424,19 @@ def test_experiments_of_the_paper():
         Paper(experiments=["smal"])
 
 
-def test_nothing_heavy_comes_along():
+@pytest.mark.parametrize("first", ["scribe_spark.config", *(
+    f"scribe_spark.{system}.config"
+    for system in ("bayeux", "can", "flooding", "gossipsub", "plumtree", "reference_tree")
+)])  # fmt: skip
+def test_configs_of_all_systems_import_nothing_heavy_in_any_order(first):
     program = (
-        "import sys; import scribe_spark.config; "
-        "print(*{'pyspark', 'py4j', 'pandas', 'numpy', 'scipy', 'click'} & set(sys.modules))"
+        f"import sys, {first}; from scribe_spark.config import RunConfig, WorldConfig; "
+        "found = [kind(systems='gossipsub', gossipsub_d=8) for kind in (RunConfig, WorldConfig)]; "
+        "print(*(one.gossipsub.d for one in found), "
+        "*{'pyspark', 'py4j', 'pandas', 'numpy', 'scipy', 'click'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "", done.stderr
+    assert done.stdout.strip() == "8 8", done.stderr
 
 
 PATHS = [

@@ -95,7 +95,10 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
         ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
         ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
         ({"can_landmarks": 3}, "can_landmarks = 3: applies to runs only"),
-        ({"systems": "gossipsub", "gossipsub_discovery": "graph"}, "'graph': is not supported in worlds"),
+        (
+            {"systems": "gossipsub", "gossipsub_discovery": "graph"},
+            "'graph': is not supported in worlds",
+        ),
     ],
 )
 def test_worlds_refuse_what_applies_to_runs(given, line):

@@ -21,8 +21,8 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
+from scribe_spark.config.fields import added_fields
 from scribe_spark.config.kinds import Kind
-from scribe_spark.config.outside import added_fields
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned, flatten
 from scribe_spark.core.extensions import import_extensions

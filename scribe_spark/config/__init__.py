@@ -21,7 +21,7 @@ from scribe_spark.config.fields import (
 )
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
+from scribe_spark.config.paper import EXPERIMENTS, Paper, PaperExperiment
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
@@ -36,13 +36,13 @@ __all__ = [
     "RUN_FIELDS",
     "WORLD_FIELDS",
     "Execution",
-    "Experiment",
     "ExperimentConfig",
     "FieldRecord",
     "GroupsConfig",
     "NetworkConfig",
     "OverlayConfig",
     "Paper",
+    "PaperExperiment",
     "ReferenceTreeConfig",
     "RoundsConfig",
     "RunConfig",

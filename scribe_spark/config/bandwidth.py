@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -47,6 +47,13 @@ _BY_EVENTS = only_in_runs(
 
 class BandwidthConfig(Section):
     """Publications, and their sizes, rates and times; rules W1 to W11 of docs/rules.md."""
+
+    about: ClassVar[str] = (
+        "Sizes, times and rates of publications; nodes forward copies of a publication. Without "
+        "these flags, publications have no size, copies take the delay of their routes, and a "
+        "group of a run has one publication. Rates, links and --control-size have an effect "
+        "only on publications with a size."
+    )
 
     message_size: Size | None = unset(
         "Size of each publication; a node's links then need time to carry copies [default: no "

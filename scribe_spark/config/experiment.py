@@ -59,6 +59,8 @@ _KNOWLEDGE = only_in_runs(
 class NetworkConfig(Sectioned):
     """The settings of every config that simulates an overlay: seed, network and nodes."""
 
+    about: ClassVar[str] = "Settings of the whole simulation."
+
     seed: Annotated[int, within(-(2**63), 2**63 - 1)] = setting(
         1, "Seed of all random numbers; the same seed and settings give the same results"
     )
@@ -72,7 +74,7 @@ class NetworkConfig(Sectioned):
 
 
 class ExperimentConfig(NetworkConfig):
-    """The settings of a run or a world; systems add their sections (`outside.add_section`).
+    """The settings of a run or a world; systems add their sections (`fields.add_section`).
 
     Each setting is an argument by its own name (``nodes=9``) or in its section
     (``overlay={"nodes": 9}``).  `docs/configuration.md` lists all settings.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -47,6 +47,11 @@ class GroupsConfig(Section):
     The defaults are the paper's; a world has no groups by default.  With a table of `members`,
     `count` and `zipf_exponent` are None, as they follow from the table.
     """
+
+    about: ClassVar[str] = (
+        "A group has members, which receive the publications (messages) of the group, and a "
+        "key, its groupId. In Scribe, the root of this key is the root of the group's tree."
+    )
 
     count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups"), Differs(("world",), 0)] = (
         setting(1_500, "Number of groups, G; in a world, 0 simulates Pastry alone")

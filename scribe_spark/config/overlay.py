@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -36,6 +36,14 @@ _Contact = Literal["nearest", "latest", "random", "discovered"]
 
 class OverlayConfig(Section):
     """The nodes and their tables; the defaults are the paper's."""
+
+    about: ClassVar[str] = (
+        "An overlay routes messages from node to node to the root of a key, the node whose "
+        "nodeId is closest to the key. In Pastry, each node has a 128-bit nodeId, a leaf set "
+        "(the nodes with the nearest nodeIds) and a routing table (nodes by the first digits of "
+        "their nodeIds). With --overlay perfect, flags about arrivals have an effect only on "
+        "nodes that arrive in rounds."
+    )
 
     kind: Annotated[Text, Flat("overlay"), _SETTLED] = setting(
         "arrivals",

@@ -69,6 +69,11 @@ _OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts
 class ReferenceTreeSection(Section):
     """The settings of the paper's experiment, with more children per key, and of large networks."""
 
+    about: ClassVar[str] = (
+        "The reference tree of Costa and Frey is one tree over all nodes (hosts) of a DHT: each "
+        "node computes its position from the keys that it holds."
+    )
+
     hosts: WholeNumbers = setting(
         tuple(range(10, 121, 10)),
         "Numbers of hosts in the paper's experiment (Section 4), separated by commas",

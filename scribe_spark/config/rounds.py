@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 from pydantic import model_validator
@@ -94,6 +94,13 @@ class RoundsConfig(Section):
     signs (`generator`); with neither, the nodes stay as they are.  The fields from `event_round` to
     `publishers` are parameters of generators.
     """
+
+    about: ClassVar[str] = (
+        "A world is divided into rounds. In each round, events happen: nodes arrive, leave, "
+        "fail or recover, and members join or quit. Then Pastry and Scribe repair themselves. "
+        "Events are in your own table (--events), or --generator makes them. A flag whose text "
+        "begins with the name of a generator has an effect with that generator only."
+    )
 
     rounds: Annotated[int, within(1, MOST_ROUNDS), _OF_EVENTS] = setting(
         20,

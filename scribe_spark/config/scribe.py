@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -48,6 +48,12 @@ _Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCR
 
 class ScribeConfig(Section):
     """The maintenance of Scribe's trees in rounds, the rights of nodes, and what is measured."""
+
+    about: ClassVar[str] = (
+        "A node joins a group's tree by a JOIN message to the groupId; its parent adds it to a "
+        "children table. Scribe repairs the trees in rounds: a child that no longer hears of "
+        "its parent joins again."
+    )
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = setting(
         True,

@@ -18,7 +18,7 @@ class Sectioned(Section):
     """A config with sections of fields, and own fields that belong to no section.
 
     `sections` are in the order of flags and docs; sections that systems declare
-    (`outside.add_section`) are attributes, but not fields of the model.  `command` decides which
+    (`fields.add_section`) are attributes, but not fields of the model.  `command` decides which
     fields the config has (`OnlyIn`), and which defaults (`Differs`).
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -37,6 +37,17 @@ _DELIVERING = Differs(
 
 class TreesConfig(Section):
     """The systems, the variants of Scribe's trees, and the limits of children."""
+
+    about: ClassVar[str] = (
+        "Multicast systems. By ip_multicast, routers copy packets; by naive_unicast, the source "
+        "sends a copy to each member; the sections below explain other systems. Variants change "
+        "Scribe's trees: in bottleneck, overloaded nodes hand children over to siblings; in "
+        "collapse, non-members with one child leave the tree; in lazy, JOINs add few "
+        "non-members. A children table has a node's children in one tree. --limit and --capacities "
+        "have an effect with bottleneck and lazy, --shed-... with bottleneck. The reference "
+        "tree of Costa and Frey is one tree for all groups; each node computes its position "
+        "from the keys that it holds."
+    )
 
     variants: Annotated[Names, _IN_WORLDS] = setting(
         (), "Systems to add to the default ones, separated by commas"

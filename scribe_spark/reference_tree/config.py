@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.reference_tree import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.section import Flat, Section, only_in_worlds, setting, within
@@ -16,6 +16,11 @@ _OF_TREE = used_when(
 
 class KeyTreeConfig(Section):
     """The reference tree of a run's variant, and of a world that keeps one."""
+
+    about: ClassVar[str] = (
+        "The reference tree of Costa and Frey is one tree over all nodes (hosts) of a DHT: each "
+        "node computes its position from the keys that it holds."
+    )
 
     kept: Annotated[
         bool, Flat("reference_tree"), only_in_worlds("give --variants reference_tree")
