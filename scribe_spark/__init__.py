@@ -165,10 +165,6 @@ def __getattr__(name: str) -> Any:
 
         value = version("scribe_spark")
     else:
-        if _HOMES.get(name) == "config":
-            from scribe_spark.systems import add_sections
-
-            add_sections()
         value = load(__name__, name, _HOMES)
     globals()[name] = value
     return value

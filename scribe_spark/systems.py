@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.fields import FieldRecord
+    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.scribe import Variant, VariantContext
@@ -83,6 +84,12 @@ def _rejoining(run: Any) -> DataFrame:
     return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
 
 
+def _key_tree() -> type[Section]:
+    from scribe_spark.reference_tree.config import KeyTreeConfig
+
+    return KeyTreeConfig
+
+
 def _reference_tree(stages: Any) -> Multicast:
     from scribe_spark.reference_tree.multicast import multicast
 
@@ -92,10 +99,8 @@ def _reference_tree(stages: Any) -> Multicast:
 def _reconfiguring(run: Any) -> DataFrame:
     from scribe_spark.reference_tree.failures import costs_of_reconfiguring
 
-    trees = run.config.trees
-    return costs_of_reconfiguring(
-        run["nodes"], trees.reference_children, trees.reference_assignment, run.config.seed
-    )
+    tree = run.config.reference_tree
+    return costs_of_reconfiguring(run["nodes"], tree.children, tree.assignment, run.config.seed)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -200,6 +205,7 @@ _SYSTEMS: Registry[System] = Registry(
         TREE,
         _reference_tree,
         variant="reference_tree",
+        config=_key_tree,
         failure_costs=_reconfiguring,
         failures_beside="scribe",
     ),
@@ -240,24 +246,24 @@ def register_system(system: System) -> System:
 
 def _add_section(system: System) -> None:
     """Add the section of a system to the configs of runs and worlds."""
-    from scribe_spark.config.outside import add_section
+    from scribe_spark.config.fields import add_section
 
-    if system.config is not None:
+    if system.config is not None and system.config_section is not None:
         made = system.config if isinstance(system.config, type) else system.config()
-        add_section(system.section or system.name, made)
+        add_section(system.config_section, made)
 
 
 def add_sections() -> None:
     """Add the sections of the package's systems that declare them, once in each process.
 
-    Everything that makes a config calls this function first.
+    The first config of a process calls this function.
     """
-    from scribe_spark.config.outside import is_added
+    from scribe_spark.config.fields import is_added
     from scribe_spark.config.used_when import SYSTEMS
 
     for system in filter(is_built_in, _SYSTEMS.values()):
         SYSTEMS.add(system.name)
-        if not is_added(system.section or system.name):
+        if not is_added(system.config_section):
             _add_section(system)
 
 
@@ -265,10 +271,10 @@ def unregister_system(name: str) -> None:
     """Remove a user's system and its section, if there is one of that name."""
     system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
-    if system is not None and system.config is not None:
-        from scribe_spark.config.outside import remove_section
+    if system is not None and system.config_section is not None:
+        from scribe_spark.config.fields import remove_section
 
-        remove_section(system.section or name)
+        remove_section(system.config_section)
 
 
 def all_systems() -> tuple[System, ...]:
@@ -359,7 +365,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
 
 def played_systems(config: Any) -> tuple[System, ...]:
     """Return the systems that a config's world plays; none without groups."""
-    return living_systems(config.trees.systems) if config.scribe.has_groups else ()
+    return living_systems(config.trees.systems) if config.groups.has_groups else ()
 
 
 def plays_pastry(config: Any) -> bool:
@@ -367,7 +373,7 @@ def plays_pastry(config: Any) -> bool:
 
     A system names the tables that it needs (`SystemOnBuckets.reads` and `shares`).
     """
-    if not config.scribe.has_groups:
+    if not config.groups.has_groups:
         return True
     systems = (live_system(system, config) for system in played_systems(config))
     return any(system.reads or system.shares for system in systems)

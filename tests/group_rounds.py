@@ -174,7 +174,9 @@ class Buckets:
         timed = given.lan_us is not None
         of_round = given.number, given.groups, config.scribe, config.trees, incarnation
         timing = timed, given.lan_us or 0
-        round = RoundOfGroups(*of_round, self.applications, *timing, given.limits)
+        round = RoundOfGroups(
+            *(*of_round, self.applications, *timing, given.limits), source=config.groups.source
+        )
         play_groups(player, round, *happened)
         # 3. lookups, and what is seen of the round
         ends = EndOfRound(player.given, round, False), *given.measures(player.given, round)

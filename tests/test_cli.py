@@ -273,7 +273,7 @@ def test_every_field_is_a_flag_with_a_text(call):
 def test_help_lists_flags_by_section(call):
     out = call("run", "--help")[1]
     titles = [line for line in out.splitlines() if line.endswith(":") and line[:1].isalpha()]
-    sections = [f"{section.title()}:" for section in RunConfig.sections]
+    sections = [f"{section.capitalize()}:" for section in RunConfig.sections]
     assert titles == ["Run:", *sections, "Execution:", "Options:"]
     assert out.index("Overlay:") < out.index("--leaf-set") < out.index("Groups:")
 

@@ -80,7 +80,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
             {"gossipsub": {"group_size": 5}},
             "gossipsub.group_size = 5: is not a field of [gossipsub]; give groups.size",
         ),
-        ({"overlay": {"count": 5}}, "config key = 'overlay.count': is unknown"),
+        ({"overlay": {"clock": 5}}, "config key = 'overlay.clock': is unknown"),
         ({"groups": {"size": 0}}, "group_size = 0: must be at least 1"),
         ({"run": {"nodes": 5}}, "config key = 'run': is unknown"),
         ({"groups": [5]}, "groups = [5]: must be a whole number"),
@@ -141,7 +141,7 @@ def test_documentation_has_a_line_for_every_field():
         **{"run": "arrivals", "world": "perfect", "reference-tree": "perfect"}
     }
     assert [(of.section, of.default) for of in by_name["groups"].values()] == [
-        *[("groups", 1500), ("scribe", 0)]
+        *[("groups", 1500), ("groups", 0)]
     ]
     assert list(by_name["lookups"]) == ["world"]
     assert list(by_name["out"]) == ["run", "world", "reference-tree"]
@@ -424,13 +424,19 @@ def test_experiments_of_the_paper():
         Paper(experiments=["smal"])
 
 
-def test_nothing_heavy_comes_along():
+@pytest.mark.parametrize("first", ["scribe_spark.config", *(
+    f"scribe_spark.{system}.config"
+    for system in ("bayeux", "can", "flooding", "gossipsub", "plumtree", "reference_tree")
+)])  # fmt: skip
+def test_configs_of_all_systems_import_nothing_heavy_in_any_order(first):
     program = (
-        "import sys; import scribe_spark.config; "
-        "print(*{'pyspark', 'py4j', 'pandas', 'numpy', 'scipy', 'click'} & set(sys.modules))"
+        f"import sys, {first}; from scribe_spark.config import RunConfig, WorldConfig; "
+        "found = [kind(systems='gossipsub', gossipsub_d=8) for kind in (RunConfig, WorldConfig)]; "
+        "print(*(one.gossipsub.d for one in found), "
+        "*{'pyspark', 'py4j', 'pandas', 'numpy', 'scipy', 'click'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "", done.stderr
+    assert done.stdout.strip() == "8 8", done.stderr
 
 
 PATHS = [

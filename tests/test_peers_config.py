@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from scribe_spark import InputError, RunConfig, WorldConfig
+from scribe_spark.can.config import CanConfig, most_bits
 from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
-from scribe_spark.config.can import CanConfig, most_bits
-from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
 from scribe_spark.experiments.checks import check
+from scribe_spark.gossipsub.config import PRESETS, GossipSubConfig
 from scribe_spark.report.provenance import settings
 from scribe_spark.report.text import ABSENT
 from scribe_spark.systems import System, clock_in_words, systems_of_run
@@ -95,7 +95,10 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
         ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
         ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
         ({"can_landmarks": 3}, "can_landmarks = 3: applies to runs only"),
-        ({"gossipsub_discovery": "graph"}, "'graph': is not supported in worlds"),
+        (
+            {"systems": "gossipsub", "gossipsub_discovery": "graph"},
+            "'graph': is not supported in worlds",
+        ),
     ],
 )
 def test_worlds_refuse_what_applies_to_runs(given, line):

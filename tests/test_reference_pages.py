@@ -35,7 +35,7 @@ def test_the_configuration_has_every_field_once():
         marks = [bool(mark) for mark in rows[name][:3]]
         taken = [name in of for of in (RUN_FIELDS, WORLD_FIELDS, REFERENCE_TREE_FIELDS)]
         assert marks == taken, name
-    assert rows["groups"][1:5] == ["`[scribe]`", "", "0..10000000", "`1500`, world: `0`"]
+    assert rows["groups"][1:5] == ["•", "", "0..10000000", "`1500`, world: `0`"]
     assert rows["gossipsub_preset"][3] == "spec\\|go\\|ethereum"
     units = [rows[name][5] for name in ("lan_delay_ms", "lifetime", "uplink", "systems")]
     assert units == ["ms", "rounds", "bit/s", ""]

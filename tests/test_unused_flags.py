@@ -43,7 +43,7 @@ OF_RUNS = ALWAYS | {
 OF_WORLDS = ALWAYS | {
     *("events", "generator", "initial", "lookups", "groups", "members", "classes"),
     # the config refuses these itself
-    *("reference_tree", "reference_children", "reference_assignment", "access"),
+    *("reference_tree", "access"),
     *("measures", "variants", "systems", "message_size"),
 }
 #: The config refuses those of the network itself.
@@ -128,6 +128,8 @@ UNUSED = [
     ("world", "--groups 4 --limit 5", "--variants bottleneck"),
     ("world", "--members x.csv --buffer 9", "--delivery reliable"),
     ("world", "--groups 4 --group-size 5 --zipf-exponent 2", None),
+    ("world", "--reference-children 3", "--reference-tree"),
+    ("world", "--groups 4 --reference-assignment chord", "--reference-tree"),
     ("sweep", "--set b=2,4 --limit 5", "--set variants=plain,bottleneck"),
     ("world", "--set b=2,4 --lifetime 5", "--set generator=mass-failure,churn"),
     ("sweep", "--set gossipsub_d=6,8", "--systems gossipsub"),

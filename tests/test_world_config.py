@@ -13,10 +13,10 @@ from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
     NetworkConfig,
+    OverlayConfig,
     RoundsConfig,
     RunConfig,
     ScribeConfig,
-    SettledOverlayConfig,
     WorldConfig,
     read_toml,
     write_toml,
@@ -192,16 +192,6 @@ REFUSED = [
         {"variants": "bottleneck"},
         "variants = 'bottleneck': has no effect without grou",
     ),
-    (
-        WorldConfig,
-        {"reference_children": 3},
-        "reference_children = 3: applies to the reference tre",
-    ),
-    (
-        WorldConfig,
-        {"reference_assignment": "chord"},
-        "reference_assignment = 'chord': applies to the reference tree only; add --reference-tree",
-    ),
     (WorldConfig, {"reference_children": 1}, "reference_children = 1: must be at least 2"),
     (
         WorldConfig,
@@ -209,6 +199,25 @@ REFUSED = [
         "reference_assignment = 'can': must be one of p",
     ),
     (WorldConfig, {"reference_tree": 1}, "reference_tree = 1: must be true or false"),
+]
+
+#: Fields that another section has; the line names that section.
+REFUSED += [
+    (
+        kind,
+        {field: value},
+        f"{field} = {value!r}: is not a field of [{field.split('.')[0]}]; give {home}",
+    )
+    for kind, field, value, home in (
+        (WorldConfig, "scribe.count", 5, "groups.count"),
+        (WorldConfig, "scribe.groups", 5, "groups.count"),
+        (WorldConfig, "scribe.size", 5, "groups.size"),
+        (WorldConfig, "scribe.ids", "creator", "groups.ids"),
+        (WorldConfig, "scribe.members", "m.csv", "groups.members"),
+        (WorldConfig, "scribe.source", "direct", "groups.source"),
+        (RunConfig, "trees.reference_children", 3, "reference_tree.children"),
+        (RunConfig, "overlay.count", 5, "groups.count"),
+    )
 ]
 
 #: What is refused of a run with rounds: one with reliable delivery.
@@ -239,11 +248,11 @@ def test_what_a_config_cannot_have_is_refused_in_one_line(kind, given, line):
 
 
 def test_a_world_has_no_groups_unless_it_is_told():
-    assert not WorldConfig(leaf_set=2).scribe.has_groups
-    assert WorldConfig(groups=1).scribe.has_groups
-    read = WorldConfig(members="m.csv").scribe
+    assert not WorldConfig(leaf_set=2).groups.has_groups
+    assert WorldConfig(groups=1).groups.has_groups
+    read = WorldConfig(members="m.csv").groups
     assert (read.has_groups, read.count, read.zipf_exponent) == (True, None, None)
-    assert WorldConfig(scribe={"count": 4, "refresh": 1}) == WorldConfig(groups=4, refresh=1)
+    assert WorldConfig(groups={"count": 4, "size": 1}) == WorldConfig(groups=4, group_size=1)
     assert WorldConfig(generator="churn + publications").world.generators == (
         "churn",
         "publications",
@@ -262,8 +271,8 @@ def test_events_have_one_origin():
         {"nodes": 9, "rounds": 5, "repair": "eager", "topology": "power-law"},
         {"overlay": {"nodes": 9}, "world": {"rounds": 5, "repair": "eager"},
          "topology.kind": "power-law"},
-        {"overlay": SettledOverlayConfig(nodes=9), "world": RoundsConfig(rounds=5, repair="eager"),
-         "topology": {"kind": "power-law"}},
+        {"overlay": OverlayConfig(kind="perfect", nodes=9),
+         "world": RoundsConfig(rounds=5, repair="eager"), "topology": {"kind": "power-law"}},
     ],
 )  # fmt: skip
 def test_fields_are_given_flat_dotted_or_by_section(given):
@@ -284,28 +293,22 @@ def test_a_config_is_plain_hashable_and_read_back(tmp_path):
     assert WorldConfig.of(read_toml(file)) == config
 
 
-def test_flags_are_the_fields_and_runs_have_none_of_the_section():
+def test_flags_are_the_fields_and_some_are_of_one_command():
     assert set(WORLD_FIELDS) == set(WorldConfig().flat())
     assert all(field.description for field in WORLD_FIELDS.values())
-    section = {name for name, field in WORLD_FIELDS.items() if field.section == "world"}
-    assert section == set(RoundsConfig.model_fields)
-    assert section - set(RUN_FIELDS) == {
-        *("lookups", "publish_rate", "publish_seconds", "publish_source", "publishers")
+    assert WORLD_FIELDS.keys() - RUN_FIELDS.keys() == {
+        *("lookups", "publish_rate", "publish_seconds", "publish_source", "publishers"),
+        *("deadline", "link_stress_period", "measures", "reference_tree", "bayeux_recreate"),
     }
-    of_tree = {n for n, field in WORLD_FIELDS.items() if field.section == "reference_tree"}
-    assert of_tree == {"reference_tree", "reference_children", "reference_assignment"}
-    assert of_tree - set(RUN_FIELDS) == {"reference_tree"}
-    scribe = {name for name, field in WORLD_FIELDS.items() if field.section == "scribe"}
-    assert scribe == set(ScribeConfig.flat_names().values())
-    assert WORLD_FIELDS["variants"].section == RUN_FIELDS["variants"].section == "trees"
-    shared = (
-        set(WORLD_FIELDS)
-        - section
-        - of_tree
-        - scribe
-        - {"variants", "systems", "bayeux_recreate", "overlay"}  # which have others here
-    )
-    assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
+    assert RUN_FIELDS.keys() - WORLD_FIELDS.keys() == {
+        *("schedule", "publications", "interval", "published_by", "can_landmarks"),
+        *("bayeux_root", "bayeux_partitions", "flooding_over"),
+        *("write_routing_table", "write_knowledge", "knowledge"),
+    }
+    shared = {*WORLD_FIELDS} & {*RUN_FIELDS}
+    assert {name for name in shared if WORLD_FIELDS[name] != RUN_FIELDS[name]} == {
+        *("groups", "overlay", "systems", "variants")
+    }
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,7 @@ def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
     assert (
         not config.replace(**dict.fromkeys(given)).has_rounds if "delivery" not in given else True
     )
-    assert (world.seed, world.scribe.count, world.scribe.source) == (3, 1_500, "direct")
+    assert (world.seed, world.groups.count, world.groups.source) == (3, 1_500, "direct")
     assert (world.scribe.replicas, world.scribe.child_timeout, world.world.lookups) == (2, 7, 0)
     assert (world.trees.variants, world.trees.systems) == (("lazy",), ("scribe",))
     shared = {name: value for name, value in given.items() if value is not None}

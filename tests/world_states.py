@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from living_groups import World, access_of
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.can.config import CanConfig
 from scribe_spark.can.live import live_can
-from scribe_spark.config.can import CanConfig
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
@@ -22,6 +22,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.flooding.live import LiveFlooding
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.observer import TRAFFIC
@@ -61,7 +62,8 @@ def protocols_of(
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
-        *(world.case.rounds, stress, measures, groups.number[:2]),
+        *(world.case.rounds, stress, replace(measures, source=world.config.groups.source)),
+        groups.number[:2],
     )
     limits, trees = world.limits, world.config.trees
     if limits is not None:

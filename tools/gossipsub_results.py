@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import RingInMemory
@@ -24,6 +23,7 @@ from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Directory, KnowsDelays, Topics, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,

@@ -28,7 +28,7 @@ _ABOUT_FIELDS = """\
 
 Each setting is an option of the command line (`--leaf-set 16`), a key of a TOML file for `--config` (`leaf_set = 16`, at the top or in `[overlay]`), and an argument in Python (`RunConfig(leaf_set=16)`). Options override the file. `--set` sweeps any setting.
 
-A dot marks the commands that have the setting: `run` and `sweep`, `world`, `reference-tree` (*tree*). In the column *world*, a name in brackets is the section of a world's file. A setting without a default is unset; one without values is `true` or `false`.
+A dot marks the commands that have the setting: `run` and `sweep`, `world`, `reference-tree` (*tree*). A setting without a default is unset; one without values is `true` or `false`.
 """
 
 _HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "meaning")
@@ -50,20 +50,13 @@ def configuration_page() -> str:
 
 def _field_row(first: FieldRecord, by_command: Mapping[str, FieldRecord]) -> list[str]:
     """Return the row of a field."""
-    marks = [_mark(first, by_command.get(command)) for command in COMMANDS]
+    marks = ["\N{BULLET}" if command in by_command else "" for command in COMMANDS]
     texts = list(dict.fromkeys(field.description for field in by_command.values()))
     named = first.description if first.flat == "variants" else described(first)
     text = ". ".join([named, *(f"In a world: {other}" for other in texts[1:])])
     default = _defaults(by_command)
     values = "" if first.values == "BOOL" else first.values
     return [f"`{first.flat}`", *marks, values, default, unit_of(first), text]
-
-
-def _mark(first: FieldRecord, field: FieldRecord | None) -> str:
-    """Return a dot for a command that takes a field, or the section where its file has that."""
-    if field is None:
-        return ""
-    return "\N{BULLET}" if field.section == first.section else f"`[{field.section}]`"
 
 
 def _defaults(fields: Mapping[str, FieldRecord]) -> str:

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, System
 
 if TYPE_CHECKING:
+    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _config() -> type[Section]:
+    from scribe_spark.can.config import CanConfig
+
+    return CanConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -30,7 +37,7 @@ CAN = System(
     MESH,
     _build,
     requested=True,
-    section="can",
+    config=_config,
     clock=lambda config: config.can.clock,
     control=True,
     world=_live,

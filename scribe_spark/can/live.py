@@ -19,7 +19,7 @@ from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.schemas import MICROSECONDS
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.can import LiveCanConfig
+    from scribe_spark.can.config import CanConfig
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LiveCan(GroupOverlays):
         return goes_on(first, edges)
 
 
-def live_can(config: LiveCanConfig, seed: int) -> LiveCan:
+def live_can(config: CanConfig, seed: int) -> LiveCan:
     """Return the system for a world with this config."""
     placement = Placement(Space(config.dimensions, config.halvings), seed)
     processing_us = round(config.processing_ms * MICROSECONDS)

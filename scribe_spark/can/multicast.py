@@ -46,7 +46,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import MICROSECONDS
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.can import CanConfig
+    from scribe_spark.can.config import CanConfig
 
 #: The variants: rules 1 to 4; rules 1 to 5; and a variant without duplicates.
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"

@@ -53,7 +53,7 @@ class CanOverlay(Overlay):
         progress: Progress | None = None,
     ) -> None:
         super().__init__(nodes, underlay)
-        from scribe_spark.config.can import most_bits  # do not import the config on executors
+        from scribe_spark.can.config import most_bits  # do not import the config on executors
 
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)

@@ -21,8 +21,8 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
+from scribe_spark.config.fields import added_fields
 from scribe_spark.config.kinds import Kind
-from scribe_spark.config.outside import added_fields
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned, flatten
 from scribe_spark.core.extensions import import_extensions
@@ -217,7 +217,7 @@ def sources(
     import_extensions([*_names(read.pop(_IMPORT, [])), *modules])
     sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
     own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
-    file = flatten(read, sections, own, elsewhere=config.elsewhere)
+    file = flatten(read, sections, own, refused=config.all_refused())
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from scribe_spark.cli.section_texts import SECTION_TEXTS
 from scribe_spark.errors import InputError, check_names
 
 
@@ -50,7 +49,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from scribe_spark.config.outside import about  # only the help of a command needs the config
+        from scribe_spark.config.fields import about  # only the help of a command needs the config
 
         def section(param: click.Parameter) -> str:
             return getattr(param, "section", "options")
@@ -60,7 +59,7 @@ class Command(click.Command):
             rows = [row for param in params if (row := param.get_help_record(ctx))]
             if rows:  # a section may have hidden flags only
                 with formatter.section(name.capitalize()):
-                    if text := SECTION_TEXTS.get(name) or about(name):
+                    if text := about(name):
                         indent = " " * formatter.current_indent
                         text = click.wrap_text(text, formatter.width, indent, indent)
                         formatter.write(f"{text}\n\n")

@@ -32,8 +32,10 @@ def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
     """Return the rules of all fields that have any, by flat name."""
     found = {}
     for model in (kind, *kind.sections.values()):
+        refused = model.refused_in(kind.command)
         for name, flat in model.flat_names().items():
             marks = model.all_used_when, *model.model_fields[name].metadata
-            if rules := tuple(mark for mark in marks if isinstance(mark, UsedWhen)):
+            rules = tuple(mark for mark in marks if isinstance(mark, UsedWhen))
+            if rules and flat not in refused:
                 found[flat] = rules
     return found

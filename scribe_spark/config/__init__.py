@@ -4,8 +4,13 @@ Each section of settings is in the module of its name.  Nothing here imports Spa
 the command line reads the configs before it starts anything.
 """
 
-from scribe_spark.config.drawn_groups import GroupsConfig
 from scribe_spark.config.execution import Execution
+from scribe_spark.config.experiment import (
+    ExperimentConfig,
+    NetworkConfig,
+    RunConfig,
+    WorldConfig,
+)
 from scribe_spark.config.fields import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
@@ -14,37 +19,34 @@ from scribe_spark.config.fields import (
     documentation,
     fields_of,
 )
-from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
-from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
+from scribe_spark.config.groups import GroupsConfig
+from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.paper import EXPERIMENTS, Paper, PaperExperiment
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
-from scribe_spark.config.run import SECTIONS, RunConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
-from scribe_spark.config.world import WorldConfig
 from scribe_spark.errors import check_names
 
 __all__ = [
     "EXPERIMENTS",
     "REFERENCE_TREE_FIELDS",
     "RUN_FIELDS",
-    "SECTIONS",
     "WORLD_FIELDS",
     "Execution",
-    "Experiment",
+    "ExperimentConfig",
     "FieldRecord",
     "GroupsConfig",
     "NetworkConfig",
     "OverlayConfig",
     "Paper",
+    "PaperExperiment",
     "ReferenceTreeConfig",
     "RoundsConfig",
     "RunConfig",
     "ScribeConfig",
-    "SettledOverlayConfig",
     "TopologyConfig",
     "TreesConfig",
     "WorldConfig",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.quantities import Rate, Size, Time
-from scribe_spark.config.section import Location, Section, setting, unset, within
+from scribe_spark.config.section import Location, Section, only_in_runs, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
 from scribe_spark.errors import InputError
@@ -39,9 +40,20 @@ def _parsed(name: str, parse: Callable[[object], int]) -> Any:
     return property(lambda section: parse(value) if (value := getattr(section, name)) else 0)
 
 
-class LinksConfig(Section):
-    """The sizes, rates and times of a world; rules W1 to W8, W10 and W11 of
-    docs/rules.md."""
+_BY_EVENTS = only_in_runs(
+    "in a world events say who publishes in each round; give --generator publications, or --events"
+)
+
+
+class BandwidthConfig(Section):
+    """Publications, and their sizes, rates and times; rules W1 to W11 of docs/rules.md."""
+
+    about: ClassVar[str] = (
+        "Sizes, times and rates of publications; nodes forward copies of a publication. Without "
+        "these flags, publications have no size, copies take the delay of their routes, and a "
+        "group of a run has one publication. Rates, links and --control-size have an effect "
+        "only on publications with a size."
+    )
 
     message_size: Size | None = unset(
         "Size of each publication; a node's links then need time to carry copies [default: no "
@@ -73,21 +85,44 @@ class LinksConfig(Section):
         "64B",
         "Assumed size of a control message whose protocol defines none, such as Scribe's JOIN",
     )
+    schedule: Annotated[Location | None, _BY_EVENTS] = unset(
+        "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
+    )
+    publications: Annotated[int | None, within(1, MOST_PUBLICATIONS), _BY_EVENTS] = unset(
+        "Number of publications of each group, or of each member with --published-by everyone "
+        "[default: one per group]",
+    )
+    interval: Annotated[Time, _OF_NUMBERS, _BY_EVENTS] = setting(
+        "0us", "Time between two of --publications of a group; 0us: all at once"
+    )
+    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS, _BY_EVENTS] = (
+        setting(
+            "source",
+            "Publisher: the group's source, a random member for each publication (members), or "
+            "every member (everyone)",
+        )
+    )
 
     @property
     def on(self) -> bool:
         """True if publications follow rules W1 to W11: with sizes, or several of a group."""
-        return self.has_sizes
+        return self.has_sizes or self.publications is not None
 
     @property
     def has_sizes(self) -> bool:
         """True if publications have sizes."""
-        return self.message_size is not None
+        return self.message_size is not None or self.schedule is not None
+
+    @property
+    def several(self) -> bool:
+        """True if a group may have several publications."""
+        return self.schedule is not None or self.publications is not None
 
     @property
     def cause(self) -> tuple[str, Any]:
         """The name and value of the setting because of which `on` is True."""
-        names = [n for n in ("message_size", "schedule", "publications") if n in self.flat_names()]
+        names = "message_size", "schedule", "publications"
         given = ((name, getattr(self, name)) for name in names)
         return next((one for one in given if one[1]), (names[0], None))
 
@@ -97,6 +132,7 @@ class LinksConfig(Section):
     down = _parsed("downlink", units.parse_rate)
     validation_us = _parsed("validation", units.parse_time)
     control_bytes = _parsed("control_size", units.parse_size)
+    interval_us = _parsed("interval", units.parse_time)
 
     @property
     def idontwant_bytes(self) -> int:
@@ -119,51 +155,6 @@ class LinksConfig(Section):
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
-    @model_validator(mode="after")
-    def _links_are_fast_enough(self) -> Self:
-        self.refuse_slow(self.up, self.uplink)
-        self.refuse_slow(self.down, self.downlink)
-        return self
-
-
-class BandwidthConfig(LinksConfig):
-    """The sizes, rates, times and publications of a run; rules W1 to W9 and W11 of
-    docs/rules.md."""
-
-    schedule: Location | None = unset(
-        "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
-        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
-    )
-    publications: Annotated[int | None, within(1, MOST_PUBLICATIONS)] = unset(
-        "Number of publications of each group, or of each member with --published-by everyone "
-        "[default: one per group]",
-    )
-    interval: Annotated[Time, _OF_NUMBERS] = setting(
-        "0us", "Time between two of --publications of a group; 0us: all at once"
-    )
-    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = setting(
-        "source",
-        "Publisher: the group's source, a random member for each publication (members), or every "
-        "member (everyone)",
-    )
-
-    @property
-    def on(self) -> bool:
-        """True if publications follow rules W1 to W11: with sizes, or several of a group."""
-        return self.has_sizes or self.publications is not None
-
-    @property
-    def has_sizes(self) -> bool:
-        """True if publications have sizes."""
-        return self.message_size is not None or self.schedule is not None
-
-    @property
-    def several(self) -> bool:
-        """True if a group may have several publications."""
-        return self.schedule is not None or self.publications is not None
-
-    interval_us = _parsed("interval", units.parse_time)
-
     def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
         """Refuse a rate at which the largest publication of a schedule (bytes) takes too long."""
         if remedy := _too_slow(scheduled, rate, given):
@@ -171,7 +162,13 @@ class BandwidthConfig(LinksConfig):
             raise InputError("schedule", self.schedule, f"{size_of} {remedy}")
 
     @model_validator(mode="after")
-    def _one_way_to_publications(self) -> BandwidthConfig:
+    def _links_are_fast_enough(self) -> Self:
+        self.refuse_slow(self.up, self.uplink)
+        self.refuse_slow(self.down, self.downlink)
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_publications(self) -> Self:
         if self.schedule is not None and self.publications is not None:
             remedy = "cannot be combined with schedule, which lists all publications; leave one out"
             raise InputError("publications", self.publications, remedy)
@@ -196,25 +193,30 @@ def _too_slow(size: int, rate: int, given: object) -> str:
     return f"{takes}; give a smaller size or a higher rate"
 
 
-def refuse_unplayable(config: Any) -> None:
-    """Refuse settings that do not fit to publications with sizes, or with several per group."""
-    links, systems = config.bandwidth, {*config.trees.systems, *config.trees.variants}
-    if not links.on:
-        return
-    cause, given = links.cause
-    with_sizes = f"with {cause} = {given}"
-    for one in config.classes:
+def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
+    """Refuse classes of nodes with a rate at which a copy takes too long."""
+    for one in classes:
         for rate in (one.up, one.down):
             if rate is not None:
                 links.refuse_slow(units.parse_rate(rate), f"{rate} (class {one.name})")
-    for system in sorted({"can", "gossipsub"} & systems):
-        section = getattr(config, system)
-        if section.clock == "hops":
-            raise InputError(
-                f"{system}_clock", "hops", f"cannot be combined {with_sizes}; give time"
-            )
-        if links.validation_us and section.processing_ms:
-            remedy = "is the same time as validation; leave out one of them"
-            raise InputError(f"{system}_processing_ms", section.processing_ms, remedy)
-    if "gossipsub" in systems and config.gossipsub.loss:
-        raise InputError("gossipsub_loss", config.gossipsub.loss, f"must be 0 {with_sizes}")
+
+
+def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:
+    """Refuse settings of a system that do not fit to publications with sizes or times.
+
+    `settings` are ``name, value, possible value, remedy``.
+    """
+    if config.bandwidth.on:
+        cause, given = config.bandwidth.cause
+        for name, value, possible, remedy in settings:
+            if value != possible:
+                reason = f"cannot be combined with {cause} = {given}; {remedy}"
+                raise InputError(name, value, reason)
+
+
+def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:
+    """Refuse a system's clock of hops, and times of nodes, beside those of publications."""
+    refuse_beside_sizes(config, [(f"{prefix}clock", clock, "time", "give time")])
+    if config.bandwidth.on and config.bandwidth.validation_us and processing_ms:
+        remedy = "is the same time as validation; leave out one of them"
+        raise InputError(f"{prefix}processing_ms", processing_ms, remedy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,12 @@ class Execution(Section):
     InputError
         A setting is unknown or has an impossible value, or two settings exclude each other.
     """
+
+    about: ClassVar[str] = (
+        "Where and how the command runs; these flags change no result. The simulation divides "
+        "the ring of nodeIds into intervals, called buckets, and proceeds in supersteps: in "
+        "each, all buckets read messages and send new ones."
+    )
 
     out: Location = Field(description="Output folder, or a URL to which Spark can write")
     master: Text = setting("local[*]", "URL of the Spark master")

@@ -9,12 +9,13 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
+from scribe_spark.config.experiment import RunConfig, WorldConfig
 from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.paper import Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
-from scribe_spark.config.run import RunConfig
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Differs, Section
 from scribe_spark.config.sectioned import Sectioned
-from scribe_spark.config.world import WorldConfig
+from scribe_spark.errors import shown
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,31 @@ class FieldRecord:
         return "" if self.default in (None, ()) else str(self.default)
 
 
-def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
-    """Return the fields of a section by flat name, without fields that are sections themselves."""
-    flat = model.flat_names()
-    return {
-        flat[name]: FieldRecord(
+def fields_of(model: type[Section], section: str, command: str = "run") -> dict[str, FieldRecord]:
+    """Return the fields of a section that the configs of a command have, by flat name.
+
+    Fields that are sections themselves are left out.
+    """
+    flat, refused, differing = (
+        model.flat_names(),
+        model.refused_in(command),
+        model.differing_in(command),
+    )
+    found = {}
+    for name, field in model.model_fields.items():
+        if flat[name] in refused or (issubclass(model, Sectioned) and name in model.sections):
+            continue
+        mark = differing.get(name, Differs((), None if field.is_required() else field.default))
+        found[flat[name]] = FieldRecord(
             section,
             name,
             flat[name],
             kind_of(field.annotation, field.metadata),
-            None if field.is_required() else field.default,
-            field.description or "",
+            mark.default,
+            mark.description or field.description or "",
             _bounds(field),
         )
-        for name, field in model.model_fields.items()
-        if not issubclass(model, Sectioned) or name not in model.sections
-    }
+    return found
 
 
 #: Greater bounds only say that a number fits into a table; they are not shown.
@@ -89,9 +99,9 @@ def _bounds(field: FieldInfo) -> str:
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
     """Return the fields of a config by flat name; those outside of sections get section `own`."""
-    found = fields_of(model, own)
+    found = fields_of(model, own, model.command)
     for name, section in model.sections.items():
-        found |= fields_of(section, name)
+        found |= fields_of(section, name, model.command)
     return found
 
 
@@ -124,3 +134,58 @@ def documentation() -> Iterator[dict[str, FieldRecord]]:
         yield {command: fields[name] for command, fields in COMMANDS.items() if name in fields}
     for field in fields_of(Execution, "execution").values():
         yield dict.fromkeys(COMMANDS, field)
+
+
+def about(section: str) -> str:
+    """Return the text of a section for ``--help``; empty for an unknown section."""
+    configs = ReferenceTreeConfig, WorldConfig, RunConfig
+    models = {name: model for config in configs for name, model in config.sections.items()}
+    models |= {"run": RunConfig, "paper": Paper, "execution": Execution}
+    return models[section].about if section in models else ""
+
+
+# --- the sections that systems declare
+
+_CONFIGS = ((RunConfig, RUN_FIELDS), (WorldConfig, WORLD_FIELDS))
+
+#: The sections that systems have added, by name.
+_ADDED: dict[str, type[Section]] = {}
+
+
+def add_section(name: str, section: type[Section]) -> None:
+    """Add a section to the configs of runs and worlds; it replaces an added one of the same name.
+
+    The command line makes flags of the sections that exist when a command begins.  A name, or a
+    flat name of a field, that is in use raises a ValueError.
+    """
+    remove_section(name)
+    for config, fields in _CONFIGS:
+        taken = {*config.model_fields, *config.sections, *fields, *config.all_refused()}
+        for one in (name, *section.flat_names().values()):
+            if one in taken:
+                raise ValueError(f"{shown(one)} is a name in {config.__name__}; take another name")
+    for config, fields in _CONFIGS:
+        config.sections[name] = section
+        fields.update(fields_of(section, name, config.command))
+    _ADDED[name] = section
+
+
+def is_added(name: str | None) -> bool:
+    """Return True if there is an added section of a name."""
+    return name in _ADDED
+
+
+def added_fields() -> list[FieldRecord]:
+    """Return the fields of all added sections."""
+    return [one for name, model in _ADDED.items() for one in fields_of(model, name).values()]
+
+
+def remove_section(name: str) -> None:
+    """Remove an added section, if there is one of that name."""
+    section = _ADDED.pop(name, None)
+    if section is None:
+        return
+    for config, fields in _CONFIGS:
+        del config.sections[name]
+        for flat in section.flat_names().values():
+            fields.pop(flat, None)

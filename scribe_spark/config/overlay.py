@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from scribe_spark.config.can import MOST_DIMENSIONS
-from scribe_spark.config.section import Flat, Section, Text, Whole, setting, within
+from scribe_spark.config.section import Differs, Flat, Section, Text, Whole, setting, within
 from scribe_spark.config.used_when import nodes_arrive, used_when
 
 #: The greatest number of nodes, as a node's number must fit into 31 bits.
 MOST_NODES = 2**31 - 1
+
+#: The greatest number of dimensions of a CAN, whose zones are halved at most 40 times: in a further
+#: dimension, no zone could be halved.
+MOST_DIMENSIONS = 40
 
 #: The least growth: each wave is then one node, even in the largest overlay.
 LEAST_GROWTH = 1.0000000001
@@ -25,25 +28,29 @@ _OF_CAN = used_when(
     lambda config: config.overlay.kind not in ("perfect", "arrivals"), "--overlay can"
 )
 
+#: In worlds, and for lookups of the reference tree, tables are perfect by default.
+_SETTLED = Differs(("world", "reference-tree"), "perfect")
+
 _Contact = Literal["nearest", "latest", "random", "discovered"]
-
-#: The name of a kind of overlay.
-_Kind = Annotated[Text, Flat("overlay")]
-
-
-def _kind(default: str) -> Any:
-    return Field(
-        default=default,
-        description="How nodes get their tables: arrivals (nodes join by Pastry's protocol), "
-        "perfect (each entry is the nearest fitting node), can (a CAN in place of Pastry), or "
-        "the name of your own overlay",
-    )
 
 
 class OverlayConfig(Section):
     """The nodes and their tables; the defaults are the paper's."""
 
-    kind: _Kind = _kind("arrivals")
+    about: ClassVar[str] = (
+        "An overlay routes messages from node to node to the root of a key, the node whose "
+        "nodeId is closest to the key. In Pastry, each node has a 128-bit nodeId, a leaf set "
+        "(the nodes with the nearest nodeIds) and a routing table (nodes by the first digits of "
+        "their nodeIds). With --overlay perfect, flags about arrivals have an effect only on "
+        "nodes that arrive in rounds."
+    )
+
+    kind: Annotated[Text, Flat("overlay"), _SETTLED] = setting(
+        "arrivals",
+        "How nodes get their tables: arrivals (nodes join by Pastry's protocol), perfect (each "
+        "entry is the nearest fitting node), can (a CAN in place of Pastry), or the name of your "
+        "own overlay",
+    )
     nodes: Annotated[int, within(1, MOST_NODES)] = setting(100_000, "Number of nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = setting(
         4, "Bits of a digit of nodeIds, b: digits have base 2^b"
@@ -81,9 +88,3 @@ class OverlayConfig(Section):
     dimensions: Annotated[int, within(1, MOST_DIMENSIONS), Flat("overlay_dimensions"), _OF_CAN] = (
         setting(6, "Dimensions of the space with --overlay can, d")
     )
-
-
-class SettledOverlayConfig(OverlayConfig):
-    """An overlay with perfect tables by default, for worlds and lookups of the reference tree."""
-
-    kind: _Kind = _kind("perfect")

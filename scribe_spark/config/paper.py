@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 
 from pydantic import field_validator, model_validator
 
-from scribe_spark.config.run import RunConfig
+from scribe_spark.config.experiment import RunConfig
 from scribe_spark.config.section import Names, Section, setting, within
 from scribe_spark.errors import InputError, check_names
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """One experiment of Section IV: its config without a seed, and its greatest number of seeds."""
+class PaperExperiment:
+    """One experiment of Section IV: its settings without a seed, and its most seeds."""
 
-    config: RunConfig
+    settings: Mapping[str, Any]
     seeds: int | None = None
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The config of the experiment with seed 1."""
+        return RunConfig(**self.settings)
 
 
 #: The experiments of Section IV, in the order in which they run for each seed.
-EXPERIMENTS: dict[str, Experiment] = {
-    "main": Experiment(RunConfig(overlay="perfect", variants="bottleneck,collapse,lazy")),
-    "small_groups": Experiment(
-        RunConfig(
-            overlay="perfect",
-            nodes=50_000,
-            groups=30_000,
-            group_size=11,
-            variants="collapse,lazy",
-        )
+EXPERIMENTS: dict[str, PaperExperiment] = {
+    "main": PaperExperiment({"overlay": "perfect", "variants": "bottleneck,collapse,lazy"}),
+    "small_groups": PaperExperiment(
+        {
+            **{"overlay": "perfect", "variants": "collapse,lazy"},
+            **{"nodes": 50_000, "groups": 30_000, "group_size": 11},
+        }
     ),
-    "internet": Experiment(RunConfig(overlay="perfect", topology="power-law"), seeds=1),
-    "arrivals": Experiment(RunConfig(overlay="arrivals", variants="bottleneck")),
+    "internet": PaperExperiment({"overlay": "perfect", "topology": "power-law"}, seeds=1),
+    "arrivals": PaperExperiment({"overlay": "arrivals", "variants": "bottleneck"}),
 }
 
 
 class Paper(Section):
     """The settings of the command ``paper``."""
+
+    about: ClassVar[str] = "The experiments of Section IV of the Scribe paper (JSAC 2002)."
 
     seeds: Annotated[int, within(1, 10_000)] = setting(
         10, "Number of seeds: 1, 2, ...; each seed gives its own topology, nodeIds and members"

@@ -7,14 +7,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
+from scribe_spark.config.experiment import NetworkConfig
 from scribe_spark.config.kinds import whole_number
-from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import SettledOverlayConfig
-from scribe_spark.config.section import Flat, Section, setting, within
+from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.used_when import used_when
 from scribe_spark.errors import InputError
+
+#: The greatest number of children of a key; with more, the tree is a star of few levels.
+MOST_REFERENCE_CHILDREN = 2**20
 
 #: The greatest number of hosts; more do not fit into the memory of Python workers.
 MOST_HOSTS = 10_000_000
@@ -66,6 +68,11 @@ _OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts
 
 class ReferenceTreeSection(Section):
     """The settings of the paper's experiment, with more children per key, and of large networks."""
+
+    about: ClassVar[str] = (
+        "The reference tree of Costa and Frey is one tree over all nodes (hosts) of a DHT: each "
+        "node computes its position from the keys that it holds."
+    )
 
     hosts: WholeNumbers = setting(
         tuple(range(10, 121, 10)),
@@ -127,36 +134,6 @@ class ReferenceTreeSection(Section):
             raise InputError("assignment", self.assignment, remedy)
 
 
-class LiveTreeConfig(Section):
-    """The settings of a world's reference tree, if it has one."""
-
-    kept: Annotated[bool, Flat("reference_tree")] = setting(
-        False,
-        "Also maintain the reference tree over the live nodes, and count its messages in each "
-        "round",
-    )
-    children: Annotated[int, within(2, MOST_REFERENCE_CHILDREN), Flat("reference_children")] = (
-        setting(2, "Reference tree: greatest number of children of a key in the tree of all keys")
-    )
-    assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = setting(
-        "pastry",
-        "Reference tree: a node holds the keys nearest to its nodeId (pastry), or the keys after "
-        "its predecessor's nodeId up to its own (chord)",
-    )
-
-    @model_validator(mode="after")
-    def _is_kept(self) -> LiveTreeConfig:
-        if self.kept:
-            return self
-        for name, flat in self.flat_names().items():
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
-                raise InputError(
-                    flat, value, "applies to the reference tree only; add --reference-tree"
-                )
-        return self
-
-
 class ReferenceTreeConfig(NetworkConfig):
     """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only.
 
@@ -167,13 +144,13 @@ class ReferenceTreeConfig(NetworkConfig):
     ['hosts-10-children-2', 'hosts-10-children-3', 'hosts-20-children-2']
     """
 
+    command: ClassVar[str] = "reference-tree"
     sections: ClassVar[dict[str, type[Section]]] = {
         "reference_tree": ReferenceTreeSection,
-        "overlay": SettledOverlayConfig,
+        "overlay": OverlayConfig,
         "topology": TopologyConfig,
     }
 
-    overlay: SettledOverlayConfig = SettledOverlayConfig()
     reference_tree: ReferenceTreeSection = ReferenceTreeSection()
 
     # tells type checkers that flat names are arguments, too
@@ -182,7 +159,7 @@ class ReferenceTreeConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _network_is_used(self) -> ReferenceTreeConfig:
-        usual = SettledOverlayConfig().flat() | TopologyConfig().flat()
+        usual = OverlayConfig().as_in(self.command).flat() | TopologyConfig().flat()
         flat = self.overlay.flat() | self.topology.flat()
         given = {name: value for name, value in flat.items() if value != usual[name]}
         if given and self.reference_tree.dht != "routed":

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 from pydantic import model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Location, Section, Text, setting, unset, within
+from scribe_spark.config.section import (
+    Location,
+    Section,
+    Text,
+    only_in_worlds,
+    setting,
+    unset,
+    within,
+)
 from scribe_spark.config.used_when import (
     generated_by,
     has_events,
@@ -70,16 +78,29 @@ _OF_WEIBULL = used_when(
 )
 
 
+#: Mark of a setting of publications, or of what a world measures in each round.
+IN_WORLDS = only_in_worlds(
+    "a run publishes one message to each group, after the trees are repaired; use "
+    "scribe-spark world"
+)
+
 _Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 
 
-class EventsConfig(Section):
+class RoundsConfig(Section):
     """Rounds and their events; a round is one maintenance period of the overlay.
 
     Events are in a user's table (`events`) or come from one or several generators, joined by plus
     signs (`generator`); with neither, the nodes stay as they are.  The fields from `event_round` to
-    `membership_seconds` are parameters of generators.
+    `publishers` are parameters of generators.
     """
+
+    about: ClassVar[str] = (
+        "A world is divided into rounds. In each round, events happen: nodes arrive, leave, "
+        "fail or recover, and members join or quit. Then Pastry and Scribe repair themselves. "
+        "Events are in your own table (--events), or --generator makes them. A flag whose text "
+        "begins with the name of a generator has an effect with that generator only."
+    )
 
     rounds: Annotated[int, within(1, MOST_ROUNDS), _OF_EVENTS] = setting(
         20,
@@ -174,6 +195,30 @@ class EventsConfig(Section):
     maintenance_period: Annotated[int, within(0, MOST_ROUNDS), _OF_EVENTS] = setting(
         0, "Rounds between two exchanges of routing table rows among nodes; 0: never"
     )
+    publish_rate: Annotated[
+        float, within(LEAST_PUBLISHED, MOST_PUBLISHED), _OF_PUBLICATIONS, IN_WORLDS
+    ] = setting(
+        1.0, "publications: number of publications of a group in a round; 0.1: one in ten rounds"
+    )
+    publish_seconds: Annotated[_Seconds, _OF_PUBLICATIONS, IN_WORLDS] = unset(
+        "publications: mean time between two publications of a group in seconds, in place of "
+        "publish_rate"
+    )
+    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS, IN_WORLDS] = (
+        setting(
+            "member",
+            "publications: nodes that publish: members of the group, its root, or any live nodes",
+        )
+    )
+    publishers: Annotated[int, within(0, MOST_NODES), _OF_PUBLICATIONS, IN_WORLDS] = setting(
+        0,
+        "publications: number of publishers of a group; another node replaces a dead one. 0: a "
+        "random node for each publication",
+    )
+    lookups: Annotated[int, within(0, MOST_LOOKUPS), _OF_PASTRY, IN_WORLDS] = setting(
+        1_000,
+        "Number of lookups in each round: test messages from random live nodes to random keys",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -188,7 +233,7 @@ class EventsConfig(Section):
     def _time_said_once(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Refuse a time in rounds together with the same time in seconds."""
         for name, seconds in _TIMES.items():
-            if name not in cls.model_fields or given.get(seconds) is None:
+            if given.get(seconds) is None:
                 continue
             default = cls.model_fields[name].default
             if given.get(name, default) != default:
@@ -200,38 +245,6 @@ class EventsConfig(Section):
     def generators(self) -> tuple[str, ...]:
         """The names of the generators; empty without a generator."""
         return () if self.generator is None else tuple(map(str.strip, self.generator.split("+")))
-
-
-class RoundsConfig(EventsConfig):
-    """The rounds of a world, with lookups and any number of publications.
-
-    The fields from `publish_rate` to `publishers` are parameters of the generator
-    ``publications``.
-    """
-
-    publish_rate: Annotated[float, within(LEAST_PUBLISHED, MOST_PUBLISHED), _OF_PUBLICATIONS] = (
-        setting(
-            1.0,
-            "publications: number of publications of a group in a round; 0.1: one in ten rounds",
-        )
-    )
-    publish_seconds: Annotated[_Seconds, _OF_PUBLICATIONS] = unset(
-        "publications: mean time between two publications of a group in seconds, in place of "
-        "publish_rate"
-    )
-    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = setting(
-        "member",
-        "publications: nodes that publish: members of the group, its root, or any live nodes",
-    )
-    publishers: Annotated[int, within(0, MOST_NODES), _OF_PUBLICATIONS] = setting(
-        0,
-        "publications: number of publishers of a group; another node replaces a dead one. 0: a "
-        "random node for each publication",
-    )
-    lookups: Annotated[int, within(0, MOST_LOOKUPS), _OF_PASTRY] = setting(
-        1_000,
-        "Number of lookups in each round: test messages from random live nodes to random keys",
-    )
 
     @property
     def sources(self) -> int:

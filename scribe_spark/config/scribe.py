@@ -1,14 +1,21 @@
-"""The section ``scribe`` of a world: its groups, and the maintenance of Scribe's trees."""
+"""The section ``scribe``: the maintenance of Scribe's trees in rounds."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
-from scribe_spark.config.drawn_groups import DrawnGroups
-from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
+from scribe_spark.config.rounds import IN_WORLDS, MOST_ROUNDS
+from scribe_spark.config.section import (
+    Location,
+    Names,
+    Section,
+    only_in_worlds,
+    setting,
+    unset,
+    within,
+)
 from scribe_spark.config.used_when import (
     has_groups,
     has_publications,
@@ -17,9 +24,6 @@ from scribe_spark.config.used_when import (
     used_when,
 )
 from scribe_spark.errors import InputError, listed
-
-#: The greatest number of groups of a world; the driver draws them one after the other.
-MOST_WORLD_GROUPS = 1_000_000
 
 #: The measures of a round's publications.
 ROUND_MEASURES = ("delay", "link_stress", "node_stress")
@@ -42,8 +46,14 @@ _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "-
 _Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE]
 
 
-class MaintenanceConfig(Section):
-    """The maintenance of Scribe's trees in rounds, and the rights of nodes."""
+class ScribeConfig(Section):
+    """The maintenance of Scribe's trees in rounds, the rights of nodes, and what is measured."""
+
+    about: ClassVar[str] = (
+        "A node joins a group's tree by a JOIN message to the groupId; its parent adds it to a "
+        "children table. Scribe repairs the trees in rounds: a child that no longer hears of "
+        "its parent joins again."
+    )
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = setting(
         True,
@@ -81,37 +91,13 @@ class MaintenanceConfig(Section):
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
-
-    @property
-    def reliable(self) -> bool:
-        """True if lost publications are sent again, and members get all of them in order."""
-        return self.delivery == "reliable"
-
-    @model_validator(mode="after")
-    def _timers_agree(self) -> MaintenanceConfig:
-        if self.child_timeout <= self.refresh:
-            remedy = f"must be more than refresh, which is {self.refresh}"
-            raise InputError("child_timeout", self.child_timeout, remedy)
-        return self
-
-
-class ScribeConfig(DrawnGroups, MaintenanceConfig):
-    """The groups of a world (by default none) and their maintenance.
-
-    The fields from `count` to `members` describe the groups and members at the start, as in a run.
-    """
-
-    count: Annotated[int | None, within(0, MOST_WORLD_GROUPS), Flat("groups")] = setting(
-        0, "Number of groups, G; in a world, 0 simulates Pastry alone"
+    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS, IN_WORLDS] = (
+        setting(5, "Rounds after which an undelivered publication counts as lost")
     )
-    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
-        5, "Rounds after which an undelivered publication counts as lost"
-    )
-    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS] = setting(
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, IN_WORLDS] = setting(
         10, "Rounds between two measurements of link stress (packets per link); 0: never"
     )
-
-    measures: Names = setting(
+    measures: Annotated[Names, only_in_worlds("a run has all measures; leave it out")] = setting(
         (),
         "Measures of each round's publications, computed as in a run: delay (RAD, RMD, RDP: "
         "delays relative to IP multicast), node_stress (children per node), link_stress (packets "
@@ -128,16 +114,14 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
                 raise InputError("measures", name, remedy)
         return tuple(sorted(set(names)))
 
-    @model_validator(mode="after")
-    def _of_groups(self) -> ScribeConfig:
-        for name in ("access", "measures"):
-            value = getattr(self, name)
-            if value and not self.has_groups:
-                text = value if isinstance(value, str) else ",".join(value)
-                raise InputError(name, text, "has no effect without groups; give groups or members")
-        return self
-
     @property
-    def has_groups(self) -> bool:
-        """True if the world has groups; without them, Pastry alone is simulated."""
-        return self.members is not None or bool(self.count)
+    def reliable(self) -> bool:
+        """True if lost publications are sent again, and members get all of them in order."""
+        return self.delivery == "reliable"
+
+    @model_validator(mode="after")
+    def _timers_agree(self) -> ScribeConfig:
+        if self.child_timeout <= self.refresh:
+            remedy = f"must be more than refresh, which is {self.refresh}"
+            raise InputError("child_timeout", self.child_timeout, remedy)
+        return self

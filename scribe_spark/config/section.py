@@ -39,6 +39,33 @@ class Flat:
     name: str
 
 
+@dataclass(frozen=True)
+class OnlyIn:
+    """Mark of a field that only the configs of some commands have; others refuse it by `why`."""
+
+    commands: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Differs:
+    """Mark of a field that has another default, and another description, in some commands."""
+
+    commands: tuple[str, ...]
+    default: Any
+    description: str | None = None
+
+
+def only_in_runs(why: str) -> OnlyIn:
+    """Return the mark of a field of runs, with the reason why worlds do not have it."""
+    return OnlyIn(("run",), f"applies to runs only: {why}")
+
+
+def only_in_worlds(why: str) -> OnlyIn:
+    """Return the mark of a field of worlds, with the reason why runs do not have it."""
+    return OnlyIn(("world",), f"applies to worlds only: {why}")
+
+
 def _check_text(text: str) -> str:
     if not text.strip() or "\0" in text:
         raise ValueError("must be a non-empty text")
@@ -130,6 +157,55 @@ class Section(BaseModel):
             for name, field in cls.model_fields.items()
         }
 
+    @classmethod
+    @cache
+    def marked(cls, kind: type) -> dict[str, Any]:
+        """Return the mark of a kind of each field that has such a mark, by field name."""
+        return {
+            name: mark
+            for name, field in cls.model_fields.items()
+            for mark in field.metadata
+            if isinstance(mark, kind)
+        }
+
+    @classmethod
+    @cache
+    def refused_in(cls, command: str) -> dict[str, str]:
+        """Return the fields that configs of a command do not have, by flat name -> the reason."""
+        flat, marks = cls.flat_names(), cls.marked(OnlyIn)
+        return {flat[name]: one.why for name, one in marks.items() if command not in one.commands}
+
+    @classmethod
+    def differing_in(cls, command: str) -> dict[str, Differs]:
+        """Return the marks of the fields that differ in the configs of a command, by field name."""
+        marks = cls.marked(Differs)
+        return {name: mark for name, mark in marks.items() if command in mark.commands}
+
+    def as_in(self, command: str) -> Self:
+        """Return the section with the defaults of a command in the fields that were not set.
+
+        An empty list is a field that was not set.
+        """
+        told, fields = self.given(), type(self).model_fields
+        usual = {
+            name: mark.default
+            for name, mark in self.differing_in(command).items()
+            if not told.get(name) and getattr(self, name) == fields[name].default
+        }
+        copy = self.model_copy(update=usual)
+        copy.model_fields_set.difference_update(usual)
+        return copy
+
+    def told_to(self, command: str) -> dict[str, Any]:
+        """Return the fields that were set, and those without the default of a command."""
+        usual = {name: field.default for name, field in type(self).model_fields.items()}
+        usual |= {name: mark.default for name, mark in self.differing_in(command).items()}
+        return {
+            name: value
+            for name, value in self
+            if name in self.model_fields_set or value != usual[name]
+        }
+
     def flat(self) -> dict[str, Any]:
         """Return the values of all fields by flat name, in order, in types that JSON can write."""
         values = {flat: getattr(self, name) for name, flat in self.flat_names().items()}
@@ -147,6 +223,15 @@ class Section(BaseModel):
         ]
         names = (*type(self).model_fields, *derived)
         return cast(Self, FrozenFields(**{name: getattr(self, name) for name in names}))
+
+    def check_within(self, config: Any) -> None:
+        """Refuse settings that do not fit to the config of a run or world that plays the system."""
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
+        """Refuse more groups, or more members of all groups, than the system can number.
+
+        `members` is the path of the table from which the groups come, if any.
+        """
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
@@ -14,20 +17,21 @@ from scribe_spark.errors import InputError, check_names
 class Sectioned(Section):
     """A config with sections of fields, and own fields that belong to no section.
 
-    `sections` are in the order of flags and docs; sections of users' systems
-    (`outside.add_section`) are attributes, but not fields of the model.  `elsewhere` has the names
-    of settings that only another kind of config has -> the reason, as the end of an error message.
+    `sections` are in the order of flags and docs; sections that systems declare
+    (`fields.add_section`) are attributes, but not fields of the model.  `command` decides which
+    fields the config has (`OnlyIn`), and which defaults (`Differs`).
     """
 
     sections: ClassVar[dict[str, type[Section]]] = {}
-    elsewhere: ClassVar[dict[str, str]] = {}
-    is_world: ClassVar[bool] = False
+    command: ClassVar[str] = "run"
     _outside: dict[str, Section] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **given: Any) -> None:
         flat = self.flat_values(given)  # fields outside of sections have one name
         made = {
-            section: model(**{n: flat.pop(f) for n, f in model.flat_names().items() if f in flat})
+            section: model(
+                **{n: flat.pop(f) for n, f in model.flat_names().items() if f in flat}
+            ).as_in(self.command)
             for section, model in self.sections.items()
         }
         fields = type(self).model_fields
@@ -36,8 +40,13 @@ class Sectioned(Section):
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).sections:
-            return self._outside.get(name) or type(self).sections[name]()
+            return self._outside.get(name) or type(self).sections[name]().as_in(self.command)
         return super().__getattr__(name)  # type: ignore[misc]
+
+    @property
+    def is_world(self) -> bool:
+        """True for the config of a world."""
+        return self.command == "world"
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> Self:
@@ -50,24 +59,40 @@ class Sectioned(Section):
     @classmethod
     def own_fields(cls) -> list[str]:
         """Return the names of the fields that belong to no section."""
-        return [name for name in cls.model_fields if name not in cls.sections]
+        refused = cls.refused_in(cls.command)
+        return [name for name in cls.model_fields if name not in {*cls.sections, *refused}]
+
+    @classmethod
+    def all_refused(cls) -> dict[str, str]:
+        """Return the flat names of fields that only other commands have -> the reason."""
+        return {
+            name: why
+            for model in (cls, *cls.sections.values())
+            for name, why in model.refused_in(cls.command).items()
+        }
 
     @classmethod
     def flat_values(cls, given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
         """Return fields by flat name, from fields by flat name, by dotted name or in sections."""
-        return flatten(given, cls.sections, cls.own_fields(), what, cls.elsewhere)
+        _add_systems()
+        plain = {
+            name: one.told_to(cls.command) if type(one) is cls.sections.get(name) else one
+            for name, one in given.items()
+        }
+        return flatten(plain, cls.sections, cls.own_fields(), what, cls.all_refused())
 
     def flat(self) -> dict[str, Any]:
         """Return the values of all fields by flat name, in order, in types that JSON can write."""
-        own = super().flat()
-        outside = {name: getattr(self, name) for name in self.sections if name not in own}
-        return {
+        fields = {**super().flat(), **{name: getattr(self, name) for name in self.sections}}
+        values = {
             name: value
-            for key, field in {**own, **outside}.items()
+            for key, field in fields.items()
             for name, value in (
                 field.flat() if isinstance(field, Section) else {key: field}
             ).items()
         }
+        refused = self.all_refused()
+        return {name: value for name, value in values.items() if name not in refused}
 
     def given(self) -> dict[str, Any]:
         """Return the values of the fields that were set explicitly, by flat name."""
@@ -84,6 +109,15 @@ class Sectioned(Section):
         return self.of(self.given(), changes)
 
 
+@cache
+def _add_systems() -> None:
+    """Add the sections of the package's systems, which their declarations have, at the first use.
+
+    The registry of systems imports the declarations, which import this package.
+    """
+    import_module("scribe_spark.systems").add_sections()
+
+
 # --- fields by flat name
 
 Sections = Mapping[str, type[Section]]
@@ -94,14 +128,14 @@ def flatten(
     sections: Sections,
     own: Iterable[str],
     what: str = "config key",
-    elsewhere: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the values of fields by flat name.
 
     `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
     sections (``overlay``: a mapping, or a section's model).  `own` are the names outside of
-    sections; `what` names the names in messages; `elsewhere` has the names of other kinds of
-    configs -> the reason.
+    sections; `what` names the names in messages; `refused` has the flat names of fields that only
+    configs of other commands have -> the reason.
 
     Examples
     --------
@@ -109,74 +143,74 @@ def flatten(
     >>> flatten({"overlay": {"nodes": 5}, "overlay.b": 2}, {"overlay": OverlayConfig}, [])
     {'nodes': 5, 'b': 2}
     """
-    flat = [*own, *(name for model in sections.values() for name in model.flat_names().values())]
+    taken = _Taken(sections, [*own], what, refused or {})
     found: dict[str, Any] = {}
     for name, value in given.items():
-        if elsewhere and (where := name.partition(".")[0]) in elsewhere:
-            raise InputError(name, value, elsewhere[where])
-        for field, inner in _fields(name, value, sections, flat, what, elsewhere or {}).items():
+        for field, inner in taken.fields(name, value).items():
             if field in found:
                 raise InputError(field, inner, "is given twice; leave one of them out")
             found[field] = inner
     return found
 
 
-def _fields(
-    name: str,
-    value: Any,
-    sections: Sections,
-    flat: list[str],
-    what: str,
-    elsewhere: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the fields that one entry sets."""
-    section, dot, field = name.partition(".")
-    if dot and section in sections:
-        return _of_section(section, {field: value}, sections, what, elsewhere)
-    # `topology` and `groups` are both sections and flat names
-    if name in sections and (name not in flat or isinstance(value, Mapping | Section)):
-        return _of_section(name, value, sections, what, elsewhere)
-    check_names([name], [*flat, *sections], what)
-    return {name: value}
+@dataclass(frozen=True)
+class _Taken:
+    """The names that a config takes; the arguments are those of `flatten`."""
 
+    sections: Sections
+    own: list[str]
+    what: str
+    refused: Mapping[str, str]
 
-def _of_section(
-    section: str, given: Any, sections: Sections, what: str, elsewhere: Mapping[str, str]
-) -> dict[str, Any]:
-    model = sections[section]
-    if isinstance(given, Section) and (isinstance(given, model) or issubclass(model, type(given))):
-        given = given.given() if type(given) is model else _told(given, model)
-    if not isinstance(given, Mapping):
-        some = next(iter(model.model_fields))
-        raise InputError(section, given, f"must be a table of fields, such as {some}")
-    names = model.flat_names()
-    # a section may also name a field by its flat name
-    known = {**{flat: flat for flat in names.values()}, **names}
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        dotted = f"{section}.{name}"
-        if name not in known:
-            if name in elsewhere:
-                raise InputError(dotted, value, elsewhere[name])
-            if home := _home(name, sections):
-                raise InputError(dotted, value, f"is not a field of [{section}]; give {home}")
-            check_names([dotted], [f"{section}.{one}" for one in names], what)
-        if known[name] in found:
-            raise InputError(known[name], value, "is given twice; leave one of them out")
-        found[known[name]] = value
-    return found
+    def fields(self, name: str, value: Any) -> dict[str, Any]:
+        """Return the fields that one entry sets, by flat name."""
+        section, dot, field = name.partition(".")
+        if dot and section in self.sections:
+            return self._of_section(section, {field: value})
+        flat = [
+            *self.own,
+            *(n for one in self.sections.values() for n in one.flat_names().values()),
+        ]
+        # `topology` and `groups` are both sections and flat names
+        if name in self.sections and (name not in flat or isinstance(value, Mapping | Section)):
+            return self._of_section(name, value)
+        if name in self.refused:
+            raise InputError(name, value, self.refused[name])
+        flat = [one for one in flat if one not in self.refused]
+        check_names([name], [*flat, *self.sections], self.what)
+        return {name: value}
 
+    def _of_section(self, section: str, given: Any) -> dict[str, Any]:
+        model = self.sections[section]
+        if not isinstance(given, Mapping):
+            some = next(iter(model.model_fields))
+            raise InputError(section, given, f"must be a table of fields, such as {some}")
+        names = model.flat_names()
+        # a section may also name a field by its flat name
+        known = {**{flat: flat for flat in names.values()}, **names}
+        found: dict[str, Any] = {}
+        for name, value in given.items():
+            dotted = f"{section}.{name}"
+            if name not in known:
+                if home := self._home(name):
+                    raise InputError(dotted, value, f"is not a field of [{section}]; give {home}")
+                check_names([dotted], [f"{section}.{one}" for one in names], self.what)
+            flat = known[name]
+            if flat in self.refused:
+                raise InputError(dotted, value, self.refused[flat])
+            if flat in found:
+                raise InputError(flat, value, "is given twice; leave one of them out")
+            found[flat] = value
+        return found
 
-def _home(flat: str, sections: Sections) -> str | None:
-    for section, model in sections.items():
-        for name, its_flat in model.flat_names().items():
-            if its_flat == flat:
-                return f"{section}.{name}"
-    return None
-
-
-def _told(given: Section, model: type[Section]) -> dict[str, Any]:
-    """Return the explicit fields of a section, and fields whose default differs from a model's."""
-    values = {name: getattr(given, name) for name in type(given).model_fields}
-    usual = {name: field.default for name, field in model.model_fields.items()}
-    return given.given() | {n: v for n, v in values.items() if n not in usual or usual[n] != v}
+    def _home(self, name: str) -> str | None:
+        """Return the section and name of a field by its flat name, or by its only section."""
+        fields = [
+            (section, field, flat)
+            for section, model in self.sections.items()
+            for field, flat in model.flat_names().items()
+            if flat not in self.refused
+        ]
+        homes = [f"{section}.{field}" for section, field, flat in fields if flat == name]
+        homes = homes or [f"{section}.{field}" for section, field, flat in fields if field == name]
+        return homes[0] if len(homes) == 1 else None

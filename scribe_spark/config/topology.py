@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
@@ -62,6 +62,13 @@ class TopologyConfig(Section):
     >>> TopologyConfig(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5).routers
     126
     """
+
+    about: ClassVar[str] = (
+        "The network below the overlay: routers and links. Each node is attached to a router by "
+        "its own LAN link. A transit-stub network has domains of transit routers (the backbone) "
+        "and smaller domains, stubs, at each transit router; the flags from --transit-domains "
+        "to --gtitm-quirk describe it."
+    )
 
     kind: _Network = setting(
         "transit-stub",

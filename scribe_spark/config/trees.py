@@ -1,21 +1,16 @@
-"""The section ``trees``: systems, variants of Scribe's trees (JSAC 2002, Sections IV.E and IV.F),
-and the reference tree of Costa and Frey.
-"""
+"""The section ``trees``: systems, and variants of Scribe's trees (JSAC 2002, Sections IV.E, F)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator
 
-from scribe_spark.config.section import Location, Names, Section, setting, unset, within
+from scribe_spark.config.section import Differs, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 #: The name of Scribe's own trees among variants.
 PLAIN = "plain"
-
-#: The greatest number of children of a key; with more, the tree is a star of few levels.
-MOST_REFERENCE_CHILDREN = 2**20
 
 #: The greatest limit of children; limits are columns of type BIGINT.
 MOST_CHILDREN = 2**63 - 1
@@ -27,14 +22,35 @@ _OF_ONE_LIMIT = UsedWhen(
     "has no effect beside capacities, which has every node's limit; leave one of them out",
 )
 _OF_REMOVER = used_when(used_by("bottleneck"), "--variants bottleneck")
-_OF_REFERENCE_TREE = used_when(used_by("reference_tree"), "--variants reference_tree")
 
 
-class LiveTreesConfig(Section):
-    """The systems of a world, the variants of its trees, and the limits of children."""
+_IN_WORLDS = Differs(
+    ("world",), (), "Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy"
+)
+_DELIVERING = Differs(
+    ("world",),
+    ("scribe",),
+    "Systems of a world with groups that deliver the publications, separated by commas; a system "
+    "that is not named is not simulated",
+)
 
-    variants: Names = setting(
-        (), "Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy"
+
+class TreesConfig(Section):
+    """The systems, the variants of Scribe's trees, and the limits of children."""
+
+    about: ClassVar[str] = (
+        "Multicast systems. By ip_multicast, routers copy packets; by naive_unicast, the source "
+        "sends a copy to each member; the sections below explain other systems. Variants change "
+        "Scribe's trees: in bottleneck, overloaded nodes hand children over to siblings; in "
+        "collapse, non-members with one child leave the tree; in lazy, JOINs add few "
+        "non-members. A children table has a node's children in one tree. --limit and --capacities "
+        "have an effect with bottleneck and lazy, --shed-... with bottleneck. The reference "
+        "tree of Costa and Frey is one tree for all groups; each node computes its position "
+        "from the keys that it holds."
+    )
+
+    variants: Annotated[Names, _IN_WORLDS] = setting(
+        (), "Systems to add to the default ones, separated by commas"
     )
     limit: Annotated[int, within(1, MOST_CHILDREN), _OF_LIMITS, _OF_ONE_LIMIT] = setting(
         64, "Greatest number of children of a node, over all groups; a node with more is overloaded"
@@ -56,38 +72,19 @@ class LiveTreesConfig(Section):
         "(remaining), or all that it had before it dropped any (whole)",
     )
 
-    systems: Names = setting(
-        ("scribe",),
-        "Systems of a world with groups that deliver the publications, separated by commas; a "
-        "system that is not named is not simulated",
+    systems: Annotated[Names, _DELIVERING] = setting(
+        (),
+        "Systems of the run, separated by commas; the baseline ip_multicast is always added. By "
+        "default scribe, ip_multicast, naive_unicast",
     )
 
     @field_validator("systems")
     @classmethod
     def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({*names})) or cls.model_fields["systems"].default
+        return tuple(sorted({*names}))
 
     @field_validator("variants")
     @classmethod
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return each variant but ``plain`` once, in order; the registry checks names."""
         return tuple(sorted({*names} - {PLAIN}))
-
-
-class TreesConfig(LiveTreesConfig):
-    """The systems of a run, the variants of its trees, and the limits of children."""
-
-    variants: Names = setting((), "Systems to add to the default ones, separated by commas")
-    systems: Names = setting(
-        (),
-        "Systems of the run, separated by commas; the baseline ip_multicast is always added. By "
-        "default scribe, ip_multicast, naive_unicast",
-    )
-    reference_children: Annotated[int, within(2, MOST_REFERENCE_CHILDREN), _OF_REFERENCE_TREE] = (
-        setting(2, "Reference tree: greatest number of children of a key in the tree of all keys")
-    )
-    reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = setting(
-        "pastry",
-        "Reference tree: a node holds the keys nearest to its nodeId (pastry), or the keys after "
-        "its predecessor's nodeId up to its own (chord)",
-    )

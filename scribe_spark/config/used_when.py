@@ -23,10 +23,7 @@ GENERATORS = (
 )
 OVERLAYS = ("perfect", "arrivals", "can")
 VARIANTS = ("bottleneck", "collapse", "lazy")
-SYSTEMS = {
-    *("scribe", "reference_tree", "bayeux", "flooding", "can", "gossipsub"),
-    *("ip_multicast", "naive_unicast"),
-}
+SYSTEMS: set[str] = set()
 
 #: A function of a config that returns True if a field has an effect in it.
 Test = Callable[[Any], bool]
@@ -108,7 +105,7 @@ def nodes_come_back(config: Any) -> bool:
 
 def has_groups(config: Any) -> bool:
     """Return True for configs with groups; a world may have none."""
-    return not config.is_world or config.scribe.has_groups
+    return not config.is_world or config.groups.has_groups
 
 
 def plays_scribe(config: Any) -> bool:

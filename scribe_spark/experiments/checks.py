@@ -7,7 +7,6 @@ import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
@@ -21,6 +20,7 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
+from scribe_spark.flooding.config import MOST_COPIES
 from scribe_spark.inputs import is_local
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members, group_sizes

@@ -80,7 +80,7 @@ _SHARE = 0.75
 def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -> int:
     """Return the number of buckets of a config's world; ``auto`` means tasks if tasks can stay."""
     nodes, cores, memory = config.overlay.nodes, parallelism(spark), memory_limit()
-    kind = 0 if config.scribe.has_groups else 1
+    kind = 0 if config.groups.has_groups else 1
     if engine != "jobs":
         buckets = choose_buckets(nodes, cores, memory, COSTS["tasks"][kind])
         if engine == "tasks":  # all buckets are in memory

@@ -15,8 +15,10 @@ from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree import Experiment, event_measures, lookups, places, route_lookups
+from scribe_spark.reference_tree.experiment import Experiment, event_measures
 from scribe_spark.reference_tree.lineages import host_depths
+from scribe_spark.reference_tree.lookups import lookups, route_lookups
+from scribe_spark.reference_tree.places import places
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
 

@@ -111,7 +111,7 @@ class RoundsOfRun(GrownTrees):
         world = make_world(self._network, config, events, run.application, *where)
         joins: list[pd.DataFrame] = []
         try:
-            if config.scribe.source == "direct":  # sources learn the roots' addresses
+            if config.groups.source == "direct":  # sources learn the roots' addresses
                 joins += _play_until(world, last - 1)
                 world.scribe.multicast(self._publishers(world))
             joins += _play_until(world, last)
@@ -136,7 +136,7 @@ class RoundsOfRun(GrownTrees):
         group, node, member, root = (
             rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
         )
-        if self._config.scribe.source == "root":
+        if self._config.groups.source == "root":
             return self._table(*_root_or_other(group[root], node[root], access, _live(world)))
         may = member & access.permits(MAY_MULTICAST, group, node)
         among = self._table(group[may], node[may]).withColumn("router", F.lit(0).cast("bigint"))
@@ -228,7 +228,7 @@ class RoundsOfRun(GrownTrees):
         """Return the groups with a source, which have a node that may multicast."""
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
-        if self._config.scribe.source == "root":
+        if self._config.groups.source == "root":
             sources = groups.select("group", F.col("root").alias("node")).join(
                 F.broadcast(sources.select("group")), "group", "left_semi"
             )
@@ -287,7 +287,7 @@ def _publication_round(events: DataFrame, config: WorldConfig) -> int:
     """Return the round in which the sources publish (docs/rules.md, S33)."""
     begin = (F.col("round") == 0) & F.col("event").isin("create", "join")
     (last,) = events.where(~begin).agg(F.max("round")).collect()[0]
-    after = 2 if config.scribe.source == "direct" else 1
+    after = 2 if config.groups.source == "direct" else 1
     if last is None:
         return after
     world, timers = config.world, config.scribe

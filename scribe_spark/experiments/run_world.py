@@ -269,7 +269,7 @@ class _WorldRun:
         tables: dict[str, Any] = {"rounds": rows}
         by_part = watched = None
         with ExitStack() as until_written:
-            if self.config.scribe.has_groups:
+            if self.config.groups.has_groups:
                 tables["publications"] = publications
             if self.config.plays_scribe:
                 world, watched = self._saved_world("tasks"), all_told(self.watched)

@@ -243,10 +243,10 @@ class _Channelled:
     @cached_property
     def reference_tree_copies(self) -> DataFrame:
         """The copies of each channel's message along the reference tree."""
-        run, trees = self._run, self._run.config.trees
+        run, tree = self._run, self._run.config.reference_tree
         made = copies(
             *(run.nodes, self.multicast_groups, self.members, run.underlay),
-            *(trees.reference_children, trees.reference_assignment, run.progress),
+            *(tree.children, tree.assignment, run.progress),
         )
         return run.memory.own_table(made)
 

@@ -403,10 +403,10 @@ class Simulation:
     @stage
     def reference_tree_copies(self) -> DataFrame:
         """The copies of each group's message along the reference tree of all nodes."""
-        trees = self.config.trees
+        tree = self.config.reference_tree
         made = copies(
             *(self.nodes, self.multicast_groups, self.members, self.underlay),
-            *(trees.reference_children, trees.reference_assignment, self.progress),
+            *(tree.children, tree.assignment, self.progress),
         )
         return self.memory.own_table(made)
 

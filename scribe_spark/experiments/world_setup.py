@@ -183,7 +183,7 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     if config.bandwidth.on:
         parts = simulation.node_parts
         links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
-    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts, links)
+    return MulticastMeasures(tuple(sorted(names)), *network, config.groups.source, parts, links)
 
 
 def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
@@ -215,7 +215,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         live_system(system, config)  # raises if it cannot be played
-        if system.name != SCRIBE and not config.scribe.has_groups:
+        if system.name != SCRIBE and not config.groups.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
+    from scribe_spark.config.section import Section
     from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _config() -> type[Section]:
+    from scribe_spark.flooding.config import FloodingConfig
+
+    return FloodingConfig
 
 
 def _live(config: Any) -> SystemOnBuckets:
@@ -23,7 +30,7 @@ FLOODING = System(
     "Flooding over Pastry",
     TREE,
     requested=True,
-    section="flooding",
+    config=_config,
     control=True,
     over_pastry=True,
     world=_live,

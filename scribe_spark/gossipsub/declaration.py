@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, TIME, System
 
 if TYPE_CHECKING:
+    from scribe_spark.config.section import Section
     from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _config() -> type[Section]:
+    from scribe_spark.gossipsub.config import GossipSubConfig
+
+    return GossipSubConfig
 
 
 def _live(config: Any) -> SystemOnBuckets:
@@ -30,7 +37,7 @@ GOSSIPSUB = System(
     "GossipSub",
     MESH,
     requested=True,
-    section="gossipsub",
+    config=_config,
     clock=_clock,
     control=True,
     world=_live,

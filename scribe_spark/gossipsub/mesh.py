@@ -45,7 +45,7 @@ from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.gossipsub import GossipSubConfig
+    from scribe_spark.gossipsub.config import GossipSubConfig
 
 #: The table of a bucket with the subscribers among its nodes.
 SUBSCRIBERS = "members"

@@ -106,7 +106,7 @@ from scribe_spark.rounds.system import (
 )
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.gossipsub import GossipSubConfig
+    from scribe_spark.gossipsub.config import GossipSubConfig
 
 #: Tables of a bucket: publications that nodes hold (`Held`); in a run, the sizes of meshes; counts
 #: of a heartbeat, by message and for the bucket.

@@ -34,7 +34,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.node_classes import NodeClasses
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.gossipsub import GossipSubConfig
+    from scribe_spark.gossipsub.config import GossipSubConfig
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ class MulticastMeasures:
     routers: int = 0
     #: The delay of a node's LAN link, each way, in microseconds.
     lan_us: int = 0
-    #: Where multicasts start, see `ScribeConfig`.
+    #: Where multicasts start, see `GroupsConfig`.
     source: str = "root"
     #: The classes and regions by which delays and hops are counted, too.
     parts: tuple[NodeParts, ...] = ()

@@ -24,7 +24,6 @@ from scribe_spark.systems import all_systems
 #: Fields of a config that do not change any published number.
 _IGNORED = {
     *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),
-    *("reference_children", "reference_assignment"),  # options of systems that are not in the paper
 }
 
 #: The kind of overlay to which the values `check` apply.
@@ -72,7 +71,7 @@ class _Section:
 
 def _of_systems() -> set[str]:
     """Return the fields of systems that are not in the paper."""
-    own = {system.section for system in all_systems()}
+    own = {system.config_section for system in all_systems()}
     sections = (section for name, section in RunConfig.sections.items() if name in own)
     return {flat for section in sections for flat in section.flat_names().values()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scribe_spark.config.gossipsub import with_preset
+from scribe_spark.gossipsub.config import with_preset
 from scribe_spark.redaction import redacted
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 

@@ -172,6 +172,11 @@ class System:
         found = self.world_measures
         return found() if callable(found) else found
 
+    @property
+    def config_section(self) -> str | None:
+        """The name of the system's section in configs; None without a section."""
+        return None if self.config is None else self.section or self.name
+
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""
         found = self.clock(config) if callable(self.clock) else self.clock

@@ -14,7 +14,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
-    from scribe_spark.config.rounds import EventsConfig
+    from scribe_spark.config.rounds import RoundsConfig
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Environment:
     observer: Observer
     lives: KnowsLives | None = None  # in a world; None if all nodes are alive
     seed: int = 0  # of random draws
-    world: EventsConfig | None = None  # the rules of detection, repair and maintenance
+    world: RoundsConfig | None = None  # the rules of detection, repair and maintenance
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
         """Return True for positions (an array of any shape) of live nodes; NONE is False."""
         return is_node(positions) if self.lives is None else self.lives.is_alive(positions)
 
     @property
-    def world_rules(self) -> EventsConfig:
+    def world_rules(self) -> RoundsConfig:
         """The rules of detection, repair and maintenance in a world."""
         assert self.world is not None, "not a world"
         return self.world

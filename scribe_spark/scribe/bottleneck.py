@@ -39,7 +39,7 @@ from scribe_spark.scribe.rejoin import (
 from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.config.trees import TreesConfig
 
 #: A node drops the same child at most this often in a round; then the child stays.
 MOST_DROPS = 8
@@ -54,7 +54,7 @@ _SHED, _TABLE = "shed", "children table"
 # --- the choice of dropped children
 
 
-def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> np.ndarray:
+def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
     """Choose the children that overloaded nodes drop: rows of the columns, in the order of drops.
 
     The columns are those of :func:`tables_of`.
@@ -77,7 +77,7 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> n
 
 
 def _drops_of_node(
-    tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: LiveTreesConfig
+    tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
 ) -> Iterator[int]:
     """Yield the children that one node drops until it meets its limit; `tables` are by group."""
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])

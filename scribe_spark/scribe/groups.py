@@ -59,7 +59,7 @@ class GroupDraws:
     @classmethod
     def of(cls, config: Any, nodes: int | None = None) -> Self:
         """Return the groups of a run or a world, by default with members among all nodes."""
-        section = config.scribe if config.is_world else config.groups
+        section = config.groups
         return cls(
             config.overlay.nodes if nodes is None else nodes,
             config.seed,
@@ -241,7 +241,7 @@ def keyed_groups(sizes: DataFrame, nodes: DataFrame, among: int, seed: int, ids:
         "group",
         key_hi.alias("key_hi"),
         key_lo.alias("key_lo"),
-        "size",
+        *(column for column in sizes.columns if column != "group"),
         "creator",
         F.col("router").alias("creator_router"),
     )

@@ -58,7 +58,7 @@ from scribe_spark.scribe.watched_trees import (
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.config.trees import TreesConfig
     from scribe_spark.engine.player import Player
     from scribe_spark.rounds.environment import Environment
 
@@ -71,7 +71,7 @@ class LiveScribe(SystemOnBuckets):
     """Scribe in a world; ``application(nodes)`` returns a user's application on the upcalls."""
 
     rules: ScribeConfig
-    trees: LiveTreesConfig
+    trees: TreesConfig
     application: Callable[[int], Application] | None = None
 
     kept_in_buckets: ClassVar[Mapping[str, int]] = {}
@@ -125,8 +125,8 @@ class LiveScribe(SystemOnBuckets):
         return SystemRound(
             group_measures(taken, len(round.groups), round.limits is not None),
             _publications(taken),
-            multicasts=self.multicasts(sent) if now.measures else None,
-            begun=self._begun(sent),
+            multicasts=self.multicasts(sent, now.source) if now.measures else None,
+            begun=self._begun(sent, now.source),
             tables=self._tables(taken, round, now),
         )
 
@@ -141,7 +141,7 @@ class LiveScribe(SystemOnBuckets):
         incarnation = player.share("incarnations", lambda: {"round": now.incarnation})
         of_round = now.number, now.groups, self.rules, self.trees, incarnation
         timing = timed, now.lan_us if timed else 0
-        return RoundOfGroups(*of_round, applications, *timing, self._limits(now))
+        return RoundOfGroups(*of_round, applications, *timing, self._limits(now), source=now.source)
 
     def _limits(self, now: LivingRound) -> ChildLimits | None:
         """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
@@ -155,18 +155,18 @@ class LiveScribe(SystemOnBuckets):
 
     # --- publications
 
-    def multicasts(self, taken: Sent) -> Multicasts:
+    def multicasts(self, taken: Sent, source: str) -> Multicasts:
         """Return the first publication of each group that a root accepted: rule S25."""
         group, first = np.unique(taken.group, return_index=True)
         firsts = taken.take(first)
-        if self.rules.source == "root":
+        if source == "root":
             return Multicasts.from_start(group, firsts.publication, firsts.root)
         return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
 
-    def _begun(self, taken: Sent) -> Begun:
+    def _begun(self, taken: Sent, source: str) -> Begun:
         """Return all publications that roots accepted in the round."""
         of = taken.group, taken.publication
-        if self.rules.source == "root":
+        if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)
             return Begun(*of, taken.root, taken.root, zero, zero)
         return Begun(*of, taken.source, taken.root, taken.hops, taken.delay_us)

@@ -28,7 +28,7 @@ from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.config.trees import TreesConfig
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -126,12 +126,13 @@ class RoundOfGroups:
     Without applications, delivery is best effort.  If the round is timed, payloads carry the delay
     since the source.  `lan_us` is the delay of a node's LAN link, each way.  `incarnation` has the
     round of each node's last arrival or recovery, as an array or as the shared array ``round``.
+    `source` is the way from a source to the root, as in the section ``groups`` of configs.
     """
 
     number: int
     groups: Groups
     rules: ScribeConfig
-    trees: LiveTreesConfig
+    trees: TreesConfig
     incarnation: np.ndarray | Shared
     applications: Applications | None = None
     timed: bool = False
@@ -140,6 +141,7 @@ class RoundOfGroups:
     settled: bool = False
     rule: NextHop | None = None
     roots: np.ndarray | None = None
+    source: str = "root"
 
     @property
     def incarnations(self) -> np.ndarray:

@@ -33,7 +33,7 @@ from scribe_spark.scribe.scribe import RoundOfGroups
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.scribe import ScribeConfig
+    pass
 
 
 def settled_given(
@@ -46,13 +46,6 @@ def settled_given(
     return Environment(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
 
 
-def rules_of_source(source: str) -> ScribeConfig:
-    """Return the rules of a settled round with the given mode of sources; called on the driver."""
-    from scribe_spark.config import ScribeConfig  # not on executors
-
-    return ScribeConfig().replace(source=source).for_tasks()
-
-
 def settled_round(
     number: np.ndarray,
     key_hi: np.ndarray,
@@ -62,11 +55,11 @@ def settled_round(
     lan_us: int,
 ) -> RoundOfGroups:
     """Return the parameters of a settled round; groups ascend, too many raise InputError."""
-    from scribe_spark.config import TreesConfig  # not on executors
+    from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
 
     refuse_groups(len(number), size)
     groups = Groups(number, Keys(key_hi, key_lo), size)
-    rules = rules_of_source("root"), TreesConfig().for_tasks()
+    rules = ScribeConfig().for_tasks(), TreesConfig().for_tasks()
     first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
     return replace(first, settled=True, rule=rule)
 

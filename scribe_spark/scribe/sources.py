@@ -89,7 +89,7 @@ class FindRoots(RoundProgram):
 
     @property
     def silent(self) -> bool:
-        return self.round.settled and self.round.rules.source == "root"
+        return self.round.settled and self.round.source == "root"
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         go_on(scribe, _MULTICAST, inbox)
@@ -166,7 +166,7 @@ def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[st
 
 def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return the roots that sources have cached; the source itself if it has none."""
-    if scribe.settled and scribe.rules.source == "direct":  # all sources know the roots
+    if scribe.settled and scribe.round.source == "direct":  # all sources know the roots
         assert scribe.roots is not None
         return scribe.roots[group]
     row, at = scribe.state.addresses.find(scribe.key(group, source)), source.copy()
@@ -188,7 +188,7 @@ def receive_publications(scribe: Scribe, tables: Tables) -> None:
         found = routed["delivered"] & scribe.state.copies.has(pair)
         become_root(scribe, distinct(pair[found]))
         root, source = np.where(found, routed[AT], NONE), routed["source"]
-        if scribe.rules.source != "routed":
+        if scribe.round.source != "routed":
             told = found & (root != source)
             scribe.send("address", root[told], source[told])
         parts.append({**routed, "root": root})
@@ -226,7 +226,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
     addresses = scribe.state.addresses
     forgotten = addresses.find(pair[(fate == _NO_ROOT) & (root < 0)])
     addresses.drop(forgotten[forgotten >= 0])
-    if scribe.rules.source != "routed":
+    if scribe.round.source != "routed":
         addresses.put(pair[fate == _SENT], root=root[fate == _SENT])
 
 

@@ -44,7 +44,6 @@ from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.scribe.settled import (
     grow_trees,
     publish,
-    rules_of_source,
     settled_given,
     settled_round,
 )
@@ -322,7 +321,7 @@ def multicast(
     roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
     roots[index] = facts.positions(listed.column("root").to_numpy())
     source_of[index] = at = facts.positions(listed.column("source").to_numpy())
-    round = replace(trees.round, rules=rules_of_source(source), roots=roots)
+    round = replace(trees.round, source=source, roots=roots)
     sent = trees.fork("", round, routes=source == "routed")
     sent.play(partial(publish, group=index, source=at), "MULTICAST")
 

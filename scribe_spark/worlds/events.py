@@ -24,14 +24,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
-from scribe_spark.config.drawn_groups import refuse_missing_roots
+from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.systems import add_sections
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.legality import (
@@ -60,7 +59,7 @@ def _check_here(config: WorldConfig) -> None:
     """Do the check of :func:`check_world` in this process."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
-    if config.scribe.has_groups and groups is None:
+    if config.groups.has_groups and groups is None:
         return  # only Spark can read the table of groups
     _check_roots(config, groups)
     if path is None:
@@ -114,7 +113,7 @@ def _chosen(config: WorldConfig) -> list[Generator]:
         remedy = f"{saying[0]} and {saying[1]} both decide which nodes live at the start; name one"
         raise InputError("generator", given, remedy)
     of_groups = [generator.name for generator in chosen if generator.needs_groups]
-    if of_groups and not config.scribe.has_groups:
+    if of_groups and not config.groups.has_groups:
         remedy = f"{of_groups[0]} needs groups; give groups or members"
         raise InputError("generator", given, remedy)
     order = list(known)
@@ -273,10 +272,9 @@ def sorted_events(rows: EventRows) -> pa.Table:
 
 def _is_large(config: WorldConfig) -> bool:
     """Return True if built-in generators make events of drawn groups with many members."""
-    scribe, nodes = config.scribe, config.overlay.nodes
-    members = scribe.memberships(nodes, config.classes)
+    members = config.groups.memberships(config.overlay.nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
-    is_drawn = (config.world.events or scribe.members or scribe.access) is None
+    is_drawn = (config.world.events or config.groups.members or config.scribe.access) is None
     return members >= MANY and is_drawn and ours
 
 
@@ -318,7 +316,7 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
 
 def _print_check() -> None:
     """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
-    add_sections()
+
     refused = None
     try:
         _check_here(WorldConfig(**json.load(sys.stdin)))

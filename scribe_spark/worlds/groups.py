@@ -73,28 +73,28 @@ def world_groups(
 
     Without a session, the result is None as well if a user's table is not on this machine.
     """
-    scribe = config.scribe
-    tables = [path for path in (scribe.members, scribe.access) if path is not None]
-    if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
+    described, rights = config.groups, config.scribe.access
+    tables = [path for path in (described.members, rights) if path is not None]
+    if not described.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
     make: Callable[[], Memberships]
     sizes = None
-    if scribe.members is not None:
-        members = _read(scribe.members, config, extent, spark)
+    if described.members is not None:
+        members = _read(described.members, config, extent, spark)
         make, numbers = (lambda: members), distinct(members[0])
-        config.refuse_groups(len(numbers), scribe.members)
-    elif scribe.custody is not None:  # nodes that arrive later may join when they arrive
+        config.refuse_groups(len(numbers), len(members[0]), described.members)
+    elif described.custody is not None:  # nodes that arrive later may join when they arrive
         drawn = GroupDraws.of(config, extent.nodes if rejoins(config) else extent.initial)
         make, numbers = drawn.members, drawn.numbers
     else:
-        if scribe.size is not None and scribe.size > extent.initial:
+        if described.size is not None and described.size > extent.initial:
             remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
-            raise InputError("group_size", scribe.size, remedy)
+            raise InputError("group_size", described.size, remedy)
         drawn = GroupDraws.of(config, extent.initial)
         make, numbers, sizes = drawn.members, drawn.numbers, drawn.sizes()
     access = AccessLists.open()
-    if scribe.access is not None:
-        access = read_access(scribe.access, numbers, extent.nodes, spark)
+    if rights is not None:
+        access = read_access(rights, numbers, extent.nodes, spark)
     return WorldGroups(numbers, make, access, sizes)
 
 
@@ -134,7 +134,7 @@ def group_keys(
     """
     table = pa.table({"group": groups.numbers, "size": np.zeros(len(groups.numbers), np.int64)})
     sizes = local_frame(nodes.sparkSession, table)
-    return keyed_groups(sizes, nodes, extent.initial, config.seed, config.scribe.ids)
+    return keyed_groups(sizes, nodes, extent.initial, config.seed, config.groups.ids)
 
 
 # --- the start: a world has no other start than its events

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import Together
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.live import (
     CROSSINGS,
     FRAGMENTS,
@@ -32,6 +31,7 @@ from scribe_spark.reference_tree.live import (
 )
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
 from scribe_spark.reference_tree.rings import PASTRY
+from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.rounds.player import RoundPlayer
 
 #: All measures of a round with their units; see :func:`live_tree_measures`.

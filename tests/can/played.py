@@ -10,9 +10,9 @@ import worlds
 from poisoned import Poisoned, play_blind
 
 from scribe_spark import draws
+from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import Joining, goes_on
 from scribe_spark.can.zones import Placement, Space, Zones, draw_landmarks, zones_of_groups
-from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import concatenate

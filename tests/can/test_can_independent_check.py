@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import (
     CORNER,
     DIRECTED,
@@ -21,7 +22,6 @@ from scribe_spark.can.multicast import (
     goes_on,
 )
 from scribe_spark.can.zones import Placement, Space, zones_of_groups
-from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play

@@ -14,7 +14,7 @@ from damage import assert_all_damage_is_told
 from pyspark import SparkFiles
 
 from scribe_spark import config, experiments
-from scribe_spark.config import Execution, Experiment, Paper, RunConfig
+from scribe_spark.config import Execution, Paper, PaperExperiment, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import simulation
 from scribe_spark.experiments.paper import check_paper, run_paper
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 NETWORK = {name: v for name, v in SMALL.items() if name not in ("nodes", "groups")}
 TINY = {
-    "main": Experiment(RunConfig(nodes=120, groups=4, **NETWORK)),
-    "small_groups": Experiment(RunConfig(nodes=60, groups=5, group_size=6, **NETWORK), seeds=1),
+    "main": PaperExperiment(dict(nodes=120, groups=4, **NETWORK)),
+    "small_groups": PaperExperiment(dict(nodes=60, groups=5, group_size=6, **NETWORK), seeds=1),
 }
 BOTH = ",".join(TINY)
 WHOLE = Paper(seeds=2, experiments=BOTH)
@@ -227,7 +227,7 @@ def test_what_exists_is_not_touched_unasked(done):
 def test_another_scale_or_config_is_refused(done, monkeypatch):
     text = refusal(done, Paper(seeds=2, experiments=BOTH, scale=0.5), resume=True)
     assert text == f"scale = 0.5: {done} was made with scale = 1.0; use that or another OUT"
-    other = Experiment(RunConfig(nodes=60, groups=5, group_size=6, b=2, **NETWORK))
+    other = PaperExperiment(dict(nodes=60, groups=5, group_size=6, b=2, **NETWORK))
     monkeypatch.setitem(config.EXPERIMENTS, "small_groups", other)
     text = refusal(done, resume=True)
     assert text.startswith(f"b = 2: {done}/small_groups/seed=1 was made with b = 4")

@@ -268,7 +268,7 @@ def play_world(
     with Simulation(spark, network_of(config)) as simulation:
         world = make_world(simulation, config)
         try:
-            left = _step_through(world, config.world.rounds, config.scribe.has_groups)
+            left = _step_through(world, config.world.rounds, config.groups.has_groups)
         finally:
             world.release()
     for table, rows in left.items():

@@ -13,11 +13,11 @@ from oracle.gossipsub.topic import Settings
 from poisoned import PoisonedTask
 from spread_out import FarApart, SpreadOut
 
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import BACK_OFF, MESH
 from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.gossipsub.router import Space

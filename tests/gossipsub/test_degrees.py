@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.config import RunConfig
-from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.router import (
     DIALLED,
     Links,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand
 from scribe_spark.gossipsub import mesh as mesh_module
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import BACK_OFF, GRAPH
 from tools.gossipsub_results import DrawnDelays, TopicsInMemory, build_topics
 

@@ -14,10 +14,10 @@ from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
 
 from scribe_spark import draws
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub import publication
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events

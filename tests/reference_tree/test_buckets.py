@@ -11,10 +11,10 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
 from scribe_spark.reference_tree.bucket_steps import Search
 from scribe_spark.reference_tree.hash_table import HashTable
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 
 def by_buckets(ids: list[int], bits: int, children: int, assignment: str, buckets: int) -> list:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scribe_spark.errors import InputError
-from scribe_spark.reference_tree import Experiment, ReferenceTree, event_measures
+from scribe_spark.reference_tree.experiment import Experiment, event_measures
 from scribe_spark.reference_tree.repetitions import CONNECTION, DISCONNECTION, repeat_events
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 
 def mean(found: Counter, event: str, measure: str) -> float:

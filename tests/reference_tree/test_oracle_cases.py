@@ -15,7 +15,6 @@ from seeds import seeds
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.area import areas, depths, links_changed
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
@@ -23,6 +22,7 @@ from scribe_spark.reference_tree.in_memory import costs_by_ring, reconfigure
 from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(300), 35)

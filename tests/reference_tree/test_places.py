@@ -10,10 +10,11 @@ from identifiers import halves, parts, signed
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
-from scribe_spark.reference_tree import ReferenceTree, places
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
+from scribe_spark.reference_tree.places import places
 from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import release
 
 

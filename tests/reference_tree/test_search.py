@@ -15,11 +15,11 @@ from oracle.reference_tree.tree import explicit_tree, reference_tree
 from seeds import seeds
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
 from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
 from scribe_spark.reference_tree.topmost import topmost_keys
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 
 @pytest.fixture(params=["uint64", "128 bits"])

@@ -126,8 +126,7 @@ def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
             kind(**{"nodes": 40, "groups": 9} | given)
         assert str(refused.value).startswith(line)
     config = kind(nodes=1000, groups=9, custody=3, classes=CLASSES)
-    section = config.groups if kind is RunConfig else config.scribe
-    assert section.memberships(1000, config.classes) == 200 * 9 + 300 * 2 + 500 * 3
+    assert config.groups.memberships(1000, config.classes) == 200 * 9 + 300 * 2 + 500 * 3
 
 
 # --- members --------------------------------------------------------------------------------------

@@ -90,7 +90,9 @@ def tables_of_scribe(world: World) -> SystemTables:
     """Scribe's tables of the last round, for the measures."""
     scribe = LiveScribe(world.config.scribe, world.config.trees)
     taken = Sent.of_buckets(world.results[-1].tables.get(OUTCOMES, {})).taken()
-    return SystemTables("scribe", scribe, scribe.multicasts(taken), beside=BASELINES)
+    return SystemTables(
+        "scribe", scribe, scribe.multicasts(taken, world.config.groups.source), beside=BASELINES
+    )
 
 
 def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.RecordBatch]:

@@ -125,7 +125,8 @@ def play(
             tables[REFUSED_JOINS] = {"pair": dropped["pair"]}
     player.engine.open_all()
     sections = world.config.scribe, world.config.trees
-    rejoin(player, RoundOfGroups(number, world.groups, *sections, state.incarnation))
+    of_round = number, world.groups, *sections, state.incarnation
+    rejoin(player, RoundOfGroups(*of_round, source=world.config.groups.source))
     taken = player.take(MESSAGES, FOUND, REFUSED)
     messages = [0, 0]
     if MESSAGES in taken:

@@ -65,12 +65,11 @@ def test_presets_load(name, monkeypatch):
 #: runs in which nodes and members come and go.
 ELSEWHERE = {
     *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
-    *("reference_children", "reference_assignment"),
     *(
         flat
         for system in all_systems()
-        if system.section
-        for flat in RunConfig.sections[system.section].flat_names().values()
+        if system.config_section
+        for flat in RunConfig.sections[system.config_section].flat_names().values()
     ),
     *(
         flat
@@ -100,9 +99,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
         "members",
         "capacities",
         "knowledge",
-        *ELSEWHERE,
-        # sections that systems declare
-        *(name for name in RunConfig().flat() if name.startswith("plumtree_")),
+        *(ELSEWHERE & RunConfig().flat().keys()),
     }
 
 

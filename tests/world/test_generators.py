@@ -236,7 +236,7 @@ class Walk:
                 strict=True)
         )  # fmt: skip
         self.live = set(range(extent_of(config).initial))
-        self.members: dict[int, set[int]] = {g: set() for g in range(1, config.scribe.count + 1)}
+        self.members: dict[int, set[int]] = {g: set() for g in range(1, config.groups.count + 1)}
         self.config = config
 
     def __iter__(self):
@@ -599,7 +599,7 @@ def test_worlds_with_groups_are_checked_before_anything_starts(tmp_path):
 @pytest.mark.parametrize("path", sorted(DATA.glob("groups_*.toml")), ids=lambda path: path.stem)
 def test_ready_worlds_with_groups_are_possible(path):
     config = WorldConfig.of(read_toml(path))
-    assert config.scribe.has_groups
+    assert config.groups.has_groups
     small = config.replace(
         nodes=config.overlay.nodes // 20, initial=(config.world.initial or 0) // 20 or None,
         groups=30, crowd=(config.world.crowd or 0) // 20 or None,

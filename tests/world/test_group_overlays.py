@@ -15,9 +15,9 @@ from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from oracle.random_cases import Case
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
+from scribe_spark.can.config import most_bits
 from scribe_spark.can.live import LiveCan
 from scribe_spark.can.zones import Placement, Space
-from scribe_spark.config.can import most_bits
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.live import LiveFlooding

@@ -17,10 +17,10 @@ from world_states import Played, flooders
 
 from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.rounds import RoundLinks
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.gossipsub import round as gossipsub_round
+from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
 from scribe_spark.gossipsub.publication import FANOUT
 from scribe_spark.gossipsub.round import live_gossipsub

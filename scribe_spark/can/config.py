@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from scribe_spark.config.section import Section, setting, unset, within
+from scribe_spark.config.bandwidth import refuse_two_clocks
+from scribe_spark.config.groups import refuse_places
+from scribe_spark.config.overlay import MOST_DIMENSIONS
+from scribe_spark.config.section import Section, only_in_runs, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
 
 #: The greatest number of bits of a point; a group's index and a point are one number of 63 bits.
-MOST_BITS = 40
+MOST_BITS = MOST_DIMENSIONS
 
 #: The limit for one dimension, as squares of distances must fit into 64 bits.
 _MOST_BITS_A_DIMENSION = 30
-
-#: The greatest number of dimensions; in a further one, no zone could be halved.
-MOST_DIMENSIONS = MOST_BITS
 
 #: The greatest number of landmarks; more give more orders than most CANs have nodes.
 MOST_LANDMARKS = 8
@@ -29,11 +29,16 @@ def most_bits(dimensions: int) -> int:
     return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
 
 
-class LiveCanConfig(Section):
-    """The settings of CAN multicast in worlds; rules C1 to C12 and O9 of docs/rules.md."""
+class CanConfig(Section):
+    """The settings of CAN multicast; rules C1 to C18 and O9 of docs/rules.md."""
 
     flat_prefix: ClassVar[str] = "can_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
+    about: ClassVar[str] = (
+        "In a CAN (content-addressable network), each node has a zone of a space with d "
+        "dimensions and forwards messages to the nodes of neighbouring zones. Each group has its "
+        "own CAN. These flags have an effect with can in --systems."
+    )
 
     dimensions: Annotated[int, within(1, MOST_DIMENSIONS)] = setting(
         6, "Dimensions of the space, d"
@@ -52,6 +57,14 @@ class LiveCanConfig(Section):
     )
     processing_ms: Annotated[float, within(0.0, 1e6)] = setting(
         0.0, "CAN: time between a node's first copy and the copies that it sends, in ms"
+    )
+
+    landmarks: Annotated[
+        int, within(0, MOST_LANDMARKS), only_in_runs("in a world points are drawn")
+    ] = setting(
+        0,
+        "Number of landmark routers; nodes with the same order of delays to them get near zones "
+        "(distributed binning). 0: random zones",
     )
 
     @model_validator(mode="after")
@@ -73,22 +86,19 @@ class LiveCanConfig(Section):
             remedy = f"gives 2^{self.halvings} zones at most for {nodes:,} nodes; give more"
             raise InputError("can_bits", self.halvings, remedy)
 
-    def refuse_groups(self, groups: int) -> None:
+    def check_within(self, config: Any) -> None:
+        """Refuse a CAN with too few zones for the nodes of a run, and a second clock."""
+        if not config.is_world:
+            self.refuse_nodes(config.overlay.nodes)
+        refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
         """Refuse more groups than keys of a group's CAN and a point can number."""
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
             remedy = f"must be at most {most} with {groups:,} groups"
             raise InputError("can_bits", self.halvings, remedy)
-
-
-class CanConfig(LiveCanConfig):
-    """The settings of CAN multicast in runs; rules C1 to C18 of docs/rules.md."""
-
-    landmarks: Annotated[int, within(0, MOST_LANDMARKS)] = setting(
-        0,
-        "Number of landmark routers; nodes with the same order of delays to them get near zones "
-        "(distributed binning). 0: random zones",
-    )
+        refuse_places("can", groups, memberships, config.overlay.nodes)
 
     def refuse_routers(self, routers: int) -> None:
         """Refuse more landmarks than the network has routers."""

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 from pydantic import WrapValidator, model_validator
 
+from scribe_spark.config.bandwidth import refuse_beside_sizes, refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
@@ -87,6 +88,15 @@ class GossipSubConfig(Section):
     flat_prefix: ClassVar[str] = "gossipsub_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("gossipsub"), "gossipsub in --systems"
+    )
+    about: ClassVar[str] = (
+        "In GossipSub, each subscriber of a topic (here: a member of a group) connects to peers "
+        "and selects some as its mesh, along which copies travel. GRAFT adds a peer to the mesh, "
+        "PRUNE removes one; IHAVE announces publications to other peers, which can request them; "
+        "IDONTWANT tells peers not to send a publication. At each heartbeat, nodes repair their "
+        "meshes and send IHAVE. These flags have an effect with gossipsub in --systems; in "
+        "worlds, events decide when members JOIN, not --gossipsub-joins, ...-join-waves or "
+        "...-heartbeats."
     )
 
     preset: Literal["spec", "go", "ethereum"] = setting(
@@ -189,6 +199,14 @@ class GossipSubConfig(Section):
             if wrong:
                 raise InputError(f"gossipsub_{name}", self.value(name), remedy)
         return self
+
+    def check_within(self, config: Any) -> None:
+        """Refuse peers that worlds do not have, and losses and a clock beside those of sizes."""
+        if config.is_world and self.discovery != "dial":
+            remedy = "is not supported in worlds; give dial"
+            raise InputError("gossipsub_discovery", self.discovery, remedy)
+        refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
+        refuse_beside_sizes(config, [("gossipsub_loss", self.loss, 0.0, "give 0")])
 
     def value(self, name: str) -> Any:
         """Return the value of a field or, if it is None, the preset's value."""

@@ -1,25 +1,31 @@
-"""The groups of runs (section ``groups``; JSAC 2002, Section IV.A) and worlds (``scribe``)."""
+"""The section ``groups``: groups and their members (JSAC 2002, Section IV.A)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Flat, Location, Section, setting, unset, within
+from scribe_spark.config.section import Differs, Flat, Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
 from scribe_spark.errors import InputError
 
 #: The greatest number of groups; the driver has arrays with 8 bytes per group.
 MOST_GROUPS = 10_000_000
 
+#: The greatest number of groups in rounds; the driver draws them one after the other.
+MOST_WORLD_GROUPS = 1_000_000
+
 #: The greatest number of members of all groups.  A member is a row in `members` and, for every
 #: system, in `tree_edges` and `deliveries`: these rows take about a terabyte.
 MOST_MEMBERSHIPS = 10_000_000_000
+
+#: The greatest number of members in rounds; the driver makes a table of their joins.
+MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 #: The greatest number of members of all groups, and of nodes, that int32 can number.
 _MOST_PLACES = 2**31 - 1
@@ -30,26 +36,28 @@ _IN_TABLE = ("count", "zipf_exponent")
 
 _OF_GROUPS = used_when(has_groups, "--groups or --members")
 _OF_DRAWN_SIZES = UsedWhen(
-    lambda config: _groups_of(config).size is None and _groups_of(config).custody is None,
+    lambda config: config.groups.size is None and config.groups.custody is None,
     "has no effect beside group_size or custody, which set the sizes; leave one of them out",
 )
 
 
-def _groups_of(config: Any) -> DrawnGroups:
-    return config.scribe if config.is_world else config.groups
+class GroupsConfig(Section):
+    """The groups and their members, who are random or in a user's table.
 
-
-class DrawnGroups(Section):
-    """Groups whose members are random or in a user's table.
-
-    With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
+    The defaults are the paper's; a world has no groups by default.  With a table of `members`,
+    `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
-    count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups")] = setting(
-        1_500, "Number of groups, G; in a world, 0 simulates Pastry alone"
+    about: ClassVar[str] = (
+        "A group has members, which receive the publications (messages) of the group, and a "
+        "key, its groupId. In Scribe, the root of this key is the root of the group's tree."
+    )
+
+    count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups"), Differs(("world",), 0)] = (
+        setting(1_500, "Number of groups, G; in a world, 0 simulates Pastry alone")
     )
     size: Annotated[int | None, within(0, MOST_NODES), Flat("group_size"), _OF_GROUPS] = unset(
-        "Number of members of every group, in place of Zipf-like sizes"
+        "Number of members of every group, in place of Zipf-like sizes; 0 in worlds only"
     )
     custody: Annotated[int | None, within(0, MOST_GROUPS), _OF_GROUPS] = unset(
         "Number of random groups that each node joins, in place of group sizes; a class of nodes "
@@ -95,6 +103,11 @@ class DrawnGroups(Section):
             raise InputError("group_size", self.size, remedy)
         return self
 
+    @property
+    def has_groups(self) -> bool:
+        """True if there are groups; a world without groups simulates Pastry alone."""
+        return self.members is not None or bool(self.count)
+
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
         """Return about how many members all groups have together; 0 if they are in a table."""
         count, custody, exponent = self.count, self.custody, self.zipf_exponent
@@ -112,14 +125,6 @@ class DrawnGroups(Section):
         power, logarithm = 1 - exponent, math.log(count)
         rest = math.expm1(power * logarithm) / power if power else logarithm
         return round(nodes * (1 + rest))
-
-
-class GroupsConfig(DrawnGroups):
-    """The groups of a run and their members; the defaults are the paper's."""
-
-    size: Annotated[int | None, within(1, MOST_NODES), Flat("group_size")] = unset(
-        "Number of members of every group, in place of Zipf-like sizes"
-    )
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:

@@ -1,0 +1,66 @@
+"""The section ``bayeux``: Bayeux on the overlay of the experiment (JSAC 2002, Section V)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from scribe_spark.config.bandwidth import refuse_beside_sizes
+from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.config.section import Section, only_in_runs, only_in_worlds, setting, within
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.core.key_limits import refuse_groups
+
+#: The papers call the gain of partitioning "a small constant factor".
+MOST_PARTITIONS = 64
+
+
+_ONE_ROOT = only_in_runs("a world's group has one root, the node closest to the groupId")
+
+
+class BayeuxConfig(Section):
+    """Bayeux's roots and routes; docs/rules.md marks the rules that are from memory.
+
+    In a world, each group has one root, the node closest to the groupId.
+    """
+
+    flat_prefix: ClassVar[str] = "bayeux_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("bayeux"), "bayeux in --systems")
+    about: ClassVar[str] = (
+        "Bayeux sends publications from a group's root to its members along the overlay's routing "
+        "tables. These flags have an effect with bayeux in --systems."
+    )
+
+    hops: Literal["table", "leaf_set"] = setting(
+        "table",
+        "Route from the root to a member: by routing tables alone, as in Tapestry (table), or by "
+        "Pastry's rule, which can deliver a copy twice (leaf_set)",
+    )
+    root: Annotated[Literal["pastry", "surrogate"], _ONE_ROOT] = setting(
+        "pastry",
+        "Root of a group: the node closest to the groupId (pastry), or the end of Tapestry's "
+        "surrogate route (surrogate)",
+    )
+    partitions: Annotated[int, within(1, MOST_PARTITIONS), _ONE_ROOT] = setting(
+        1, "Number of roots of a group, k; a member joins the nearest root"
+    )
+    recreate: Annotated[
+        int,
+        within(0, MOST_ROUNDS),
+        only_in_worlds("a run has no failure of a root; leave it out"),
+    ] = setting(
+        0,
+        "Rounds after a root's death until the group gets a new root and all members join again; "
+        "0: never",
+    )
+
+    def check_within(self, config: Any) -> None:
+        """Refuse roots and routes that runs with sizes cannot play."""
+        if not config.is_world:
+            name = "bayeux_partitions"
+            refuse_beside_sizes(config, [(name, self.partitions, 1, "give 1")])
+            refuse_beside_sizes(config, [("bayeux_hops", self.hops, "table", "give table")])
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
+        """Refuse more groups than the keys of a session and two nodes can number."""
+        because, nodes = f"bayeux_partitions = {self.partitions}", config.overlay.nodes
+        refuse_groups(groups, nodes, members, times=self.partitions, because=because)

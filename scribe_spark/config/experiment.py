@@ -1,0 +1,315 @@
+"""The configs of runs and worlds: one class, whose fields and defaults depend on the command.
+
+A config says *what* is simulated and contains no Spark object.  `Execution` says where it runs and
+where it writes; as this never changes a result, it does not count when two results are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Annotated, Any, ClassVar
+
+from pydantic import model_validator
+
+from scribe_spark.config.bandwidth import (
+    MOST_PUBLICATIONS,
+    BandwidthConfig,
+    refuse_slow_classes,
+)
+from scribe_spark.config.groups import (
+    MOST_MEMBERSHIPS,
+    MOST_WORLD_GROUPS,
+    MOST_WORLD_MEMBERSHIPS,
+    GroupsConfig,
+    refuse_lone_custody,
+    refuse_misfits,
+    refuse_missing_roots,
+)
+from scribe_spark.config.node_class import NO_CLASSES, Classes
+from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.rounds import RoundsConfig
+from scribe_spark.config.scribe import ScribeConfig
+from scribe_spark.config.section import (
+    Location,
+    Section,
+    only_in_runs,
+    setting,
+    unset,
+    within,
+)
+from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.topology import TopologyConfig
+from scribe_spark.config.trees import TreesConfig
+from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
+from scribe_spark.errors import InputError, listed
+
+#: The variants that worlds have, and the reasons why they do not have the others.
+_IN_WORLDS = ("bottleneck", "collapse", "lazy")
+_NO_GROUPS = "has no effect without groups; give groups or members"
+_NO_SCRIBE = "has no effect without Scribe; add scribe to systems"
+_NOT_IN_WORLDS = {
+    "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
+}
+
+_KNOWLEDGE = only_in_runs(
+    "what nodes know changes in every round, and a world's table state_even or state_odd has it"
+)
+
+
+class NetworkConfig(Sectioned):
+    """The settings of every config that simulates an overlay: seed, network and nodes."""
+
+    about: ClassVar[str] = "Settings of the whole simulation."
+
+    seed: Annotated[int, within(-(2**63), 2**63 - 1)] = setting(
+        1, "Seed of all random numbers; the same seed and settings give the same results"
+    )
+    topology: TopologyConfig = TopologyConfig()
+    overlay: OverlayConfig = OverlayConfig()
+
+    @property
+    def network_key(self) -> Hashable:
+        """The settings that determine routers, links and routes; equal keys give equal networks."""
+        return self.topology, self.seed
+
+
+class ExperimentConfig(NetworkConfig):
+    """The settings of a run or a world; systems add their sections (`fields.add_section`).
+
+    Each setting is an argument by its own name (``nodes=9``) or in its section
+    (``overlay={"nodes": 9}``).  `docs/configuration.md` lists all settings.
+
+    Raises
+    ------
+    InputError
+        A setting is unknown, or its value is impossible, alone or together with another one.
+    """
+
+    groups: GroupsConfig = GroupsConfig()
+    bandwidth: BandwidthConfig = BandwidthConfig()
+    trees: TreesConfig = TreesConfig()
+    world: RoundsConfig = RoundsConfig()
+    scribe: ScribeConfig = ScribeConfig()
+    classes: Classes = NO_CLASSES
+    write_routing_table: Annotated[bool, _KNOWLEDGE] = setting(
+        False, "Also write the nodes' routing tables, as the large table routing_table"
+    )
+    write_knowledge: Annotated[bool, _KNOWLEDGE] = setting(
+        False, "Also write leaf sets and routing tables, for --knowledge of later runs"
+    )
+    knowledge: Annotated[Location | None, _KNOWLEDGE] = unset(
+        "Folder of an earlier run with write_knowledge: take leaf sets and routing tables from "
+        "there. Overlay, topology and seed must be the same",
+    )
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        count = self.groups.count
+        memberships = self.groups.memberships(self.overlay.nodes, self.classes)
+        if count is not None:
+            self.refuse_groups(count, memberships)
+            self.refuse_publications(count, memberships)
+        for section in self._systems():
+            section.check_within(self)
+
+    def _systems(self) -> Iterator[Section]:
+        """Return the sections of the systems that the config names."""
+        return (getattr(self, name) for name in self.sections if self.has_system(name))
+
+    def has_system(self, name: str) -> bool:
+        """Return True if `systems` or `variants` contains the name of a system."""
+        return name in {*self.trees.systems, *self.trees.variants}
+
+    @property
+    def has_rounds(self) -> bool:
+        """True if rounds are played: in a world, and in a run that publishes after rounds."""
+        events, scribe = self.world, self.scribe
+        asked = events.events, events.generator, events.initial, scribe.access
+        return self.is_world or any(one is not None for one in asked) or scribe.reliable
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> ExperimentConfig:
+        nodes, groups, leaf_set = self.overlay.nodes, self.groups, self.overlay.leaf_set
+        if self.is_world and not groups.has_groups:
+            return self
+        if self.has_rounds and self.scribe.replicas > leaf_set // 2:
+            remedy = f"must be at most {leaf_set // 2}, half of leaf_set: a node knows no farther"
+            raise InputError("replicas", self.scribe.replicas, f"{remedy} neighbours")
+        if self.has_rounds and groups.count is not None and groups.count > MOST_WORLD_GROUPS:
+            raise InputError("groups", groups.count, f"must be at most {MOST_WORLD_GROUPS:,}")
+        most = MOST_WORLD_MEMBERSHIPS if self.has_rounds else MOST_MEMBERSHIPS
+        memberships = groups.memberships(nodes, self.classes)
+        refuse_lone_custody(groups.custody, self.classes)
+        refuse_misfits(groups.count, groups.size, memberships, nodes, most)
+        return self
+
+    @model_validator(mode="after")
+    def _rounds_fit(self) -> ExperimentConfig:
+        nodes, world, count = self.overlay.nodes, self.world, self.groups.count
+        if world.initial is not None and world.initial > nodes:
+            raise InputError("initial", world.initial, f"must be at most the {nodes} nodes")
+        if count and "root-failure" in world.generators:
+            refuse_missing_roots(world.roots, count)
+        if self.bandwidth.on:
+            refuse_slow_classes(self.bandwidth, self.classes)
+        return self
+
+    def refuse_publications(self, groups: int, memberships: int) -> None:
+        """Refuse more publications than a run can simulate."""
+        each, who = self.bandwidth.publications, self.bandwidth.published_by
+        total = (each or 0) * (memberships if who == "everyone" else groups)
+        if total > MOST_PUBLICATIONS:
+            remedy = f"makes {total:,} publications; must be at most {MOST_PUBLICATIONS:,}"
+            raise InputError("publications", each, f"{remedy}; give fewer, or fewer groups")
+
+    def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
+        """Refuse more groups than the 64-bit keys of the systems can number.
+
+        `members` is the path of the table from which the groups come, if any.
+        """
+        nodes = self.overlay.nodes
+        refuse_groups(groups, nodes, members)
+        if self.has_rounds:
+            deadline, rounds = self.scribe.deadline, self.world.rounds
+            refuse_groups_of_world(groups, nodes, deadline, rounds, members)
+        for section in self._systems():
+            section.check_groups(self, groups, memberships, members)
+
+
+class RunConfig(ExperimentConfig):
+    """The settings of a run; the defaults are the experiment of JSAC 2002, Section IV.A to IV.D.
+
+    Examples
+    --------
+    >>> config = RunConfig(nodes=2_000, groups=50, variants="collapse,lazy")
+    >>> config == RunConfig(
+    ...     overlay={"nodes": 2_000}, groups={"count": 50}, trees={"variants": ["collapse", "lazy"]}
+    ... )
+    True
+    >>> config.overlay.nodes, config.flat()["group_ids"], config.replace(nodes=9).overlay.nodes
+    (2000, 'hash', 9)
+    """
+
+    sections: ClassVar[dict[str, type[Section]]] = {
+        "overlay": OverlayConfig,
+        "groups": GroupsConfig,
+        "topology": TopologyConfig,
+        "bandwidth": BandwidthConfig,
+        "trees": TreesConfig,
+        "world": RoundsConfig,
+        "scribe": ScribeConfig,
+    }
+
+    # tells type checkers that flat names are arguments, too
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+
+    @model_validator(mode="after")
+    def _can_be_published(self) -> RunConfig:
+        if self.groups.size == 0:
+            raise InputError("group_size", 0, "must be at least 1")
+        if not self.bandwidth.on:
+            return self
+        cause, given = self.bandwidth.cause
+        if self.has_rounds:
+            raise InputError(cause, given, "applies to runs without rounds; leave it out")
+        if self.groups.source == "routed":
+            remedy = f"cannot be combined with {cause} = {given}; give root or direct"
+            raise InputError("source", "routed", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _rounds_can_be_played(self) -> RunConfig:
+        if not self.has_rounds:
+            return self
+        if self.groups.count == 0:
+            remedy = "leaves nothing to publish; only scribe-spark world needs no groups"
+            raise InputError("groups", 0, remedy)
+        if "publications" in self.world.generators:
+            remedy = "makes publications, but a run publishes once per group; leave it out"
+            raise InputError("generator", self.world.generator, remedy)
+        if self.knowledge is not None:
+            remedy = "applies to runs without rounds only; leave it out"
+            raise InputError("knowledge", self.knowledge, remedy)
+        if self.write_knowledge:
+            remedy = "applies to runs without rounds only: other runs need all nodes; leave it out"
+            raise InputError("write_knowledge", True, remedy)
+        return self
+
+    @property
+    def estimated_work(self) -> int:
+        """A rough cost of the run, to choose the number of partitions: nodes times systems."""
+        return self.overlay.nodes * (1 + len(self.trees.variants) + len(self.trees.systems))
+
+
+class WorldConfig(ExperimentConfig):
+    """The settings of a world, an overlay whose nodes arrive, leave, fail and recover in rounds.
+
+    Examples
+    --------
+    >>> config = WorldConfig(nodes=5_000, generator="mass-failure", rounds=5)
+    >>> config == WorldConfig(
+    ...     overlay={"nodes": 5_000}, world={"generator": "mass-failure", "rounds": 5}
+    ... )
+    True
+    >>> config.world.share, config.flat()["detection"], config.replace(rounds=9).world.rounds
+    (0.1, 1, 9)
+    """
+
+    command: ClassVar[str] = "world"
+    sections: ClassVar[dict[str, type[Section]]] = {
+        "world": RoundsConfig,
+        "scribe": ScribeConfig,
+        "groups": GroupsConfig,
+        "trees": TreesConfig,
+        "overlay": OverlayConfig,
+        "topology": TopologyConfig,
+        "bandwidth": BandwidthConfig,
+    }
+
+    # tells type checkers that flat names are arguments, too
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+
+    @classmethod
+    def of_run(cls, config: RunConfig, variant: str | None = None) -> WorldConfig:
+        """Return the config of the world that plays the rounds of a run."""
+        sections = {
+            name: getattr(config, name) for name in ("topology", "overlay", "groups", "world")
+        }
+        chosen = {"variants": () if variant is None else (variant,), "systems": ("scribe",)}
+        measured = {"measures": "delay", "link_stress_period": 0}
+        return cls.of(
+            {**sections, "seed": config.seed, "classes": config.classes, "lookups": 0},
+            {"trees": config.trees.given() | chosen, "scribe": config.scribe.given() | measured},
+        )
+
+    @model_validator(mode="after")
+    def _can_be_played(self) -> WorldConfig:
+        has_groups = self.groups.has_groups
+        for name, given in (
+            ("message_size", self.bandwidth.message_size),
+            ("access", self.scribe.access),
+            ("measures", ",".join(self.scribe.measures)),
+            *(("variants", one) for one in self.trees.variants),
+        ):
+            if name == "variants" and given not in _IN_WORLDS:
+                unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
+                raise InputError("variants", given, _NOT_IN_WORLDS.get(str(given), unknown))
+            if given and not has_groups:
+                raise InputError(name, given, _NO_GROUPS)
+            if name == "variants" and not self.plays_scribe:
+                raise InputError("variants", given, _NO_SCRIBE)
+        if self.scribe.reliable and has_groups and not self.plays_scribe:
+            raise InputError("delivery", self.scribe.delivery, _NO_SCRIBE)
+        return self
+
+    @property
+    def plays_scribe(self) -> bool:
+        """True if the world has groups and plays Scribe."""
+        return self.groups.has_groups and "scribe" in self.trees.systems
+
+    @property
+    def estimated_work(self) -> int:
+        """A rough cost, to choose the number of partitions: (nodes + lookups) * rounds."""
+        return self.world.rounds * (self.overlay.nodes + self.world.lookups)

@@ -1,0 +1,39 @@
+"""The section ``flooding``: flooding over Pastry by rows of routing tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from scribe_spark.config.groups import refuse_places
+from scribe_spark.config.section import Section, only_in_runs, setting
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+
+#: The greatest number of copies, if a message of every group goes to every node; more fill a disk.
+MOST_COPIES = 50_000_000
+
+
+class FloodingConfig(Section):
+    """The settings of flooding over Pastry; its rule is from memory, see docs/rules.md."""
+
+    flat_prefix: ClassVar[str] = "flooding_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("flooding"), "flooding in --systems"
+    )
+    about: ClassVar[str] = (
+        "Each node of a Pastry ring forwards a message to the nodes in its routing table. This "
+        "flag has an effect with flooding in --systems."
+    )
+
+    over: Annotated[
+        Literal["group", "overlay"],
+        only_in_runs("in a world each group has a ring of its own"),
+    ] = setting(
+        "group",
+        "Ring that is flooded: one of the group's members and source (group), or the overlay of "
+        "all nodes, which then all receive every message (overlay)",
+    )
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
+        """Refuse more members and sources of all groups than the rings of groups can number."""
+        if self.over == "group":
+            refuse_places("flooding", groups, memberships, config.overlay.nodes)
