@@ -24,9 +24,10 @@ from scribe_spark.engine.rows import pack_rows
 from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.reference_tree.live import LiveTree
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
-from scribe_spark.worlds import LiveTree, views
+from scribe_spark.worlds import views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_scribe import LiveScribe

@@ -15,8 +15,9 @@ from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree import Experiment, event_measures, lookups, places, route_lookups
-from scribe_spark.reference_tree.lineages import host_depths
+from scribe_spark.reference_tree import ReferenceTree, lookups, places, route_lookups
+from scribe_spark.reference_tree.experiment import play_in_tasks
+from scribe_spark.reference_tree.multicast import host_depths
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
 
@@ -70,21 +71,16 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
     they are measured between any two events.
     """
-    experiment = Experiment(
-        sizes=(point.hosts,),
-        events=events,
-        pairs=min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events),
-        bits=point.bits,
-        children=point.children,
-        assignment=point.assignment,
-        seed=seed,
-    )
     found: Counts = {}
-    for row in event_measures(spark, experiment).collect():
-        measure, value = row["measure"], row["value"]
-        name = measure if measure in _OF_HOSTS else f"{measure}.{row['event']}"
+    pairs = min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events)
+    tree = ReferenceTree(point.bits, point.children)
+    played = play_in_tasks(
+        *(spark, tree, point.assignment, point.hosts), events=events, pairs=pairs, seed=seed
+    )
+    for (event, measure, value), count in played.items():
+        name = measure if measure in _OF_HOSTS else f"{measure}.{event}"
         counts = found.setdefault(name, {})
-        counts[value] = counts.get(value, 0) + row["count"]
+        counts[value] = counts.get(value, 0) + count
     return found
 
 

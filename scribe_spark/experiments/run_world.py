@@ -37,6 +37,7 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.reference_tree.live import LIVE_TREE_MEASURES
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
@@ -47,7 +48,6 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
     publication_measures,
 )
-from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told

@@ -29,6 +29,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
+from scribe_spark.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
 from scribe_spark.rounds.group_events import GroupEvents
@@ -49,7 +50,6 @@ from scribe_spark.worlds.group_measures import control_messages
 from scribe_spark.worlds.live_groups import LiveGroups, split_events
 from scribe_spark.worlds.live_scribe import MEASURE_TABLES, LiveScribe
 from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.worlds.played import EventsByRound, Played
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
