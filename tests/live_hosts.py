@@ -12,16 +12,13 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
-from scribe_spark.reference_tree.links import Links
-from scribe_spark.reference_tree.live import LiveHosts
-from scribe_spark.reference_tree.reconfiguration import LINKS
+from scribe_spark.reference_tree.live import LiveHosts, LiveTree, find_live_tree, live_tree_measures
+from scribe_spark.reference_tree.reconfiguration import LINKS, Links
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.worlds import LiveTree
-from scribe_spark.worlds.live_tree import find_live_tree, live_tree_measures
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from scribe_spark.config import (
 )
 from scribe_spark.config.used_when import GENERATORS, OVERLAYS, SYSTEMS, VARIANTS
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import run_reference_tree
 from scribe_spark.systems import all_systems, is_built_in
 from scribe_spark.worlds.registry import generators
 
@@ -150,7 +149,6 @@ CHECKS = [
     (experiments, "check"),
     (experiments, "check_sweep"),
     (experiments, "check_world_run"),
-    (run_reference_tree, "check_reference_tree"),
 ]
 
 

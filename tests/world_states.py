@@ -25,10 +25,11 @@ from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.reference_tree.live import LiveTree
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.scribe.live import LiveScribe
-from scribe_spark.worlds import LiveTree, views
+from scribe_spark.worlds import views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
 from scribe_spark.worlds.played import lookup_table

@@ -247,12 +247,15 @@ def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     file, flags, how = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)
     config = ReferenceTreeConfig.of(file, flags)
     refuse_unused(flags, [config])
-    from scribe_spark.experiments import run_reference_tree as experiment
+    from scribe_spark import experiments
 
-    check = partial(experiment.check_reference_tree, config)
-    work = partial(_call, experiment.run_reference_tree, config, how)
-    most = max(point.hosts for point in config.points())
-    session = open_session(how, most, config.estimated_work)
+    swept = experiments.TreeSweep(config)
+
+    def work(spark: Any, progress: Any) -> str:
+        return experiments.run_sweep(spark, swept, how, progress).page
+
+    check = partial(experiments.check_sweep, swept)
+    session = open_session(how, swept.nodes, config.estimated_work)
     _perform(check, work, how, session, _settings(config) if dry_run else None)
 
 

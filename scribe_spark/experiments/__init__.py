@@ -4,6 +4,7 @@ from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.phases import PHASES
+from scribe_spark.experiments.reference_tree import TreeSweep
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
@@ -21,6 +22,7 @@ __all__ = [
     "Simulation",
     "Sweep",
     "TreeGraph",
+    "TreeSweep",
     "check",
     "check_sweep",
     "check_verify",

@@ -1,9 +1,10 @@
-"""The run of a sweep: every point of its grid, then one table and one page about all points."""
+"""The run of a sweep: every point of its plan, then one table and one page about all points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -34,23 +35,52 @@ from scribe_spark.worlds.summary import measure_of
 
 
 class Swept(NamedTuple):
-    """The folder of a finished sweep, and its table with the columns of `sweep_rows`."""
+    """The folder of a finished sweep, its page, and its table with the columns of `sweep_rows`."""
 
     out: str
+    page: str
     rows: DataFrame
 
 
-def check_sweep(sweep: Sweep, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark, at any point of the grid."""
-    check_out(_plan(sweep, execution))
-    for point in sweep.points:
-        sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
+class PlanOfPoints(Protocol):
+    """The points of a sweep, and what becomes of their results."""
+
+    #: The greatest number of nodes, if Spark's settings are for all points; None if each has its
+    #: own.  The names of the points that have folders in OUT.
+    @property
+    def nodes(self) -> int | None: ...
+    @property
+    def folders(self) -> Iterable[str]: ...
+
+    def plan(self, execution: Execution) -> Plan: ...
+
+    def check(self, execution: Execution) -> None:
+        """Refuse bad input that can be found without Spark, other than OUT."""
+        ...
+
+    def play(self, work: Work, execution: Execution) -> Any:
+        """Play every incomplete point; return the results of all."""
+        ...
+
+    def write(self, work: Work, results: Any) -> tuple[str, DataFrame]:
+        """Write the tables and the page; return the location of the page, and the main table."""
+        ...
+
+
+def check_sweep(sweep: Sweep | PlanOfPoints, execution: Execution) -> None:
+    """Refuse bad input that can be found without Spark, at any point."""
+    points = _Grid(sweep) if isinstance(sweep, Sweep) else sweep
+    check_out(points.plan(execution))
+    points.check(execution)
 
 
 def run_sweep(
-    spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
+    spark: SparkSession,
+    sweep: Sweep | PlanOfPoints,
+    execution: Execution,
+    progress: Progress | None = None,
 ) -> Swept:
-    """Run every incomplete point, then write the table and the page.
+    """Play every incomplete point, then write the table and the page.
 
     Examples
     --------
@@ -59,31 +89,56 @@ def run_sweep(
     >>> swept = run_sweep(spark, sweep, Execution(out="out/repair"))
     >>> swept.rows.where("metric = 'lookups.hops.last'").select("repair", "value").show()
     """
-    progress, kind = progress or Silent(), sweep.kind
-    configs = {point.name: point.config for point in sweep.points}
-    with opened(spark, _plan(sweep, execution), progress, inner=configs) as work:
+    points = _Grid(sweep) if isinstance(sweep, Sweep) else sweep
+    plan, progress = points.plan(execution), progress or Silent()
+    with opened(spark, plan, progress, nodes=points.nodes, inner=points.folders) as work:
+        results = points.play(work, execution)
+        work.lock.check()
+        return Swept(execution.out, *points.write(work, results))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A grid over a config's fields; each point is a run, or a world, in a folder of OUT."""
+
+    sweep: Sweep
+    nodes: None = None
+
+    @property
+    def folders(self) -> list[str]:
+        return [point.name for point in self.sweep.points]
+
+    def plan(self, execution: Execution) -> Plan:
+        """See `PlanOfPoints`; each point has its own inputs."""
+        resolved, (_, defaults) = self.sweep.as_dict(), settings_of(self.sweep.base)
+        done = {"phases": [], "points": self.folders}
+        about = {"seed": resolved["seed"], "inputs": {}}
+        return Plan(self.sweep.kind.owner, execution, resolved, defaults, about, done)
+
+    def check(self, execution: Execution) -> None:
+        """Refuse bad input at any point of the grid."""
+        for point in self.sweep.points:
+            how = execution.replace(out=join(execution.out, point.name))
+            self.sweep.kind.check(point.config, how)
+
+    def play(self, work: Work, execution: Execution) -> dict[str, PointResult]:
+        configs = {point.name: point.config for point in self.sweep.points}
         results: dict[str, PointResult] = {}
         drawn = len(configs) <= MOST_LINES  # the rounds of more points would fill the memory
         for name, folder in play_inside(
-            *(spark, configs, execution, progress),
+            *(work.folder.spark, configs, execution, work.progress),
             lambda number, name: f"point {number} of {len(configs)}: {name}",
         ):
-            done = kind.read(folder)
+            done = self.sweep.kind.read(folder)
             results[name] = done if drawn else done._replace(rounds=None)
-        work.lock.check()
-        return Swept(execution.out, _write(work, sweep, results))
+        return results
+
+    def write(self, work: Work, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
+        return _write(work, self.sweep, results)
 
 
-def _plan(sweep: Sweep, execution: Execution) -> Plan:
-    """Return the plan of a sweep; each point has its own inputs."""
-    resolved, (_, defaults) = sweep.as_dict(), settings_of(sweep.base)
-    done = {"phases": [], "points": [point.name for point in sweep.points]}
-    about = {"seed": resolved["seed"], "inputs": {}}
-    return Plan(sweep.kind.owner, execution, resolved, defaults, about, done)
-
-
-def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
-    """Write the table and the page of a sweep; return the table."""
+def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
+    """Write the table and the page of a sweep; return the page's location, and the table."""
     schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
     manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
@@ -104,9 +159,9 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFra
         rounds,
         {name: units[name] for name in measures},
     )
-    work.folder.write_page(page, "sweep.html")
+    location = work.folder.write_page(page, "sweep.html")
     work.save({**manifest, "tables": {"sweep": record}})
-    return table
+    return location, table
 
 
 def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:

@@ -29,6 +29,7 @@ from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
+from scribe_spark.reference_tree.live import LiveTree
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.scribe.upcalls import Application
@@ -42,7 +43,6 @@ from scribe_spark.systems import (
 )
 from scribe_spark.worlds import (
     LiveGroups,
-    LiveTree,
     World,
     check_start,
     check_world,

@@ -15,16 +15,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import index_in_run
+from scribe_spark.core.arrays import depths, index_in_run
 from scribe_spark.core.u128 import Numbers, from_halves, number
 from scribe_spark.multicast import FAILURES, failure_sums
-from scribe_spark.reference_tree.area import depths
-from scribe_spark.reference_tree.in_memory import all_parents, costs_by_ring, reconfigure
-from scribe_spark.reference_tree.links import Links
-from scribe_spark.reference_tree.reconfiguration import first_to_compute
-from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
-from scribe_spark.reference_tree.topmost import topmost_keys
-from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.hash_table import CHORD, Rings, last_keys
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    all_parents,
+    costs_by_ring,
+    first_to_compute,
+    reconfigure,
+)
+from scribe_spark.reference_tree.tree import ReferenceTree, topmost_keys
 from scribe_spark.runtime.blocks import read_partition
 
 #: The number of hosts of each depth that fail, and the total number of keysets that may be computed
@@ -69,7 +71,7 @@ def failures_by_depth(
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
     parent = all_parents(tree, rings, n)
-    depth, links = depths(parent, np.ones(n, dtype=bool)), Links.of_parents(parent)
+    depth, links = depths(parent), Links.of_parents(parent)
     drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = index_in_run(depth[order])

@@ -1,13 +1,17 @@
 """The reference tree over the live nodes of a world: programs on the buckets of a round.
 
 Hosts are identified by their positions on the ring.  The keysets of the live nodes follow from two
-facts that every bucket can read: the nodeIds, and which nodes are alive.  The neighbours that a
-node knows are stored in its bucket.  A look-up of a key is answered in the bucket whose range
-contains the key.
+facts that every bucket can read: the nodeIds, and which nodes are alive.  A look-up of a key is
+answered in the bucket whose range contains the key.
+
+All events of a round are one change of the hash table, which is complete before the tree's hosts
+compute their neighbours again.  The neighbours that a node knows stay in its bucket from round to
+round and are not saved with a world: each reconfiguration ends with the tree that would be computed
+from nothing (this is checked), so a resumed world computes it again.
 
 References
 ----------
-Costa and Frey, Section 3; ``docs/reference_tree.md`` (in worlds).
+Costa and Frey, Sections 3 and 3.4; ``docs/reference_tree.md`` (in worlds).
 """
 
 from __future__ import annotations
@@ -19,28 +23,23 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
-from scribe_spark.reference_tree.bucket_searches import arrived, in_pieces, onward
-from scribe_spark.reference_tree.climb import climb, climbs_from
-from scribe_spark.reference_tree.hash_table import HashTable
-from scribe_spark.reference_tree.links import Links
-from scribe_spark.reference_tree.packing import keysets_of_columns, to_keysets
+from scribe_spark.engine.program import AT, Together
+from scribe_spark.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
 from scribe_spark.reference_tree.reconfiguration import (
+    COMPUTING,
     LINKS,
     NOTICE,
+    Links,
     Reconfigure,
     Reconfigured,
     first_to_compute,
-    in_bucket,
 )
-from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import Climbs
+from scribe_spark.reference_tree.search import PARENTS, in_bucket, look_up
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.rounds.environment import Environment
-
-#: The table with the keysets of the live hosts that own keys of a bucket.
-KEYSETS = "reference tree keysets"
+from scribe_spark.rounds.player import RoundPlayer
 
 #: Tables with the counts of a bucket, which are added up over all buckets, except for the columns
 #: :data:`LARGEST`, of which the maximum counts; see `MeasureTree`.
@@ -54,32 +53,43 @@ LARGEST = ("rounds", "degree")
 _FROM_NOTHING = "reference tree from nothing"
 _LINK = "link"
 
+#: All measures of a round with their units; see :func:`live_tree_measures`.
+LIVE_TREE_MEASURES: dict[str, str] = {
+    "reference_tree.hosts": "hosts",
+    "reference_tree.links.removed": "links",
+    "reference_tree.links.created": "links",
+    "reference_tree.parent_lookups": "messages",
+    "reference_tree.child_lookups": "messages",
+    "reference_tree.notices": "messages",
+    "reference_tree.rounds": "rounds",
+    "reference_tree.degree.largest": "neighbours",
+    "reference_tree.depth.largest": "hops",
+    "reference_tree.depth.mean": "hops",
+    "reference_tree.faults": "trees",
+}
+
 
 @dataclass(frozen=True)
 class LiveHosts(HashTable):
-    """The live nodes of a world as hosts of a hash table; implements `reconfiguration.Dht`."""
+    """The live nodes of a world as hosts of a hash table."""
 
-    given: Environment
+    environment: Environment
 
     @classmethod
-    def of(cls, given: Environment, tree: ReferenceTree, assignment: str) -> LiveHosts:
+    def of(cls, environment: Environment, tree: ReferenceTree, assignment: str) -> LiveHosts:
         """Return the hash table of the live nodes in a round."""
-        return cls(given.facts, given.bounds, tree, assignment, given)
+        return cls(environment.facts, environment.bounds, tree, assignment, environment)
+
+    def live(self) -> np.ndarray:
+        return self.environment.in_round.live()
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
-        return self.given.in_round.alive[host]
+        return self.environment.in_round.alive[host]
 
-    def live(self, bucket: int) -> np.ndarray:
+    def live_in(self, bucket: int) -> np.ndarray:
         """Return the live hosts of a bucket, ascending."""
         first, last = self.bounds[bucket : bucket + 2]
-        return first + np.flatnonzero(self.given.in_round.alive[first:last])
-
-    def settled(self, bucket: int) -> Rings:
-        """Compute the keysets of the hosts that own keys of a bucket, which must have nodes."""
-        return self.rings(bucket, self.given.in_round.live())
-
-    def keysets(self, bucket: int, tables: Tables) -> Rings:
-        return keysets_of_columns(tables[KEYSETS], self.range(bucket), self.tree.bits)
+        return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
 
 @dataclass(frozen=True)
@@ -109,8 +119,7 @@ class AssignKeys(_OfHosts):
             if self.is_empty(bucket):
                 return {}
             before = self.hosts.keysets(bucket, tables) if KEYSETS in tables else None
-            now = self.hosts.settled(bucket)
-            tables[KEYSETS] = to_keysets(now)
+            now = self.hosts.assign(bucket, tables)
             if before is None:
                 return {}
             links = Links(tables[LINKS]["pair"], int(self.bounds[-1]))
@@ -129,27 +138,14 @@ class FindParents(_OfHosts):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if self.is_empty(bucket):
             return {}
-        rings, no_host = self.hosts.keysets(bucket, tables), np.zeros(0, dtype=np.int64)
-        found, away = [(no_host, no_host)], list[Climbs]()
-        for climbs in self._climbs(bucket, rings, inbox, superstep):
-            parents, climbing = climb(self.hosts.tree, rings, climbs)
-            has_parent = parents.parent != NONE
-            found.append((parents.asker[has_parent], parents.parent[has_parent]))
-            away.append(climbing)
-        links = _both_ends(*[np.concatenate(ends) for ends in zip(*found, strict=True)])
+        live = np.zeros(0, dtype=np.int64) if superstep else self.hosts.live_in(bucket)
+        found, sent = look_up(self.hosts, bucket, tables, inbox, live, kinds=(PARENTS,))
+        found = take(found, found["neighbour"] != NONE)
+        links = _both_ends(found["host"], found["neighbour"])
         is_own = in_bucket(self.bounds, bucket, links[AT])
         received = [inbox[_LINK]] if _LINK in inbox else []
         tables[f"{_FROM_NOTHING} {superstep}"] = concatenate([take(links, is_own), *received])
-        onwards = onward(self.hosts, Climbs.join(*away) if away else None, None)
-        return {_LINK: take(links, ~is_own), **dict(onwards)}
-
-    def _climbs(self, bucket: int, rings: Rings, inbox: Inbox, superstep: int) -> list[Climbs]:
-        if not superstep:
-            host = self.hosts.live(bucket)
-            pieces = in_pieces(rings.rows_of(host))
-            return [climbs_from(rings, rows, rings.node[rows]) for rows in pieces]
-        climbs, _ = arrived(inbox, self.hosts.tree.bits)
-        return [] if climbs is None else [climbs]
+        return {_LINK: take(links, ~is_own), **sent}
 
 
 def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
@@ -209,16 +205,17 @@ class MeasureTree(_OfHosts):
         if len(done.changing):
             tables[LINKS] = {"pair": links.pairs}
         right = Links.of(host, neighbour, links.hosts)
-        live, (removed, created) = self.hosts.live(bucket), done.changed()
+        live, (removed, created) = self.hosts.live_in(bucket), done.changed()
         roots = np.setdiff1d(live, host[up], assume_unique=True)
+        lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
         # 2. counts
         measured = {
             "hosts": len(distinct(done.computed["host"])),
             "rounds": done.computed["round"].max(initial=-1) + 1,
             "removed": len(removed),
             "created": len(created),
-            "up": done.lookups["up"].sum(),
-            "down": done.lookups["down"].sum(),
+            "up": lookups[is_up].sum(),
+            "down": lookups[~is_up].sum(),
             "notices": done.computed["notices"].sum(),
             "degree": np.unique(links.host, return_counts=True)[1].max(initial=0),
             "live": len(live),
@@ -276,3 +273,73 @@ def _rows(columns: Columns, *names: str) -> Iterator[tuple[int, ...]]:
     """Yield the rows of a table; a table without rows may have no columns."""
     if len(columns):
         yield from zip(*(columns[name].tolist() for name in names), strict=True)
+
+
+# --- a round
+
+
+@dataclass(frozen=True)
+class LiveTree:
+    """The parameters of a world's reference tree.
+
+    `children` is the maximal number of children of a key; `assignment` assigns keys to hosts:
+    ``chord`` or ``pastry``.
+    """
+
+    children: int = 2
+    assignment: str = PASTRY
+
+    def hosts(self, player: RoundPlayer) -> LiveHosts:
+        """Return the live hosts of the tree."""
+        return LiveHosts.of(player.given, ReferenceTree(128, self.children), self.assignment)
+
+
+def find_live_tree(kept: LiveTree, player: RoundPlayer) -> None:
+    """Compute the tree of the live nodes from scratch, unless the buckets have it."""
+    if not player.has(KEYSETS):
+        hosts = kept.hosts(player)
+        player.play(Together((AssignKeys(hosts), FindParents(hosts))))
+        player.play(KeepLinks(hosts))
+
+
+def live_tree_measures(kept: LiveTree, player: RoundPlayer) -> dict[str, float]:
+    """Reconfigure the tree after the events of a round; return the values of measures.
+
+    ``hosts``: hosts that computed their neighbours again.  ``links.removed``, ``links.created``:
+    each link once.  ``parent_lookups``, ``child_lookups``, ``notices``, ``rounds``: of the
+    reconfiguration.  ``degree.largest``, ``depth.largest``, ``depth.mean``: of the resulting tree.
+    ``faults``: 1 if the result is not a tree of all live nodes, or differs from the tree computed
+    from scratch, else 0.  The buckets have the tree before the events (:func:`find_live_tree`).
+    """
+    hosts = kept.hosts(player)
+    # (FindParents computes the tree from scratch, for the comparison)
+    player.play(Together((AssignKeys(hosts), FindParents(hosts))))
+    most = most_supersteps(len(player.given.facts.ring))
+    for number in counted("reference_tree reconfiguration", most, "rounds"):
+        if not player.has(COMPUTING):
+            break
+        player.play(Reconfigure(hosts, number + 1))
+    player.play(MeasureTree(hosts))
+    taken = player.take(TREE_MEASURED, FRAGMENTS, CROSSINGS)
+    found = {
+        name: int(column.max() if name in LARGEST else column.sum())
+        for name, column in taken[TREE_MEASURED].items()
+    }
+    reached, depth, deepest = depths_of_fragments(
+        *[taken.get(name, {}) for name in (FRAGMENTS, CROSSINGS)]
+    )
+    unreached = found["live"] - reached
+    values = {
+        "hosts": found["hosts"],
+        "links.removed": found["removed"] // 2,  # both ends count it
+        "links.created": found["created"] // 2,
+        "parent_lookups": found["up"],
+        "child_lookups": found["down"],
+        "notices": found["notices"],
+        "rounds": found["rounds"],
+        "degree.largest": found["degree"],
+        "depth.largest": deepest,
+        "depth.mean": (depth - unreached) / found["live"],  # hosts without a root have depth -1
+        "faults": found["roots"] != 1 or unreached > 0 or found["different"] > 0,
+    }
+    return {f"reference_tree.{name}": float(value) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The rounds of a reconfiguration as a program of the engine.
+"""The rounds of a reconfiguration as a program of the engine, and on many rings in this process.
 
 In a round, notified hosts compute their neighbours anew: they look up their parents and children,
 by messages where a key belongs to another bucket.  When all look-ups have ended, each host compares
@@ -15,19 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, index_sorted
+from scribe_spark.core.arrays import NONE, distinct, expand, index_sorted, sums_at
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.reference_tree.bucket_searches import CutRing, arrived, onward
-from scribe_spark.reference_tree.climb import climb, climbs_from
-from scribe_spark.reference_tree.explore import branches_from, explore
-from scribe_spark.reference_tree.links import Links
-from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import Branches, Climbs
+from scribe_spark.reference_tree.hash_table import Dht, OneBucket, Rings
+from scribe_spark.reference_tree.search import climb, climbs_from, look_up
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 #: The table with the neighbours of a bucket's hosts before the reconfiguration: ``pair``, see
 #: `Links`.
@@ -39,32 +38,71 @@ COMPUTING = "reference tree computing"
 #: The kind of messages whose receivers compute.
 NOTICE = "notice"
 
-# Tables of the neighbours that computing hosts have found in this round (``host, neighbour``), and
-# of the current links of all hosts that have computed in earlier rounds (``pair``); of the
-# computations, one row for each (``host, round, notices``); of look-ups, in the bucket in which the
-# search ended (``host, up, down``).
+# Tables: the results of the searches in this round; the current links of all hosts that have
+# computed in earlier rounds (``pair``); a row for each computation (``host, round, notices``); the
+# results that count look-ups, of earlier rounds.
 _FOUND, _NEW_LINKS = "reference tree found", "reference tree new links"
 _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 
-#: The kind of messages that bring a host a neighbour which was found in another bucket.
-_NEIGHBOUR = "neighbour"
+
+# --- links
 
 
-class Dht(CutRing, Protocol):
-    """The hash table after an event, in the part that each bucket knows."""
+@dataclass(frozen=True)
+class Links:
+    """Pairs of a host and one of its neighbours."""
+
+    #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
+    pairs: np.ndarray
+    #: The number of hosts on all rings; host numbers are less than this.
+    hosts: int
+
+    @classmethod
+    def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> Links:
+        """Return links from unsorted pairs without duplicates."""
+        return cls(np.sort(host * hosts + neighbour), hosts)
+
+    @classmethod
+    def of_parents(cls, parent: np.ndarray) -> Links:
+        """Return the links of trees from the parent of each host (`NONE` for a root)."""
+        child = np.flatnonzero(parent != NONE)
+        above = parent[child]
+        return cls.of(np.r_[child, above], np.r_[above, child], len(parent))
 
     @property
-    def bounds(self) -> np.ndarray:
-        """Return the number of the first host of each bucket, and the number of all hosts."""
-        ...
+    def host(self) -> np.ndarray:
+        """The host of each pair."""
+        return self.pairs // self.hosts
 
-    def keysets(self, bucket: int, tables: Tables) -> Rings:
-        """Return the keysets of the hosts that own keys of a bucket."""
-        ...
+    @property
+    def neighbour(self) -> np.ndarray:
+        """The neighbour of each pair."""
+        return self.pairs % self.hosts
 
-    def is_here(self, host: np.ndarray) -> np.ndarray:
-        """Return whether each host is present: bool."""
-        ...
+    def around(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the neighbours of some hosts: each host's index in `some`, and the neighbour."""
+        which, row = expand(*self._rows(some))
+        return which, self.pairs[row] % self.hosts
+
+    def of_hosts(self, some: np.ndarray) -> Links:
+        """Return the pairs of some hosts, which are ascending."""
+        _, row = expand(*self._rows(some))
+        return Links(self.pairs[row], self.hosts)
+
+    def with_others(self, some: np.ndarray, links: Links) -> Links:
+        """Return these links, in which the pairs of some hosts (ascending) are replaced."""
+        _, row = expand(*self._rows(some))
+        kept = np.ones(len(self.pairs), dtype=bool)
+        kept[row] = False
+        return Links(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
+
+    def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows at which the pairs of hosts begin and end."""
+        first, last = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
+        return first, last
+
+
+# --- the program
 
 
 @dataclass(frozen=True)
@@ -84,58 +122,27 @@ class Reconfigure:
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if self.number and not superstep:
             return self._compare(tables)
-        if _NEIGHBOUR in inbox:
-            results = inbox[_NEIGHBOUR]
-            append(tables, _FOUND, {"host": results[AT], "neighbour": results["neighbour"]})
-        climbs, branches = arrived(inbox, self.dht.tree.bits)
-        if NOTICE in inbox:
-            climbs, branches = self._begin(bucket, tables, distinct(inbox[NOTICE][AT]))
-        return self._look_up(bucket, tables, climbs, branches)
-
-    def _begin(self, bucket: int, tables: Tables, computing: np.ndarray) -> tuple[Climbs, Branches]:
-        """Return the searches for tree neighbours of the hosts that reconfigure now."""
-        tables[COMPUTING] = {"host": computing}
-        rings = self.dht.keysets(bucket, tables)
-        rows = rings.rows_of(computing)
-        climbs = climbs_from(rings, rows, computing)
-        return climbs, branches_from(self.dht.tree, rings, rows, computing)
-
-    def _look_up(
-        self, bucket: int, tables: Tables, climbs: Climbs | None, branches: Branches | None
-    ) -> Outbox:
-        """Continue searches in the bucket; send results to the asking hosts."""
-        if climbs is None and branches is None:
-            return {}
-        tree, rings = self.dht.tree, self.dht.keysets(bucket, tables)
-        found, climbing, exploring = [], None, None
-        if climbs is not None:
-            parents, climbing = climb(tree, rings, climbs)
-            has_parent = parents.parent != NONE
-            found.append((parents.asker[has_parent], parents.parent[has_parent]))
-            up, down = parents.lookups, np.zeros_like(parents.lookups)
-            append(tables, _LOOKUPS, {"host": parents.asker, "up": up, "down": down})
-        if branches is not None:
-            children, exploring = explore(tree, rings, branches)
-            found.append((children.asker, children.child))
-            asker, down = np.unique(children.lookups, return_counts=True)
-            append(tables, _LOOKUPS, {"host": asker, "up": np.zeros_like(down), "down": down})
-        host, neighbour = (np.concatenate(column) for column in zip(*found, strict=True))
-        is_own = in_bucket(self.bounds, bucket, host)
-        append(tables, _FOUND, {"host": host[is_own], "neighbour": neighbour[is_own]})
-        results = {AT: host[~is_own], "neighbour": neighbour[~is_own]}
-        return {_NEIGHBOUR: results, **dict(onward(self.dht, climbing, exploring))}
+        computing = distinct(inbox[NOTICE][AT]) if NOTICE in inbox else np.zeros(0, np.int64)
+        if len(computing):
+            tables[COMPUTING] = {"host": computing}
+        found, outbox = look_up(self.dht, bucket, tables, inbox, computing)
+        if len(found["host"]):
+            append(tables, _FOUND, found)
+        return outbox
 
     def _compare(self, tables: Tables) -> Outbox:
         """Return the notices of the hosts that have computed in the round before."""
         if COMPUTING not in tables:
             return {}
         hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]
-        columns = tables.pop(_FOUND, {"host": computing[:0], "neighbour": computing[:0]})
-        found = Links.of(columns["host"], columns["neighbour"], hosts)
+        results = tables.pop(_FOUND)
+        append(tables, _LOOKUPS, take(results, results["lookups"] > 0))
+        results = take(results, results["neighbour"] != NONE)
+        found = Links.of(results["host"], results["neighbour"], hosts)
         new, before = _links(tables, _NEW_LINKS, hosts), _links(tables, LINKS, hosts)
         for_the_first_time = np.setdiff1d(computing, _computed(tables), assume_unique=True)
-        own = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
-        different = np.setxor1d(np.concatenate(own), found.pairs, assume_unique=True)
+        old = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
+        different = np.setxor1d(np.concatenate(old), found.pairs, assume_unique=True)
         sender, receiver = np.divmod(different, hosts)
         here = self.dht.is_here(receiver)
         sender, receiver = sender[here], receiver[here]
@@ -144,12 +151,6 @@ class Reconfigure:
         append(tables, _COMPUTED, {"host": computing, "round": number, "notices": sent})
         tables[_NEW_LINKS] = {"pair": new.with_others(computing, found).pairs}
         return {NOTICE: {AT: receiver}}
-
-
-def in_bucket(bounds: np.ndarray, bucket: int, host: np.ndarray) -> np.ndarray:
-    """Return whether each host belongs to a bucket: bool."""
-    first, last = bounds[bucket : bucket + 2]
-    return (host >= first) & (host < last)
 
 
 def _links(tables: Tables, name: str, hosts: int) -> Links:
@@ -189,8 +190,7 @@ class Reconfigured:
     changing: np.ndarray
     #: ``host, round, notices``: a row for each computation.
     computed: Columns
-    #: ``host, up, down``: the number of look-ups of a host for its parent and for its children, in
-    #: searches that ended in this bucket.
+    #: ``host, lookups, up``: numbers of look-ups of a host, for its parent (`up`) or its children.
     lookups: Columns
 
     @classmethod
@@ -201,7 +201,7 @@ class Reconfigured:
         known = before.host
         changing = distinct(np.concatenate([known[~dht.is_here(known)], _computed(tables)]))
         computed = tables.pop(_COMPUTED, dict.fromkeys(("host", "round", "notices"), no_host))
-        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "up", "down"), no_host))
+        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "lookups", "up"), no_host))
         tables.pop(_NEW_LINKS, None)
         return cls(before, new, changing, computed, lookups)
 
@@ -217,3 +217,55 @@ class Reconfigured:
             np.setdiff1d(before, self.new.pairs, assume_unique=True),
             np.setdiff1d(self.new.pairs, before, assume_unique=True),
         )
+
+
+# --- many rings in this process
+
+
+def reconfigure(
+    tree: ReferenceTree, rings: Rings, links: Links, first: np.ndarray, here: np.ndarray
+) -> Reconfigured:
+    """Play the rounds of a reconfiguration, until a round sends no notice.
+
+    `rings` are the keysets after the event, `links` the links before it.  The hosts `first` compute
+    in round 0; `here` is true for hosts that are present after the event.
+    """
+    dht, tables = OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
+    play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
+    for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
+        if not any(play(Reconfigure(dht, number + 1), [tables])):
+            break
+    return Reconfigured.take(tables, dht)
+
+
+def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[str, np.ndarray]:
+    """Return the costs of reconfigurations on each ring: int64, shape (rings,).
+
+    They are the numbers of ``rounds`` in which a host computed anew, of ``hosts`` that did, of such
+    ``computations`` (a host may compute in several rounds), of ``notices``, and of look-ups for
+    parents and for children.  `ring_of` has the ring of each host.
+    """
+    host, asker = done.computed["host"], done.lookups["host"]
+    lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
+    ring, number = ring_of[host], done.computed["round"]
+
+    def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        ones = np.ones(len(ring_of_row), dtype=np.int64)
+        return sums_at(ring_of_row, ones if weight is None else weight, rings)
+
+    return {
+        "hosts": count(ring_of[distinct(host)]),
+        "computations": count(ring),
+        "notices": count(ring, done.computed["notices"]),
+        "rounds": count(distinct(number * rings + ring) % rings),
+        "parent_lookups": count(ring_of[asker], lookups * is_up),
+        "child_lookups": count(ring_of[asker], lookups * ~is_up),
+    }
+
+
+def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
+    """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
+    parent = np.full(hosts, NONE)
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings)), rings.node))
+    parent[found.asker] = found.parent
+    return parent

@@ -1,11 +1,20 @@
-"""The reference tree, as arithmetic on keys; the tree itself is never stored.
+"""The reference tree, and the topmost keys of intervals, as arithmetic on keys.
 
-A subtree is an interval of keys.  Its node, which is the key at the top, splits the other keys into
-a part below and a part above it.  Each part is divided among a number of child subtrees.
+The tree itself is never stored.  A subtree is an interval of keys.  Its node, which is the key at
+the top, splits the other keys into a part below and a part above it.  Each part is divided among a
+number of child subtrees.
+
+The topmost key of an interval is its first key in breadth-first order.  One descent finds it, which
+starts with the entire tree.  If an interval does not have the node of a subtree, its keys may lie
+in several adjacent child subtrees.  If it has the node of none of these, then there are exactly
+two: the interval contains the end of the first (from a key after its node) and the beginning of the
+second.  On the next level there are again at most two such subtrees to look at.  An interval that
+wraps around key 0 has this form from the root on.
 
 References
 ----------
-Costa and Frey, Section 3.2 and Figure 1; ``docs/reference_tree.md`` for any number of children.
+Costa and Frey, Sections 3.2 and 3.3 (Definition 2), Figure 1; ``docs/reference_tree.md`` for any
+number of children.
 """
 
 from __future__ import annotations
@@ -199,3 +208,135 @@ class ReferenceTree:
             here = part.subtree(part.index(key))
             depth[rows] += 1
         return (concatenate(levels) if levels else keys), depth
+
+
+# --- topmost keys
+
+
+@dataclass(frozen=True)
+class Topmost:
+    """The topmost keys of intervals, and the subtrees whose nodes are these keys."""
+
+    key: Numbers
+    depth: np.ndarray
+    subtree: Subtrees
+
+    def put(self, rows: np.ndarray, key: Numbers, depth: int, subtree: Subtrees) -> None:
+        """Set the topmost keys of some rows."""
+        self.key[rows] = key
+        self.depth[rows] = depth
+        self.subtree.first[rows] = subtree.first
+        self.subtree.last[rows] = subtree.last
+        self.subtree.kind[rows] = subtree.kind
+
+
+def topmost_keys(tree: ReferenceTree, first: Numbers, last: Numbers) -> Topmost:
+    """Return the topmost key of each interval from `first` to `last`; it may wrap around 0."""
+    n, wraps = len(first), last < first
+    found = Topmost(tree.rows(0, n), np.zeros(n, dtype=np.int64), tree.entire(n))
+    descent = _Descent(tree, found, wraps)
+    rows = np.flatnonzero(~wraps)
+    descent.in_one(rows, first[rows], last[rows])
+    rows = np.flatnonzero(wraps)
+    root = tree.entire(len(rows))
+    node = tree.node(root)
+    inside = (first[rows] <= node) | (node <= last[rows])
+    found.put(rows[inside], node[inside], 0, root[inside])
+    rows, root = rows[~inside], root[~inside]
+    descent.in_two(rows, first[rows], last[rows], root, root, 0)
+    return found
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """A descent to the topmost keys; `wraps` is true for intervals that wrap around 0."""
+
+    tree: ReferenceTree
+    found: Topmost
+    wraps: np.ndarray
+
+    def in_one(self, rows: np.ndarray, first: Numbers, last: Numbers) -> None:
+        """Follow one subtree until the interval, which does not wrap, lies in several children."""
+        tree, here, depth = self.tree, self.tree.entire(len(rows)), 0
+        one = tree.number(1)
+        while len(rows):
+            node = tree.node(here)
+            below = last < node
+            inside = (first <= node) & ~below
+            self.found.put(rows[inside], node[inside], depth, here[inside])
+            on = ~inside
+            rows, first, last, below = rows[on], first[on], last[on], below[on]
+            if not len(rows):
+                return
+            part = tree.part(here[on], node[on], below)
+            here = part.subtree(part.index(first))
+            depth += 1
+            apart = last > here.last
+            if not apart.any():
+                continue
+            # the interval is in several subtrees: does it have the node of the first one, or of the
+            # second?
+            many = np.flatnonzero(apart)
+            left, right_part = here[many], part[many]
+            right = right_part.subtree(right_part.index(left.last + one))
+            apart_rows, s, e = rows[many], first[many], last[many]
+            nodes = tree.node(left), tree.node(right)
+            of_left = nodes[0] >= s
+            of_right = ~of_left & (nodes[1] <= e)
+            for chosen, key, subtree in ((of_left, nodes[0], left), (of_right, nodes[1], right)):
+                self.found.put(apart_rows[chosen], key[chosen], depth, subtree[chosen])
+            two = ~(of_left | of_right)
+            self.in_two(apart_rows[two], s[two], e[two], left[two], right[two], depth)
+            rows, first, last, here = rows[~apart], first[~apart], last[~apart], here[~apart]
+
+    def in_two(
+        self,
+        rows: np.ndarray,
+        first: Numbers,
+        last: Numbers,
+        ended: Subtrees,
+        started: Subtrees,
+        depth: int,
+    ) -> None:
+        """Follow intervals that end the subtree `ended` and start the next one, `started`.
+
+        Both subtrees have the same depth, and their nodes are not in the interval.
+        """
+        tree = self.tree
+        while len(rows):
+            depth += 1
+            n = len(rows)
+            # 1. the first subtree: of the child subtrees above its node, the one that has the
+            #    interval's first key, or else the next one
+            above = tree.part(ended, tree.node(ended), np.zeros(n, dtype=bool))
+            index = above.index(first)
+            ended = above.subtree(index)
+            node = tree.node(ended)
+            is_first, has_next = node >= first, index < above.last_index()
+            following = above.subtree(np.where(has_next, index + 1, index))
+            of_ended = is_first | has_next
+            high = _choose(is_first, ended, following)
+            high_key = where(is_first, node, tree.node(following))
+            # 2. the second subtree: of the child subtrees below its node, the first one
+            low_part = tree.part(started, tree.node(started), np.ones(n, dtype=bool))
+            started = low_part.subtree(np.zeros(n, dtype=np.int64))
+            low_key = tree.node(started)
+            of_started = low_key <= last
+            # 3. if both nodes are in the interval, take the smaller key, which is in the second
+            #    subtree if the interval wraps around 0
+            take_low = of_started & (~of_ended | self.wraps[rows])
+            done = of_ended | of_started
+            key = where(take_low, low_key, high_key)
+            subtree = _choose(take_low, started, high)
+            self.found.put(rows[done], key[done], depth, subtree[done])
+            on = ~done
+            rows, first, last = rows[on], first[on], last[on]
+            ended, started = ended[on], started[on]
+
+
+def _choose(condition: np.ndarray, a: Subtrees, b: Subtrees) -> Subtrees:
+    return Subtrees(
+        where(condition, a.first, b.first),
+        where(condition, a.last, b.last),
+        np.where(condition, a.kind, b.kind),
+    )

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from scribe_spark.worlds.events import check_world, extent_of, world_events
     from scribe_spark.worlds.groups import group_keys, world_groups
     from scribe_spark.worlds.live_systems import LiveGroups
-    from scribe_spark.worlds.live_tree import LiveTree
     from scribe_spark.worlds.played import Played
     from scribe_spark.worlds.registry import (
         Generator,
@@ -33,7 +32,6 @@ __all__ = [
     "Extent",
     "Generator",
     "LiveGroups",
-    "LiveTree",
     "Played",
     "Setting",
     "World",
@@ -55,7 +53,6 @@ _HOMES = {
     "Extent": "rows",
     "Generator": "registry",
     "LiveGroups": "live_systems",
-    "LiveTree": "live_tree",
     "Played": "played",
     "Setting": "setting",
     "World": "world",

@@ -28,6 +28,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, begin_round, end_round
+from scribe_spark.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
@@ -51,7 +52,6 @@ from scribe_spark.worlds.live_systems import (
     SystemResults,
     split_events,
 )
-from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.worlds.played import EventsByRound, Played
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings, contains, last_keys
+from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 RING = 2**128

@@ -32,10 +32,10 @@ from scribe_spark.errors import RunError
 from scribe_spark.gossipsub.publication import publish_lazily
 from scribe_spark.overlay import Application
 from scribe_spark.overlay.route import Route
+from scribe_spark.reference_tree.live import LiveTree, live_tree_measures
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.scribe.collapse import collapse
 from scribe_spark.scribe.lazy import grow_lazily
-from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to the workers
 
@@ -201,7 +201,7 @@ def lazily(player) -> None:
 )
 def test_a_step_that_is_repeated_for_ever_ends(repeat, step, monkeypatch):
     for name in ("AssignKeys", "FindParents", "Reconfigure"):
-        monkeypatch.setattr(f"scribe_spark.worlds.live_tree.{name}", lambda *_: None)
+        monkeypatch.setattr(f"scribe_spark.reference_tree.live.{name}", lambda *_: None)
     with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
         repeat(Endless())
 

@@ -14,7 +14,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Sweep
+from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
 from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.owner import (
@@ -30,7 +30,6 @@ from scribe_spark.experiments.owner import (
 )
 from scribe_spark.experiments.paper import check_paper
 from scribe_spark.experiments.plan import Plan
-from scribe_spark.experiments.run_reference_tree import check_reference_tree
 from scribe_spark.experiments.strange_files import find_strange_file
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
 
@@ -53,7 +52,7 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
     SWEEP.noun: lambda how: experiments.check_sweep(Sweep(RUNS, {"b": (2,)}), how),
     WORLD.noun: lambda how: experiments.check_world_run(WORLDS, how),
     WORLD_SWEEP.noun: lambda how: experiments.check_sweep(Sweep(WORLDS, {"b": (2,)}), how),
-    REFERENCE_TREE.noun: lambda how: check_reference_tree(ReferenceTreeConfig(), how),
+    REFERENCE_TREE.noun: lambda how: experiments.check_sweep(TreeSweep(ReferenceTreeConfig()), how),
     PAPER.noun: lambda how: check_paper(Paper(), how),
     COMPARISON.noun: lambda how: check_compare_out(how.out),
 }

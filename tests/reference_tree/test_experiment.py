@@ -7,9 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scribe_spark.errors import InputError
-from scribe_spark.reference_tree.experiment import Experiment, event_measures
-from scribe_spark.reference_tree.repetitions import CONNECTION, DISCONNECTION, repeat_events
+from scribe_spark.reference_tree import experiment
+from scribe_spark.reference_tree.experiment import (
+    CONNECTION,
+    DISCONNECTION,
+    play_in_tasks,
+    repeat_events,
+)
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 
@@ -49,30 +53,9 @@ def test_repetitions_do_not_depend_on_one_another():
     assert apart[0] + apart[1] == repeat_events(tree, "chord", 12, 3, np.arange(9), 5)
 
 
-def test_the_pipeline_adds_up_its_tasks(spark):
-    experiment = Experiment(sizes=(5, 9), events=12, pairs=3, children=4, seed=2)
-    found = {
-        (row["hosts"], row["event"], row["measure"], row["value"]): row["count"]
-        for row in event_measures(spark, experiment).collect()
-    }
-    expected = {}
-    for size in experiment.sizes:
-        here = repeat_events(ReferenceTree(8, 4), "chord", size, 3, np.arange(4), 2)
-        expected |= {(size, *key): count for key, count in here.items()}
-    assert found == expected
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"sizes": (16,), "bits": 4},
-        {"sizes": (0,)},
-        {"children": 1},
-        {"bits": 3},
-        {"events": 0},
-        {"assignment": "can"},
-    ],
-)
-def test_parameters_out_of_range_are_refused(wrong):
-    with pytest.raises(InputError):
-        Experiment(**wrong)
+def test_tasks_are_added_up(spark, monkeypatch):
+    """Three tasks, of two rings each but the last."""
+    monkeypatch.setattr(experiment, "_HOSTS_AT_ONCE", 14)
+    tree = ReferenceTree(8, 4)
+    found = play_in_tasks(spark, tree, "chord", 6, events=15, pairs=3, seed=2)
+    assert found == repeat_events(tree, "chord", 6, 3, np.arange(5), 2)

@@ -14,9 +14,9 @@ from oracle.reference_tree.reconfiguration import Event, reconfigure
 from oracle.reference_tree.tree import reference_tree
 from seeds import seeds
 
-from scribe_spark.engine.program import bucket_of
+from scribe_spark.engine.program import Tables, bucket_of
 from scribe_spark.reference_tree import live
-from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.reference_tree.live import LIVE_TREE_MEASURES
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(300), 11)
@@ -155,7 +155,7 @@ def test_a_key_is_asked_for_where_its_bucket_answers(seed):
     asked = bucket_of(hosts.bounds, dht.at(keys))
     plain = Dht(reference_tree(8, 2), ids, "chord")
     for bucket in np.unique(asked).tolist():
-        rings, mine = dht.settled(bucket), np.flatnonzero(asked == bucket)
+        rings, mine = dht.assign(bucket, Tables()), np.flatnonzero(asked == bucket)
         assert rings.is_known(keys).nonzero()[0].tolist() == mine.tolist()
         found = rings.node[rings.owner(np.zeros(len(mine), int), keys[mine])]
         assert [ids[at] for at in found] == [plain.lookup(key).owner for key in mine.tolist()]

@@ -15,13 +15,15 @@ from seeds import seeds
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
-from scribe_spark.reference_tree.area import areas, depths, links_changed
-from scribe_spark.reference_tree.climb import climb, climbs_from
-from scribe_spark.reference_tree.explore import branches_from, explore
-from scribe_spark.reference_tree.in_memory import costs_by_ring, reconfigure
-from scribe_spark.reference_tree.links import Links
-from scribe_spark.reference_tree.reconfiguration import first_to_compute
-from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.experiment import areas, depths, links_changed
+from scribe_spark.reference_tree.hash_table import Rings
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    costs_by_ring,
+    first_to_compute,
+    reconfigure,
+)
+from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
@@ -56,7 +58,7 @@ def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> 
             expected.depth[host],
         )
     rows, node = np.arange(len(rings)), rings.node
-    up, _ = climb(tree, rings, climbs_from(rings, rows, node))
+    up, _ = climb(tree, rings, climbs_from(tree, rings, rows, node))
     down, _ = explore(tree, rings, branches_from(tree, rings, rows, node))
     asked = np.bincount(down.lookups, minlength=len(number))
     for asker, parent, lookups in zip(up.asker, up.parent, up.lookups, strict=True):

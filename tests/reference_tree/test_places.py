@@ -1,4 +1,4 @@
-"""Places by supersteps, against all keysets in one place and against the plain search."""
+"""Places by supersteps, in process and on Spark, against all keysets in one place."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from identifiers import halves, parts, signed
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.reference_tree.climb import climb, climbs_from
-from scribe_spark.reference_tree.explore import branches_from, explore
-from scribe_spark.reference_tree.places import places
-from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.hash_table import HashTable, Rings
+from scribe_spark.reference_tree.places import FindPlaces, places
+from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import release
 
@@ -29,7 +33,7 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     tree, n = ReferenceTree(bits, children), len(ids)
     numbers = from_halves(*parts(ids), bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
-    found, _ = climb(tree, rings, climbs_from(rings, np.arange(n), rings.node))
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n), rings.node))
     children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n), rings.node))
     asked = np.bincount(children_found.lookups, minlength=n)
     high, low = halves_of(rings.topmost)
@@ -51,6 +55,49 @@ def random_ids(bits: int, count: int, seed: int) -> list[int]:
     return sorted(chosen, key=lambda key: rng.random())
 
 
+def in_process(ids: list[int], bits: int, children: int, assignment: str, buckets: int) -> list:
+    """Rows of `PLACES`, made by supersteps without Spark; some buckets may have no hosts."""
+    tree, count = ReferenceTree(bits, children), len(ids)
+    ring = Ring(*parts(ids), np.arange(count), np.zeros(count, np.int64)).in_order()
+    bounds = np.sort(np.random.default_rng(count).integers(0, count + 1, buckets + 1))
+    bounds[[0, -1]] = 0, count
+    tables = [Tables() for _ in range(buckets)]
+    play(FindPlaces(HashTable(RingInMemory(ring), bounds, tree, assignment)), tables)
+    rows = []
+    for of in (of["places"] for of in tables if "places" in of):
+        parent = [None if at == NONE else int(ring.node[at]) for at in of["parent"]]
+        columns = {**of, "node": ring.node[of["node"]], "parent": parent}
+        rows += zip(*(columns[name] for name in COLUMNS), strict=True)
+    return sorted(rows)
+
+
+COLUMNS = ("node", "topmost_hi", "topmost_lo", "depth", "parent", "parent_lookups", "child_lookups")
+
+
+@pytest.mark.parametrize("assignment", ["chord", "pastry"])
+@pytest.mark.parametrize(
+    ("bits", "children", "hosts", "buckets"),
+    [
+        (128, 2, 300, 16),
+        (128, 5, 200, 64),
+        (66, 3, 60, 16),
+        (63, 2, 40, 200),
+        (8, 3, 100, 16),
+        (4, 2, 16, 16),
+        (100, 16, 1, 8),
+        (128, 2, 2, 1),
+        (70, 7, 3, 16),
+        (64, 2, 3000, 32),
+    ],
+)
+def test_buckets_in_process_find_what_is_found_with_all_keysets(
+    bits, children, hosts, buckets, assignment
+):
+    ids = random_ids(bits, hosts, seed=hosts)
+    found = in_process(ids, bits, children, assignment, buckets)
+    assert found == at_once(ids, bits, children, assignment)
+
+
 @pytest.mark.parametrize(
     ("bits", "children", "assignment", "count", "buckets"),
     [
@@ -59,7 +106,7 @@ def random_ids(bits: int, count: int, seed: int) -> list[int]:
         (4, 2, "pastry", 16, 16),
     ],
 )
-def test_buckets_find_what_is_found_with_all_keysets(
+def test_buckets_on_spark_find_what_is_found_with_all_keysets(
     spark, bits, children, assignment, count, buckets
 ):
     ids = random_ids(bits, count, seed=count)

@@ -10,7 +10,7 @@ from oracle.reference_tree.paths import multicast_edges
 from seeds import seeds
 
 from scribe_spark.core.arrays import depths
-from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
+from scribe_spark.reference_tree.multicast import PrunedTrees, Subscribers
 
 SEEDS = seeds(range(300), 100)
 

@@ -9,7 +9,7 @@ import pytest
 
 from scribe_spark.config import ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
-from scribe_spark.experiments.run_reference_tree import tidy
+from scribe_spark.experiments.reference_tree import tidy
 from tools import reference_tree_results
 
 ROOT = Path(__file__).resolve().parents[2]

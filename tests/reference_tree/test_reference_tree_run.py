@@ -18,13 +18,8 @@ from stopping import Stops
 from scribe_spark.config import Execution, ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import reference_tree_points
-from scribe_spark.experiments.reference_tree_points import large_ids, play_events
-from scribe_spark.experiments.run_reference_tree import (
-    check_reference_tree,
-    run_reference_tree,
-    tidy,
-)
+from scribe_spark.experiments import TreeSweep, check_sweep, reference_tree, run_sweep
+from scribe_spark.experiments.reference_tree import large_ids, play_events, tidy
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.progress import Silent
 from scribe_spark.report.reference_tree import render_reference_tree
@@ -34,8 +29,8 @@ CONFIG = ReferenceTreeConfig(hosts="6,12", connections=40, children="2,3", scali
 
 def play(spark, out, progress=None, config=CONFIG, **how) -> str:
     execution = Execution(**{"out": str(out), "master": "local[2]"} | how)
-    check_reference_tree(config, execution)
-    return run_reference_tree(spark, config, execution, progress)
+    check_sweep(TreeSweep(config), execution)
+    return run_sweep(spark, TreeSweep(config), execution, progress).page
 
 
 def left(out: Path) -> tuple:
@@ -86,8 +81,8 @@ def test_what_it_leaves(spark, finished):
 def test_the_order_in_which_rows_are_collected_does_not_matter(monkeypatch):
     """With other partitions they come in another order; it was that of the written text."""
     collected = {"links.connection": {3: 1, 1: 5, 2: 4}, "degree": {2: 7, 1: 9}}
-    monkeypatch.setattr(reference_tree_points, "_measured", lambda *_: collected)
-    found = reference_tree_points.measure_point(None, None, CONFIG, Silent())
+    monkeypatch.setattr(reference_tree, "_measured", lambda *_: collected)
+    found = reference_tree.measure_point(None, None, CONFIG, Silent())
     assert json.dumps(found) == (
         '{"degree": {"1": 9, "2": 7}, "links.connection": {"1": 5, "2": 4, "3": 1}}'
     )
@@ -181,7 +176,7 @@ def test_a_network_that_cannot_be_is_refused_before_spark(tmp_path):
         hosts=(), scaling=70, assignment="pastry", dht="routed", overlay="can"
     )
     with pytest.raises(InputError, match="overlay = 'can'"):
-        check_reference_tree(config, Execution(out=str(tmp_path / "out")))
+        check_sweep(TreeSweep(config), Execution(out=str(tmp_path / "out")))
 
 
 def test_events_do_not_depend_on_partitions(spark):

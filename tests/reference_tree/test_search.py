@@ -15,11 +15,9 @@ from oracle.reference_tree.tree import explicit_tree, reference_tree
 from seeds import seeds
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree.climb import climb, climbs_from
-from scribe_spark.reference_tree.explore import branches_from, explore
-from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
-from scribe_spark.reference_tree.topmost import topmost_keys
-from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings
+from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
+from scribe_spark.reference_tree.tree import ReferenceTree, topmost_keys
 
 
 @pytest.fixture(params=["uint64", "128 bits"])
@@ -94,7 +92,7 @@ def test_places_on_several_rings_at_once(width, seed):
     known = Rings.of(tree, assignment, numbers, ring, np.arange(len(ids)), len(rings))
 
     rows = np.arange(len(known))
-    parents, _ = climb(tree, known, climbs_from(known, rows, known.node))
+    parents, _ = climb(tree, known, climbs_from(tree, known, rows, known.node))
     found, _ = explore(tree, known, branches_from(tree, known, rows, known.node))
 
     asked = np.bincount(found.lookups, minlength=len(ids))

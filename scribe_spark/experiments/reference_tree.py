@@ -1,4 +1,8 @@
-"""Measures of one reference tree: through events, or once and large.
+"""The experiments on the reference tree as a sweep: through events, or once and large.
+
+The points are the numbers of hosts with the numbers of children of a config.  A point has no folder
+of its own: all its repetitions are one job, and its results a text in ``OUT/points``, with its
+digest in the manifest.
 
 References
 ----------
@@ -7,24 +11,41 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 3.4 a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
+from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.checks import known_graph, refuse_buckets
+from scribe_spark.experiments.manifest import Manifest
+from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
+from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Step, Work, closed_at_last
+from scribe_spark.experiments.world_setup import network_of
+from scribe_spark.measures.reference_tree import reference_tree_metrics
+from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree.experiment import Experiment, event_measures
-from scribe_spark.reference_tree.lineages import host_depths
-from scribe_spark.reference_tree.lookups import lookups, route_lookups
-from scribe_spark.reference_tree.places import places
+from scribe_spark.reference_tree.experiment import play_in_tasks
+from scribe_spark.reference_tree.multicast import host_depths
+from scribe_spark.reference_tree.places import lookups, places, route_lookups
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
 
 #: Measure -> value -> the number of its occurrences.
 Counts = dict[str, dict[int, int]]
 
+#: The key of the manifest with the completed points.
+_DONE = "points"
 
 #: The number of connections of each independent repetition of a network: of a small one, and of a
 #: large one (small enough that there are more repetitions than cores).
@@ -39,6 +60,97 @@ _PLACED, _LEAST = 4_000_000, 4
 
 #: The goal of a lookup -> the first part of the measures' names.
 _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
+
+
+@dataclass(frozen=True)
+class TreeSweep:
+    """The experiments of a config; implements `run_sweep.PlanOfPoints`.
+
+    Examples
+    --------
+    >>> sweep = TreeSweep(ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500))
+    >>> run_sweep(spark, sweep, Execution(out="out/reference-tree")).rows.show()
+    """
+
+    config: ReferenceTreeConfig
+    folders: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        return max(point.hosts for point in self.config.points())
+
+    def plan(self, execution: Execution) -> Plan:
+        about = {"seed": self.config.seed}
+        return Plan(REFERENCE_TREE, execution, *settings_of(self.config), about, {_DONE: {}})
+
+    def check(self, execution: Execution) -> None:
+        """Refuse buckets, and networks on which look-ups cannot be routed."""
+        refuse_buckets(execution)
+        if self.config.reference_tree.dht == "routed":
+            if not check_overlay(self.config.overlay).randomised:
+                remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
+                raise InputError("overlay", self.config.overlay.kind, remedy)
+            known_graph(network_of(self.config))
+
+    def play(self, work: Work, execution: Execution) -> dict[Point, Counts]:
+        # (the stages of the network are computed at their first use: without `dht = routed`, none)
+        network = Simulation(work.folder.spark, network_of(self.config), progress=work.progress)
+        measured: dict[Point, Counts] = {}
+
+        def step(point: Point) -> Step:
+            file = point_file(point.name)
+
+            def play() -> Manifest:
+                with work.progress.phase(point.name):
+                    measured[point] = measure_point(network, point, self.config, work.progress)
+                    digest = work.write_json(file, measured[point])
+                    return {"tables": {}, "texts": {file: digest}}
+
+            def recorded(manifest: Manifest) -> Manifest | None:
+                digest = manifest[_DONE].get(point.name)
+                return None if digest is None else {"tables": {}, "texts": {file: digest}}
+
+            def put(manifest: Manifest, record: Manifest) -> Manifest:
+                done = {**manifest[_DONE], point.name: record["texts"][file]}
+                return {**manifest, _DONE: done}
+
+            def load(_: Manifest) -> None:
+                measured[point] = {
+                    measure: {int(value): count for value, count in counts.items()}
+                    for measure, counts in work.folder.read_json(file).items()
+                }
+
+            return Step(point.name, play, recorded, put, load)
+
+        with closed_at_last(network):
+            work.play([step(point) for point in self.config.points()])
+        return measured
+
+    def write(self, work: Work, results: Mapping[Point, Counts]) -> tuple[str, DataFrame]:
+        """Write the table `reference_tree`, the metrics and the page."""
+        with work.progress.phase("report"):
+            rows = tidy(results)
+            records = work.write_tables({"reference_tree": rows})
+            metrics = reference_tree_metrics(rows)
+            digest = work.write_json("metrics.json", metrics)
+            location = work.folder.write_page(render_reference_tree(rows, metrics, work.manifest))
+            texts = {"metrics.json": digest}
+            work.save({**work.manifest, "tables": records, "texts": texts})
+            return location, work.folder.read_table("reference_tree")
+
+
+def tidy(measured: Mapping[Point, Counts]) -> pd.DataFrame:
+    """Return the results as the table `reference_tree`."""
+    rows = [
+        (point.kind, point.hosts, point.bits, point.children, point.assignment, measure, *pair)
+        for point, counts in measured.items()
+        for measure, values in sorted(counts.items())
+        for pair in sorted(values.items())
+    ]
+    return pd.DataFrame(rows, columns=schemas.REFERENCE_TREE.names)
+
+
+# --- a point
 
 
 def measure_point(
@@ -72,21 +184,16 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
     they are measured between any two events.
     """
-    experiment = Experiment(
-        sizes=(point.hosts,),
-        events=events,
-        pairs=min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events),
-        bits=point.bits,
-        children=point.children,
-        assignment=point.assignment,
-        seed=seed,
-    )
     found: Counts = {}
-    for row in event_measures(spark, experiment).collect():
-        measure, value = row["measure"], row["value"]
-        name = measure if measure in _OF_HOSTS else f"{measure}.{row['event']}"
+    pairs = min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events)
+    tree = ReferenceTree(point.bits, point.children)
+    played = play_in_tasks(
+        *(spark, tree, point.assignment, point.hosts), events=events, pairs=pairs, seed=seed
+    )
+    for (event, measure, value), count in played.items():
+        name = measure if measure in _OF_HOSTS else f"{measure}.{event}"
         counts = found.setdefault(name, {})
-        counts[value] = counts.get(value, 0) + row["count"]
+        counts[value] = counts.get(value, 0) + count
     return found
 
 
