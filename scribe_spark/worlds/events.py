@@ -316,7 +316,6 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
 
 def _print_check() -> None:
     """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
-
     refused = None
     try:
         _check_here(WorldConfig(**json.load(sys.stdin)))
