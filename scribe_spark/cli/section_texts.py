@@ -39,7 +39,7 @@ SECTION_TEXTS: dict[str, str] = {
     "mesh, PRUNE removes one; IHAVE announces publications to other peers, which can request "
     "them; IDONTWANT tells peers not to send a publication. At each heartbeat, nodes repair their "
     "meshes and send IHAVE. These flags have an effect with gossipsub in --systems; in worlds, "
-    "events decide when members JOIN, not --gossipsub-joins, ...-join-waves or ...-heartbeats.",
+    "events decide when members publish, not --gossipsub-heartbeats.",
     "world": "A world is divided into rounds. In each round, events happen: nodes arrive, leave, "
     "fail or recover, and members join or quit. Then Pastry and Scribe repair themselves. Events "
     "are in your own table (--events), or --generator makes them. A flag whose text begins with "
