@@ -99,6 +99,7 @@ UNUSED = [
     ("run", "--replicas 3", "--access x.csv"),
     ("run", "--overlay perfect --growth 2 --delivery reliable", "--generator flash-crowd"),
     ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
+    ("world", "--groups 4 --systems gossipsub --gossipsub-join-waves 3", "--gossipsub-joins waves"),
     ("topology", "--power-law-links 200000", None),
     ("run", "--variants bottleneck --capacities x.csv --limit 5", None),
     ("run", "--generator flash-crowd --repair none", None),

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,25 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Directory, KnowsDelays, Topics, building
-from scribe_spark.gossipsub.publication import (
-    ANSWERS,
-    ARRIVALS,
-    COPIES,
-    Arrivals,
-    Messages,
-    publish,
-)
-from scribe_spark.gossipsub.router import Links
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
+from scribe_spark.gossipsub.publication import ARRIVALS, Arrivals
+from scribe_spark.gossipsub.round import LiveGossipSub
+from scribe_spark.gossipsub.router import Links, Space
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.system import (
+    CARRIED,
+    LivingRound,
+    Publishing,
+    SystemPlayer,
+    play_rounds_of_run,
+)
+from scribe_spark.rounds.tally import Tally
 from tools.pages import table, with_lines
 
 MARKS = ("<!-- gossipsub results: begin -->\n", "<!-- gossipsub results: end -->\n")
@@ -71,7 +75,7 @@ _PROCESSING_MS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200)
 _FAIL, _CHECKED = 0.5, "0.995, 1"
 
 
-# --- topics in one process, by the programs of runs: without routers and Spark
+# --- topics in one process, by the rounds of a run: without routers and Spark
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,13 @@ class DrawnDelays:
     seed: int
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See :class:`KnowsDelays`."""
+        """See `underlay.Kernel`."""
         bits = draws.bits_np(self.seed, "pair delay", np.minimum(a, b), np.maximum(a, b))
         span = np.uint64(self.most_us - self.least_us + 1)
         return self.least_us + (bits % span).astype(np.int64)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """See :class:`KnowsDelays`."""
+        """See `underlay.Kernel`."""
         return None
 
 
@@ -98,18 +102,38 @@ class Published:
     """The arrivals and the copies of a publication of each topic."""
 
     arrivals: Arrivals
-    copies: dict[str, np.ndarray]
+    copies: dict[str, np.ndarray]  # `rounds.system.CARRIED`
     lazy_heartbeats: int
 
 
 @dataclass(frozen=True)
 class TopicsInMemory:
-    """Topics with their meshes; nodes are positions, topics indices."""
+    """Topics with their meshes, in one bucket; nodes are positions, topics indices."""
 
-    topics: Topics
+    system: LiveGossipSub
+    now: LivingRound
     tables: Tables
-    source: np.ndarray
-    clock: str
+    kept: Tables
+
+    @property
+    def kernel(self) -> Any:
+        """The delays and losses between nodes."""
+        return self.now.kernel
+
+    @property
+    def space(self) -> Space:
+        """The conversion of keys of tables."""
+        return Space(len(self.now.ring))
+
+    @property
+    def source(self) -> np.ndarray:
+        """The source of each topic."""
+        return self.now.publish.node
+
+    @property
+    def place(self) -> np.ndarray:
+        """The keys of the subscribers: int64, ascending."""
+        return self.tables[SUBSCRIBERS]["key"]
 
     @property
     def mesh(self) -> Links:
@@ -123,50 +147,55 @@ class TopicsInMemory:
 
     def degrees(self) -> np.ndarray:
         """Return how many peers each subscriber has in its mesh: int64."""
-        return self.topics.space.count(self.mesh, self.topics.directory.place)
+        return self.space.count(self.mesh, self.place)
 
     def publish(self, alive: np.ndarray | None = None, **rules: Any) -> Published:
         """Publish to every topic."""
-        lives = None if alive is None else Lives.of(len(alive), np.flatnonzero(alive))
-        topics = replace(self.topics, rules=self.topics.rules.replace(**rules), lives=lives)
-        messages = Messages(np.arange(len(self.source)), self.source, self.clock)
+        now, before = self.now, self.system.rounds_before
+        if alive is not None:
+            now = replace(now, overlay=Lives.of(len(alive), np.flatnonzero(alive)))
+        system = replace(self.system, rules=self.system.rules.replace(**rules))
         tables = Tables.of({name: self.tables[name] for name in self.tables})
-        lazy = publish(lambda program, name: play(program, [tables]), topics, messages)
-        names = [name for name in tables if name.split()[0] in (COPIES, ANSWERS)]
-        wanted = ("message", "node", "sender", "sent", "hops", "lost", "first")
-        copies = concatenate([{one: tables[name][one] for one in wanted} for name in names])
-        return Published(read_table(Arrivals, tables, ARRIVALS), copies, lazy)
+        numbers = count(before)
+        player = _player(now.ring, tables)
+        play_rounds_of_run(system, player, Tables.of(self.kept), now, numbers)
+        arrivals, copies = read_table(Arrivals, tables, ARRIVALS), tables[CARRIED]
+        copies = take(copies, copies["kind"] == 0)
+        return Published(arrivals, copies, next(numbers) - before - 1)
 
 
 def build_topics(
     config: GossipSubConfig,
     nodes: int,
     members: Sequence[np.ndarray],
-    kernel: KnowsDelays,
+    kernel: Any,
     seed: int,
     source: np.ndarray | None = None,
 ) -> TopicsInMemory:
     """Connect the members of topics, and build their meshes."""
-    number = np.arange(nodes, dtype=np.int64)
+    number, topic = np.arange(nodes, dtype=np.int64), np.arange(len(members))
     ring = Ring(number.astype(np.uint64), np.zeros(nodes, dtype=np.uint64), number, number)
     if source is None:
         source = np.array([some[0] for some in members], dtype=np.int64)
     subscribing = [distinct(np.r_[some, one]) for some, one in zip(members, source, strict=True)]
-    place = np.concatenate([topic * nodes + some for topic, some in enumerate(subscribing)])
-    topics = Topics(
-        np.array([0, nodes]),
-        RingInMemory(ring),
-        np.arange(1, len(members) + 1),
-        Directory.of(place, len(members), nodes),
-        config.filled(),
-        kernel,
-        0,
-        seed,
+    join = np.repeat(topic, [len(some) for some in subscribing]), np.concatenate(subscribing)
+    system = LiveGossipSub(config.filled(), config.clock)
+    nobody, kinds = (number[:0], number[:0]), (*system.payload, *system.control)
+    now = LivingRound(
+        *(0, 1, ring, Lives.of(nodes, number), Events(), topic + 1, topic, topic),
+        *(join, nobody, Publishing.at_begin((topic, source)), kernel, 0, seed, 0),
+        *(Tally(kinds), number[:0]),
+        measures=("delay", "node_stress"),
+        in_run=True,
     )
-    tables = Tables.of({})
-    for _, program in building(topics, config):
-        play(program, [tables])
-    return TopicsInMemory(topics, tables, source, config.clock)
+    tables, kept = Tables.of({}), Tables.of({})
+    play_rounds_of_run(system, _player(ring, tables), kept, now, range(system.rounds_before))
+    return TopicsInMemory(system, now, tables, kept)
+
+
+def _player(ring: Ring, tables: Tables) -> SystemPlayer:
+    """Return a player with all nodes in one bucket."""
+    return SystemPlayer(InTask([tables]), RingInMemory(ring), np.array([0, len(ring)]), "")
 
 
 # --- the rows of the table

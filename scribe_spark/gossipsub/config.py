@@ -74,7 +74,7 @@ _OF_WORLDS = UsedWhen(
 )
 _OF_RUNS = UsedWhen(
     lambda config: not config.is_world,
-    "has no effect in worlds, where events decide when members JOIN; leave it out",
+    "has no effect in worlds, whose events decide when members publish; leave it out",
 )
 _OF_DIALS = used_when(
     lambda config: config.gossipsub.discovery == "dial", "--gossipsub-discovery dial"
@@ -95,8 +95,7 @@ class GossipSubConfig(Section):
         "PRUNE removes one; IHAVE announces publications to other peers, which can request them; "
         "IDONTWANT tells peers not to send a publication. At each heartbeat, nodes repair their "
         "meshes and send IHAVE. These flags have an effect with gossipsub in --systems; in "
-        "worlds, events decide when members JOIN, not --gossipsub-joins, ...-join-waves or "
-        "...-heartbeats."
+        "worlds, events decide when members publish, not --gossipsub-heartbeats."
     )
 
     preset: Literal["spec", "go", "ethereum"] = setting(
@@ -159,12 +158,13 @@ class GossipSubConfig(Section):
         "Discovery dial: number of these dials before each heartbeat, so that meshes form while "
         "nodes connect; 0: all at once",
     )
-    joins: Annotated[Literal["at_once", "waves", "unconnected"], _OF_RUNS] = setting(
+    joins: Literal["at_once", "waves", "unconnected"] = setting(
         "at_once",
         "Subscribers JOIN when all are connected (at_once), in waves with a heartbeat after each "
-        "(waves), or before they connect, so that only heartbeats form meshes (unconnected)",
+        "(waves; in worlds, in the first heartbeats), or before they connect, so that only "
+        "heartbeats form meshes (unconnected)",
     )
-    join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_RUNS, _OF_WAVES] = setting(
+    join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_WAVES] = setting(
         20, "Number of waves with --gossipsub-joins waves"
     )
     heartbeats: Annotated[int, within(0, MOST_ROUNDS), _OF_RUNS] = setting(

@@ -259,7 +259,7 @@ class CountCopies(PublicationProgram):
             code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
             rows["kind"] = np.full(len(message), code, dtype=np.int8)
             rows |= {"hops": sent.get("hops", none), "sent_us": sent.get("sent", none + NONE)}
-            rows["first"] = sent.get("first", none > 0)
+            rows |= {name: sent.get(name, none > 0) for name in ("first", "lost")}
         if len(rows["to"]):
             yield rows
 

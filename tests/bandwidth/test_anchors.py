@@ -62,7 +62,7 @@ def spread(
 
     ``delay(a, b)`` is in microseconds, `rate` in megabits per second of each node, up and down.
     """
-    room, node, peer = topic.topics.space.split(topic.mesh.key)
+    room, node, peer = topic.space.split(topic.mesh.key)
     rate = rate * 10**6
     given = ClockSetting(
         Nodes(np.arange(len(rate)), rate, rate, np.zeros(len(rate), dtype=np.int64)),
@@ -85,7 +85,7 @@ def test_duplicates_and_times_are_near_those_published():
         for seed in range(1, 4):
             topic = mesh_of(nodes, seed)
             rate = np.random.default_rng(seed).integers(40, 201, nodes)
-            found.append(spread(topic, topic.topics.kernel.delays, rate, 150_000, 0))
+            found.append(spread(topic, topic.kernel.delays, rate, 150_000, 0))
         copies, taken = np.mean(found, axis=0)
         assert copies - 1 == pytest.approx(4.65, rel=0.15)
         assert taken == pytest.approx(expected, rel=0.2)
@@ -138,7 +138,6 @@ def test_idontwant_saves_of_128_kb_as_much_as_published():
     topic = mesh_of(2_000, 1)
     rate = np.random.default_rng(1).integers(40, 201, 2_000)
     (without, _), (told, _) = (
-        spread(topic, topic.topics.kernel.delays, rate, 128_000, idontwant)
-        for idontwant in (None, 0)
+        spread(topic, topic.kernel.delays, rate, 128_000, idontwant) for idontwant in (None, 0)
     )
     assert 0.12 <= 1 - told / without <= 0.21

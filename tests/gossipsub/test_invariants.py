@@ -27,10 +27,10 @@ def topics(sizes: list[int], seed: int = 1, **given) -> TopicsInMemory:
 def test_meshes_are_symmetric_and_of_right_degrees(preset, joins):
     """Within [D_low, D_high] after ten quiet heartbeats, where connections allow."""
     one = topics([300, 120, 40, 9, 2, 1], preset=preset, joins=joins, join_waves=4, heartbeats=20)
-    space, rules, mesh, connections = one.topics.space, one.topics.rules, one.mesh, one.connections
+    space, rules, mesh, connections = one.space, one.system.rules, one.mesh, one.connections
     assert np.array_equal(np.sort(other_ends(space, mesh.key)), mesh.key)
     assert connections.has(mesh.key).all()
-    place, degree = one.topics.directory.place, one.degrees()
+    place, degree = one.place, one.degrees()
     assert degree.max() <= rules.d_high
     assert degree[place < 300].min() >= rules.d_low
     # who has fewer has nobody left to GRAFT
@@ -71,7 +71,7 @@ def test_copies_are_lost_by_their_routes(share, loss, monkeypatch):
     members = [np.arange(600)]
     one = build_topics(GossipSubConfig(), 600, members, Lossy(1_000, 100_000, 1), 1)
     copies = one.publish(loss=loss).copies
-    across = (copies["node"] + copies["sender"]) % 2 == 1
+    across = (copies["to"] + copies["sender"]) % 2 == 1
     lost = copies["lost"]
     assert np.mean(lost[~across]) == pytest.approx(loss, abs=0.03)
     expected = 1 - (1 - share) * (1 - loss)
@@ -82,7 +82,7 @@ def test_duplicates_are_degree_less_two_without_processing_time():
     """Each node sends to its mesh but the sender and the source."""
     one = topics([600], flood_publish=False)
     done, (source,) = one.publish(), one.source
-    _, node, peer = one.topics.space.split(one.mesh.key)
+    _, node, peer = one.space.split(one.mesh.key)
     # to the source nobody sends; who has the first copy from there would not have sent it back
     to_source = np.count_nonzero((peer == source) & (node != source))
     first = done.copies["first"]
@@ -93,10 +93,10 @@ def test_duplicates_are_degree_less_two_without_processing_time():
 
 def test_processing_time_holds_copies_back():
     one = topics([600])
-    counts = [len(one.publish(processing_ms=ms).copies["node"]) for ms in (0.0, 20.0, 200.0)]
+    counts = [len(one.publish(processing_ms=ms).copies["to"]) for ms in (0.0, 20.0, 200.0)]
     assert counts[0] > counts[1] > counts[2]
     without = one.publish(processing_ms=20.0, idontwant=False)
-    assert counts[0] > len(without.copies["node"]) > counts[1]
+    assert counts[0] > len(without.copies["to"]) > counts[1]
 
 
 def test_who_is_dead_takes_nothing_and_half_may_fail():
@@ -129,6 +129,6 @@ def test_nodes_of_a_graph_meet_in_each_topic_however_many_at_a_time(monkeypatch)
     }
     for one in built.values():
         assert len(one.connections) == len(wanted)
-        parts = one.topics.space.split(one.connections.key)
+        parts = one.space.split(one.connections.key)
         assert set(zip(*(part.tolist() for part in parts), strict=True)) == wanted
     assert built[7].connections.way.tolist() == built[2**16].connections.way.tolist()

@@ -325,19 +325,20 @@ def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) 
     """Copies to dead peers take the uplink; a source that does not subscribe sends to its peers."""
     told: list[tuple[np.ndarray, ...]] = []
     tables: list[dict] = []
-    publish, replay = gossipsub_round.publish_in_round, LiveGroups.replay
+    publish, replay = gossipsub_round.publish_with_bandwidth, LiveGroups.replay
 
-    def publishing(player, topics, messages, new, now) -> None:
+    def publishing(player, copies, new, now) -> None:
+        messages = copies.messages
         fanout = player.gather(FANOUT).get(FANOUT, {"message": new[:0], "peer": new[:0]})
         told.append((new, messages.topic[new], messages.source[new], fanout))
-        publish(player, topics, messages, new, now)
+        publish(player, copies, new, now)
 
     def replaying(self, player, *of_copies) -> None:
         if getattr(player, "_prefix", "") == "sparse/":
             tables.append(player.gather(DELIVERED, MESH, CONNECTIONS))
         replay(self, player, *of_copies)
 
-    monkeypatch.setattr(gossipsub_round, "publish_in_round", publishing)
+    monkeypatch.setattr(gossipsub_round, "publish_with_bandwidth", publishing)
     monkeypatch.setattr(LiveGroups, "replay", replaying)
     compared = dead = guests = 0
     for seed in range(8):
