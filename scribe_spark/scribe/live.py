@@ -132,7 +132,7 @@ class LiveScribe(SystemOnBuckets):
             group_measures(taken, len(round.groups), round.limits is not None),
             _publications(taken),
             multicasts=self.multicasts(sent) if now.measures else None,
-            begun=self._begun(sent),
+            begun=self.begun(sent),
             tables=self._tables(taken, round, now),
         )
 
@@ -169,7 +169,7 @@ class LiveScribe(SystemOnBuckets):
             return Multicasts.from_start(group, firsts.publication, firsts.root)
         return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
 
-    def _begun(self, taken: Sent) -> Begun:
+    def begun(self, taken: Sent) -> Begun:
         """Return all publications that roots accepted in the round."""
         of = taken.group, taken.publication
         if self.rules.source == "root":
