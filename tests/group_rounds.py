@@ -25,13 +25,12 @@ from scribe_spark.rounds.memberships import MEMBERS, change_memberships, check_g
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.scribe.end_of_round import EndOfRound, PublicationResults
+from scribe_spark.scribe.measures import lost_groups
 from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.outcomes import EndOfRound, PublicationResults
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import (
     ROWS,
-    lost_groups,
     play_groups,
     publication_results,
 )
@@ -40,6 +39,7 @@ from scribe_spark.scribe.scribe import (
     REFUSED_KINDS,
     SCRIBE_KINDS,
     Applications,
+    ChildLimits,
     RoundOfGroups,
 )
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState

@@ -37,21 +37,23 @@ from scribe_spark.rounds.groups import OPERATIONS, Groups
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
-from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.join import JOINS, REPAIRING
-from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.measures import GROUPS_MEASURED, MeasureGroups
+from scribe_spark.scribe.measures import (
+    GROUPS_MEASURED,
+    REPAIRED,
+    TREES_SEEN,
+    MeasureGroups,
+    SeeTrees,
+)
 from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED, publications_due
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.repairs import REPAIRED
-from scribe_spark.scribe.scribe import Applications, RoundOfGroups
+from scribe_spark.scribe.scribe import Applications, ChildLimits, RoundOfGroups
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.scribe.watched_trees import TREES_SEEN, SeeTrees
 
 #: What all rounds leave besides: counts of groups, and all trees.
 MEASURED = (GROUPS_MEASURED, *TREES_SEEN)

@@ -19,8 +19,7 @@ from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.scribe import RoundOfGroups
-from scribe_spark.scribe.settled import grow_trees, publish, settled_given, settled_round
-from scribe_spark.scribe.trees import CHILDREN
+from scribe_spark.scribe.trees import CHILDREN, grow_trees, publish, settled_given, settled_round
 
 __all__ = ["Played", "halves", "trees"]
 

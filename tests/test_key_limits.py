@@ -29,8 +29,8 @@ from scribe_spark.gossipsub.router import Links
 from scribe_spark.gossipsub.router import Space as LinkSpace
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.settled import settled_round
 from scribe_spark.scribe.state import Received
+from scribe_spark.scribe.trees import settled_round
 from scribe_spark.worlds import LiveGroups
 from scribe_spark.worlds.link_stress import LinkStress
 

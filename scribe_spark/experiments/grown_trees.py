@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GrownTrees:
-    """The trees of a run without rounds, a settled round 0 of a world (`scribe.settled`).
+    """The trees of a run without rounds, a settled round 0 of a world (`scribe.trees`).
 
     `rounds_of_run.RoundsOfRun` has the same methods for a world whose last round publishes.  The
     stages of a `Simulation` keep the tables, so each is made once.

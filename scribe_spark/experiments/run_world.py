@@ -39,7 +39,7 @@ from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.scribe.watched_trees import all_told
+from scribe_spark.scribe.measures import all_told
 from scribe_spark.systems import SCRIBE
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import publication_measures, system_of

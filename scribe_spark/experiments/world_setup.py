@@ -32,8 +32,8 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.reference_tree.live import LiveTree
 from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.live import LiveScribe
+from scribe_spark.scribe.measures import watched_groups
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.scribe.watched_trees import watched_groups
 from scribe_spark.systems import (
     SCRIBE,
     live_system,

@@ -19,6 +19,7 @@ from scribe_spark.report.series import label_of
 from scribe_spark.report.style import system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
 from scribe_spark.systems import IP, UNICAST, all_systems
+from scribe_spark.worlds.group_measures import name_of
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ REACHED = "reached"
 
 #: The measure after which a card describes how links carry messages with a size.
 _LATENCY = "latency.p99"
+
+#: The measure of the packets of payload on the busiest link of a world.
+_PAYLOADS = "link_stress.payload.max"
 
 _OVERLAY_COLOUR = "#59636e"
 
@@ -131,9 +135,7 @@ def world_cards(table: pd.DataFrame) -> list[Card]:
         rad = f"{system}.rad.median"
         numbers: dict[str, float | str | None] = _fates(table, system) | {
             "rad.median": words.get(rad, _over(table, rad)),
-            "link_stress.payload.max": _over(
-                table, f"{system}.link_stress.payload.max", pd.Series.max
-            ),
+            _PAYLOADS: _over(table, name_of(system, _PAYLOADS), pd.Series.max),
             "control": words.get(f"{system}.control", _over(table, f"{system}.control")),
         }
         card = _card(system, numbers, _OF_WORLDS)
@@ -149,7 +151,7 @@ _OF_WORLDS: dict[str, tuple[str, str]] = {
     "open": ("open deliveries", ""),
     "duplicates": ("duplicates per delivery", ""),
     "rad.median": ("RAD, median over the groups, mean over the rounds", ""),
-    "link_stress.payload.max": ("payloads, busiest link", ""),
+    _PAYLOADS: ("payloads, busiest link", ""),
     "control": ("control messages per node and second", ""),
 }
 

@@ -9,6 +9,7 @@ from scribe_spark.measures.incomplete import systems_of_world
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order
 from scribe_spark.systems import SCRIBE
+from scribe_spark.worlds.group_measures import name_of
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,12 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
         return ()
 
-    def measure(system: str, name: str) -> str:
-        of_all = name.startswith("link_stress.payload") and system == SCRIBE
-        return name if of_all else f"{system}.{name}"
-
     return tuple(
         Panel(
             f"systems-{name.replace('.', '-').replace('_', '-')}",
             title,
             unit,
-            {measure(system, name): label_of(system) for system in systems},
+            {name_of(system, name): label_of(system) for system in systems},
             every_round=False,
             systems={label_of(system): system for system in systems},
         )

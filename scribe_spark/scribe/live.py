@@ -33,27 +33,33 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     SystemRound,
 )
+from scribe_spark.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.duplicates import SOURCE_BITS
-from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
 from scribe_spark.scribe.events import PlayEvents
-from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.measures import GROUPS_MEASURED, MeasureGroups, group_measures
-from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
-from scribe_spark.scribe.outcomes import LEFT, EndOfRound, PublicationResults
-from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import COUNTS, ROWS, play_groups, publication_results
-from scribe_spark.scribe.scribe import CONTROL_KINDS, PAYLOAD_KINDS, Applications, RoundOfGroups
-from scribe_spark.scribe.sources import Sent
-from scribe_spark.scribe.state import table_of
-from scribe_spark.scribe.upcalls import Application
-from scribe_spark.scribe.watched_trees import (
+from scribe_spark.scribe.measures import (
+    GROUPS_MEASURED,
     TREES_BEFORE,
     TREES_SEEN,
+    MeasureGroups,
     SeeTrees,
+    group_measures,
     tree_rows,
     trees_of,
 )
+from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.round import COUNTS, ROWS, play_groups, publication_results
+from scribe_spark.scribe.scribe import (
+    CONTROL_KINDS,
+    PAYLOAD_KINDS,
+    Applications,
+    ChildLimits,
+    RoundOfGroups,
+)
+from scribe_spark.scribe.sources import Sent
+from scribe_spark.scribe.state import table_of
+from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, SortedTable, distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    distinct,
+    expand,
+    find_sorted,
+    turns,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, Lent, overlay
-from scribe_spark.scribe.ring_buffers import SharedRings
 from scribe_spark.scribe.upcalls import Application, Calls
 
 _NODE = ("group", "node")
@@ -109,3 +117,164 @@ class Remembering(Application):
         for name, table in self._tables.items():
             table.borrow(Lent(tables[name], writes=True))
         self.rings.tops, self.rings.names = Lent(tables["rings"], writes=True).values()
+
+
+# --- ring buffers for the rows of a table: each holds the names of the last B numbers
+#
+# A ring whose largest number is `top` has names of numbers in (top - B, top].  The name of a
+# number is in slot ``number % B``; the slot contains NONE if the ring lacks the number.
+#
+# Most rows have the same names for the same numbers, so equal rings are stored once.  The table's
+# column ``ring`` has the index of each row's ring.  Before a write, the ring is copied, once for
+# all rows that write the same values.  Rings that became equal are merged when there are many.
+
+#: Equal rings are merged when there is more than one ring per 32 rows.
+_ROWS_A_RING = 32
+
+
+class HasRings(Protocol):
+    """A table with the index of the ring of each row; NONE is the empty ring."""
+
+    ring: np.ndarray
+
+
+class SharedRings:
+    """The ring buffers of a table, with B = `size` slots each; `rows` are row indices of the table.
+
+    The column ``ring`` of the table has the index of the ring of each row, NONE for an empty one.
+    `tops` has the largest number in each ring.  The last ring, which NONE selects, stays empty.
+    """
+
+    def __init__(self, size: int, table: HasRings) -> None:
+        self.size, self.table = size, table
+        self.tops, self.names = self._empty(1)
+        self._free = whole_numbers()  # some of the unused rings
+
+    def _empty(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(n, NONE), np.full((n, self.size), NONE)
+
+    def top(self, rows: np.ndarray) -> np.ndarray:
+        """Return the largest number in the ring of each row."""
+        return self.tops[self.table.ring[rows]]
+
+    def read(self, rows: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """Return the name of one number in each row, NONE if the ring lacks it."""
+        ring = self.table.ring[rows]
+        top = self.tops[ring]
+        inside = (number > top - self.size) & (number <= top)
+        return np.where(inside, self.names[ring, number % self.size], NONE)
+
+    def between(
+        self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return all numbers from `first` to `last`: indices of `rows`, numbers, names."""
+        which, number = expand(first, last + 1)
+        return which, number, self.read(rows[which], number)
+
+    def leading_to(
+        self, rows: np.ndarray, number: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`between`, for the numbers before `number` and `number` without a gap."""
+        return self.between(rows, number + 1 - self.run(rows, number, -1), number)
+
+    def run(
+        self,
+        rows: np.ndarray,
+        number: np.ndarray,
+        step: int,
+        where: np.ndarray | Literal[True] = True,
+    ) -> np.ndarray:
+        """Count the consecutive numbers, from `number` up (`step` 1) or down (-1), that rows have.
+
+        The count of rows outside of `where` is 0.
+        """
+        count = np.zeros(len(rows), dtype=np.int64)
+        some = np.flatnonzero(np.broadcast_to(where, len(rows)))
+        while len(some):
+            some = some[self.read(rows[some], number[some] + step * count[some]) != NONE]
+            count[some] += 1
+        return count
+
+    def write(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Write names of numbers into the rings of rows, which may repeat.
+
+        A number that is too old for the ring is ignored; a second name for a number replaces the
+        first.
+        """
+        before = len(self.tops)
+        for part in turns(rows):
+            self._write_one(rows[part], number[part], name[part])
+        if len(self.tops) > max(before, len(self.table.ring) // _ROWS_A_RING):
+            self._merge()
+
+    def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Write names, where each row occurs once."""
+        new = (number > self.top(rows) - self.size) & (self.read(rows, number) != name)
+        if not new.any():
+            return
+        what = np.stack([self.table.ring[rows], number, name], axis=1)[new]
+        # 1. find the distinct writes; neighbouring rows mostly write the same
+        starts = np.r_[True, (what[1:] != what[:-1]).any(axis=1)]
+        distinct, which = _distinct(what[starts])
+        ring, number, name = distinct.T
+        # 2. copy the rings; the slots of numbers since the old top are empty
+        top = np.maximum(self.tops[ring], number)
+        in_slot = top[:, None] - (top[:, None] - np.arange(self.size)) % self.size
+        names = np.where(in_slot <= self.tops[ring][:, None], self.names[ring], NONE)
+        copy = self._unused(len(ring))
+        self.tops[copy], self.names[copy] = top, names
+        self.names[copy, number % self.size] = name
+        self.table.ring[rows[new]] = copy[which[np.cumsum(starts) - 1]]
+
+    def _unused(self, n: int) -> np.ndarray:
+        """Return `n` unused rings, which the caller may use."""
+        if n > len(self._free):
+            self._free = np.flatnonzero(~self._used())
+        if n > len(self._free):
+            before = len(self.tops)
+            tops, names = self._empty(max(n, before))
+            self.tops, self.names = np.r_[self.tops, tops], np.concatenate([self.names, names])
+            self._free = np.r_[self._free, np.arange(before - 1, len(self.tops) - 1)]
+        taken, self._free = self._free[:n], self._free[n:]
+        return taken
+
+    def _used(self) -> np.ndarray:
+        used = np.zeros(len(self.tops), dtype=bool)
+        used[self.table.ring] = used[NONE] = True
+        return used
+
+    def _first_equal(self) -> np.ndarray:
+        """Return for each used ring the first ring that is equal; arbitrary for others."""
+        used = np.flatnonzero(self._used())
+        contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
+        # compare hashes first, then the contents
+        factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
+        hashes = contents.view(np.uint64) @ factors
+        _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
+        first = first[which]
+        same = (contents == contents[first]).all(axis=1)
+        ring = np.empty(len(self.tops), dtype=np.int64)
+        ring[used] = np.where(same, used[first], used)
+        return ring
+
+    def _merge(self) -> None:
+        """Let rows with equal rings share one ring, and add as many unused rings."""
+        rows = np.flatnonzero(self.table.ring != NONE)
+        ring = self._first_equal()[self.table.ring[rows]]
+        is_kept = np.zeros(len(self.tops), dtype=bool)
+        is_kept[ring] = True
+        self.table.ring[rows] = (np.cumsum(is_kept) - 1)[ring]
+        tops, names = self._empty(int(np.count_nonzero(is_kept)) + 1)
+        self.tops = np.r_[self.tops[is_kept], tops]
+        self.names = np.concatenate([self.names[is_kept], names])
+        self._free = whole_numbers()
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct rows of a matrix, and for each row the index of its distinct row."""
+    order = np.lexsort(rows.T)
+    in_order = rows[order]
+    starts = np.r_[True, (in_order[1:] != in_order[:-1]).any(axis=1)]
+    which = np.empty(len(rows), dtype=np.int64)
+    which[order] = np.cumsum(starts) - 1
+    return in_order[starts], which

@@ -13,11 +13,12 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.leave import send_leave
-from scribe_spark.scribe.nearness import leaves_by_nearness, rank
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import (
     SentStates,
     join_themselves,
+    leaves_by_nearness,
+    rank,
     receive_replicas,
     receive_states,
     replicate,

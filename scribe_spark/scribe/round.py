@@ -23,27 +23,37 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe import lazy
-from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, remove_bottlenecks
+from scribe_spark.scribe.bottleneck import (
+    DROPPED,
+    DROPS,
+    DROPS_BEFORE,
+    EXTRA_JOINS,
+    REFUSED_JOINS,
+    remove_bottlenecks,
+)
 from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
-from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
+from scribe_spark.scribe.end_of_round import (
+    DUE,
+    LEFT,
+    ORPHANS,
+    OUTCOMES,
+    OVERLOADED,
+    EndRound,
+    PublicationResults,
+)
 from scribe_spark.scribe.events import FAILURES, PlayEvents
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.handlers import CHANGED
-from scribe_spark.scribe.join import JOINS, REPAIRING, SendJoins
-from scribe_spark.scribe.messages import MESSAGES
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.scribe.outcomes import DUE, LEFT, ORPHANS, OVERLOADED, PublicationResults
-from scribe_spark.scribe.publishing import Disseminate, FinishTrees
-from scribe_spark.scribe.refresh import HERE, LeaveTrees, Refresh
-from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
-from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
+from scribe_spark.scribe.heartbeat import HERE, LeaveTrees, Refresh
+from scribe_spark.scribe.join import JOINS, REPAIRING, RefuseUnknownMembers, SendJoins
+from scribe_spark.scribe.measures import REPAIRED, CountRepairs, FindReached
+from scribe_spark.scribe.multicast import DELIVERIES, MESSAGES, PAYLOADS, Disseminate, FinishTrees
 from scribe_spark.scribe.root import Failover, HandOver
 from scribe_spark.scribe.scribe import REFUSED, RoundOfGroups
 from scribe_spark.scribe.sources import FindRoots
 from scribe_spark.scribe.state import table_of
-from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
 #: The variants that change the trees after the JOINs of a round.
 _VARIANTS = {
@@ -115,16 +125,6 @@ ROWS = (
     *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, lazy.SENT),
     *MESSAGES,
 )
-
-
-def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
-    """Return the groups whose state no live node has, from the table `HERE`."""
-    if HERE not in taken:
-        return np.empty(0, dtype=np.int64)
-    here, created = (
-        taken[HERE][name].reshape(-1, groups).any(axis=0) for name in ("here", "created")
-    )
-    return np.flatnonzero(created & ~here)
 
 
 def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> PublicationResults:

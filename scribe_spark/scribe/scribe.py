@@ -22,7 +22,6 @@ from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Between
-from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.scribe.upcalls import Application
 
@@ -348,3 +347,17 @@ class Scribe:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
         router = self.ring.router
         return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+
+
+@dataclass(frozen=True)
+class ChildLimits:
+    """The maximal number of children of nodes over all groups, by node number with `capacities`."""
+
+    limit: int
+    capacities: np.ndarray | None = None
+
+    def of(self, number: np.ndarray) -> np.ndarray:
+        """Return the limits of nodes given by their numbers: int64."""
+        if self.capacities is None:
+            return np.full(len(number), self.limit)
+        return self.capacities[number]

@@ -1,4 +1,4 @@
-"""The trees and deliveries of a run, as user tables on top of the settled round of `settled`.
+"""The trees and deliveries of a run, as user tables on top of a settled round.
 
 References
 ----------
@@ -10,44 +10,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE, distinct, index_sorted
+from scribe_spark.core.arrays import NONE, distinct, index_sorted, whole_numbers
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.player import tables_called
+from scribe_spark.engine.player import play_in_turn, tables_called
 from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Keys
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
+from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.progress import Progress
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents
+from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.scribe import multicast as payloads
+from scribe_spark.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.root import become_root
+from scribe_spark.scribe.round import growing, publishing
 from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
-from scribe_spark.scribe.settled import (
-    grow_trees,
-    publish,
-    settled_given,
-    settled_round,
-)
 from scribe_spark.scribe.state import table_of
+from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    pass
 
 SYSTEM = "scribe"
 
@@ -332,3 +339,56 @@ def multicast(
     names = tables.called(tables_called([payloads.DELIVERIES]).pattern)
     rows = tables.rows(*names or [payloads.DELIVERIES])
     return read_view(rows, trees.names, DELIVERIES, members), sent
+
+
+# --- a settled round: round 0 of a world in which no node fails, arrives or leaves
+#
+# All nodes are alive and their tables are right, so no JOIN visits a node twice and no known path
+# to a root is out of date.  Programs skip work that only a later round would need.  A run without
+# rounds is one settled round: CREATEs and JOINs, then one publication per group.
+
+
+def settled_given(
+    facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0
+) -> Environment:
+    """Return the environment of a settled round; called on the driver."""
+    from scribe_spark.config import OverlayConfig  # not on executors
+
+    nobody_arrives = OverlayConfig().for_tasks()
+    return Environment(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
+
+
+def settled_round(
+    number: np.ndarray,
+    key_hi: np.ndarray,
+    key_lo: np.ndarray,
+    size: int,
+    rule: NextHop,
+    lan_us: int,
+) -> RoundOfGroups:
+    """Return the parameters of a settled round; groups ascend, too many raise InputError."""
+    from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
+
+    refuse_groups(len(number), size)
+    groups = Groups(number, Keys(key_hi, key_lo), size)
+    rules = ScribeConfig().for_tasks(), TreesConfig().for_tasks()
+    first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    return replace(first, settled=True, rule=rule)
+
+
+def grow_trees(
+    player: RoundPlayer, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
+) -> None:
+    """Create all groups at the creators' positions, and let their members join.
+
+    The joins may instead be sent to nodes as messages (`events.JOINING`).
+    """
+    created = replace(events, create=(np.arange(len(round.groups)), creator))
+    play_in_turn(player, growing(player, round, Events(), created))
+
+
+def publish(
+    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+) -> None:
+    """Let the sources (ring positions) of the given groups multicast one message each."""
+    play_in_turn(player, publishing(player, round, group, source))

@@ -11,7 +11,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,30 +125,6 @@ class LiveGroups:
         return self.links is not None or self.link_stress.is_measured(number)
 
 
-@dataclass
-class SystemResults:
-    """The results of systems in a round.
-
-    `publications` are `schemas.PUBLICATIONS` of the counted publications, `by_part` rows of
-    `schemas.BY_PART`, `tables` the systems' further tables, and `multicasts` the measured
-    publications by system.
-    """
-
-    measures: dict[str, float] = field(default_factory=dict)
-    publications: list[pa.Table] = field(default_factory=list)
-    by_part: list[dict[str, Any]] = field(default_factory=list)
-    tables: dict[str, pa.Table] = field(default_factory=dict)
-    multicasts: dict[str, Multicasts] = field(default_factory=dict)
-
-    def all_tables(self, number: int) -> dict[str, pa.Table]:
-        """Return all tables of the results, by name."""
-        if not self.publications:
-            return {}
-        publications = pa.concat_tables(self.publications)
-        by_part = part_table(number, self.by_part)
-        return {"publications": publications, "by_part": by_part, **self.tables}
-
-
 @dataclass(frozen=True)
 class LiveSystems:
     """The systems of a world, by name; all else is in its `LiveGroups`.
@@ -173,145 +149,9 @@ class LiveSystems:
         within = [self.systems[name] for name in self.named(within=True)]
         return tuple(kind for one in within for kind in (*one.payload, *one.control))
 
-    def begin(
-        self,
-        live: LiveGroups,
-        player: RoundPlayer,
-        number: int,
-        events: Events,
-        group_events: GroupEvents,
-        groups: Groups,
-        incarnation: np.ndarray,
-    ) -> LivingRound:
-        """Return a round of the world, whose events of nodes have been played."""
-        given = player.given
-        ring = given.facts.ring
-        return LivingRound(
-            number=number,
-            rounds=live.rounds,
-            ring=ring,
-            overlay=given.in_round,
-            events=events,
-            group=groups.number,
-            key_hi=groups.keys.hi,
-            key_lo=groups.keys.lo,
-            join=_allowed(groups, "join", group_events.join),
-            quit=group_events.quit,
-            publish=Publishing.at_begin(
-                _allowed(groups, "multicast", group_events.publish),
-                0 if live.links is None else live.links.size,
-            ),
-            kernel=given.kernel,
-            lan_us=live.multicasts.lan_us,
-            seed=given.seed,
-            deadline=live.deadline,
-            tally=Tally(()),
-            incarnation=incarnation,
-            measures=live.multicasts.names,
-            source=live.multicasts.source,
-            capacity=None if self.limits is None else self.limits[ring.node],
-            links=live.links,
-            groups=groups,
-            group_events=group_events,
-            watched=index_sorted(groups.number, live.watched),
-            environment=given,
-        )
-
-    def play(
-        self,
-        live: LiveGroups,
-        player: RoundPlayer,
-        now: LivingRound,
-        names: Iterable[str],
-        results: SystemResults,
-        tally: Tally | None = None,
-        keeps_messages: bool = False,
-    ) -> None:
-        """Play a round of some systems on the player's tables; add their results.
-
-        `tally` counts the messages of systems that play within the round of the nodes.  Their
-        messages, and the packets of these on links, are measured with those of the nodes.
-        """
-        for name in names:
-            self._play(live, player, now, name, results, tally, keeps_messages)
-
-    def _play(
-        self,
-        live: LiveGroups,
-        player: RoundPlayer,
-        now: LivingRound,
-        name: str,
-        results: SystemResults,
-        shared: Tally | None,
-        keeps_messages: bool,
-    ) -> None:
-        number, system, there = now.number, self.systems[name], player.lives.count_entered()
-        within, records = shared is not None, live.records_messages(now.number)
-        # routers duplicate packets of merged systems, so no message is counted on links
-        kinds = {} if system.merged else {"payload": system.payload, "control": system.control}
-        tally = shared
-        if tally is None:
-            counted = (*system.payload, *system.control)
-            tally = Tally(counted, in_buckets=records and not system.merged)
-        usual = OwnRounds(*[round(self.seconds * 1_000_000)] * 2)
-        own_rounds = replace(now, tally=tally, own=self.own.get(name, usual))
-        given = player.given if within else replace(player.given, observer=tally.observer)
-        buckets = SystemPlayer(
-            *(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}"),
-            *(system.reads, system.shares),
-        )
-        taken: dict[str, Columns] = {}
-        by_links = bool(kinds) and live.link_stress.is_measured(number)
-
-        def measure(done: SystemRound) -> None:
-            programs: list[Program] = []
-            if done.multicasts is not None:
-                starts = _from_starts(done.multicasts)
-                if system.merged:
-                    live.route(buckets, given, starts, DELIVERED)
-                else:
-                    begun = starts if done.begun is None else done.begun
-                    live.replay(buckets, given, begun, CARRIED, DELIVERED)
-                of = self.tables(name, done.multicasts)
-                results.multicasts[name] = done.multicasts
-                programs.append(MeasureMulticasts(given, live.multicasts, of))
-            if kinds and live.links is not None:
-                sizes = bytes_of_kinds(
-                    *(system.payload, system.control, live.links.size, live.links.control)
-                )
-                keeps = by_links or (within and keeps_messages)
-                programs.append(MeasureBytes(given, sizes, live.multicasts.parts, keeps))
-            if by_links and not within:
-                programs.append(MeasureLinks(given, kinds))
-            if programs:
-                buckets.play(Together(tuple(programs)))
-                taken.update(buckets.take(*_MEASURED))
-            if done.multicasts is not None:
-                results.measures.update(live.multicasts.measures(taken, of, there))
-
-        done = system.play_on(buckets, own_rounds, measure)
-        sent = tally.by_kind()
-        control = sum(sent.get(kind, 0) for kind in system.control)
-        own: dict[str, float] = {**done.measures, **done.counts}
-        own["control"] = control / len(player.lives.live()) / self.seconds
-        own |= byte_measures(Counted(taken.get(BYTES_MEASURED, {})))
-        if not within:
-            own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
-            if by_links:
-                on_links = Counted(taken.get(LINKS_MEASURED, {}))
-                own |= live.link_stress.measures(on_links, kinds, there)
-        by_part = live.multicasts.by_part(taken, name)
-        by_part += byte_rows(Counted(taken.get(BYTES_MEASURED, {})), live.multicasts.parts, name)
-        if not system.control:
-            own = {measure: value for measure, value in own.items() if not _is_control(measure)}
-            by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
-        results.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
-        results.by_part += by_part
-        sums = done.publications.by_group(now.group, number - live.deadline)
-        names = pa.repeat(pa.scalar(name), len(sums["round"]))
-        due = pa.table({"round": sums.pop("round"), "system": names, **sums})
-        results.publications.append(due)
-        results.tables |= done.tables
+    def own_rounds(self, name: str) -> OwnRounds:
+        """Return the own rounds of a system."""
+        return self.own.get(name, OwnRounds(*[round(self.seconds * 1_000_000)] * 2))
 
     def tables(self, name: str, multicasts: Multicasts) -> SystemTables:
         """Return the tables of a system for the measures of its publications.
@@ -322,6 +162,184 @@ class LiveSystems:
         system = self.systems[name]
         beside = tuple(one for one in system.beside if one not in self.systems)
         return SystemTables(name, system, multicasts, name in self.by_hops, beside)
+
+
+class SystemsInRound:
+    """The systems of a world in a round, whose events of nodes have been played.
+
+    `tally` counts the messages of the nodes, and of the systems that play within their round; the
+    packets of these messages on links are measured with those of the nodes.
+
+    Attributes
+    ----------
+    measures : dict of str to float
+        The measures of the systems that have played.
+    multicasts : dict of str to Multicasts
+        Their measured publications.
+    """
+
+    def __init__(
+        self,
+        systems: LiveSystems,
+        live: LiveGroups,
+        player: RoundPlayer,
+        now: LivingRound,
+        tally: Tally,
+        keeps_messages: bool,
+    ) -> None:
+        self._systems, self._live, self._player, self._now = systems, live, player, now
+        self._tally, self._keeps_messages = tally, keeps_messages
+        self._is_by_links = live.link_stress.is_measured(now.number)
+        self.measures: dict[str, float] = {}
+        self.multicasts: dict[str, Multicasts] = {}
+        self._publications: list[pa.Table] = []
+        self._by_part: list[dict[str, Any]] = []
+        self._tables: dict[str, pa.Table] = {}
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return all tables of the round, by name.
+
+        ``publications`` has the counted publications (`schemas.PUBLICATIONS`), ``by_part`` is
+        `schemas.ROUNDS_BY_PART`; the others are those of systems.
+        """
+        if not self._publications:
+            return {}
+        publications = pa.concat_tables(self._publications)
+        by_part = part_table(self._now.number, self._by_part)
+        return {"publications": publications, "by_part": by_part, **self._tables}
+
+    def play(self, *, within: bool) -> None:
+        """Play the systems within the round of the nodes, or the others, one after the other."""
+        for name in self._systems.named(within=within):
+            self._play(name, self._systems.systems[name], within)
+
+    def _play(self, name: str, system: SystemOnBuckets, within: bool) -> None:
+        live, now, tally, given = self._live, self._now, self._tally, self._player.given
+        if not within:
+            in_buckets = live.records_messages(now.number) and not system.merged
+            tally = Tally((*system.payload, *system.control), in_buckets=in_buckets)
+            given = replace(given, observer=tally.observer)
+        now = replace(now, tally=tally, own=self._systems.own_rounds(name))
+        tables = f"{name}{OF_SYSTEM}", system.reads, system.shares
+        buckets = SystemPlayer(self._player.engine, given.facts, given.bounds, *tables)
+        taken: dict[str, Columns] = {}
+
+        def measure(done: SystemRound) -> None:
+            programs = self._programs(name, given, buckets, done)
+            if programs:
+                buckets.play(Together(tuple(programs)))
+                taken.update(buckets.take(*_MEASURED))
+
+        done = system.play_on(buckets, now, measure)
+        self._add(name, system, done, tally, taken)
+
+    def _programs(
+        self, name: str, given: Environment, buckets: SystemPlayer, done: SystemRound
+    ) -> list[Program]:
+        """Return the programs of the measures that every system has."""
+        live, system, programs = self._live, self._systems.systems[name], list[Program]()
+        within = bool(system.shares)
+        if done.multicasts is not None and live.multicasts.names:
+            starts = _from_starts(done.multicasts)
+            if system.merged:
+                live.route(buckets, given, starts, DELIVERED)
+            else:
+                begun = starts if done.begun is None else done.begun
+                live.replay(buckets, given, begun, CARRIED, DELIVERED)
+            of = self._systems.tables(name, done.multicasts)
+            programs.append(MeasureMulticasts(given, live.multicasts, of))
+        if system.merged:  # routers duplicate packets, so no message is counted on links
+            return programs
+        kinds = {"payload": system.payload, "control": system.control}
+        if live.links is not None:
+            of_kinds = system.payload, system.control
+            sizes = bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
+            keeps = self._is_by_links or (within and self._keeps_messages)
+            programs.append(MeasureBytes(given, sizes, live.multicasts.parts, keeps))
+        if self._is_by_links and not within:
+            programs.append(MeasureLinks(given, kinds))
+        return programs
+
+    def _add(
+        self,
+        name: str,
+        system: SystemOnBuckets,
+        done: SystemRound,
+        tally: Tally,
+        taken: Mapping[str, Columns],
+    ) -> None:
+        """Add the results of a system to those of the round."""
+        live, lives, now = self._live, self._player.lives, self._now
+        there, sent = lives.count_entered(), tally.by_kind()
+        control = sum(sent.get(kind, 0) for kind in system.control)
+        of_bytes = Counted(taken.get(BYTES_MEASURED, {}))
+        own: dict[str, float] = {**done.measures, **done.counts, **byte_measures(of_bytes)}
+        own["control"] = control / len(lives.live()) / self._systems.seconds
+        if not system.shares:
+            own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
+            if self._is_by_links and not system.merged:
+                on_links = Counted(taken.get(LINKS_MEASURED, {}))
+                own |= live.link_stress.measures(on_links, ("payload", "control"), there)
+        by_part = live.multicasts.by_part(taken, name)
+        by_part += byte_rows(of_bytes, live.multicasts.parts, name)
+        if not system.control:
+            own = {measure: value for measure, value in own.items() if not _is_control(measure)}
+            by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
+        self.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
+        if done.multicasts is not None and live.multicasts.names:
+            self.multicasts[name] = done.multicasts
+            of = self._systems.tables(name, done.multicasts)
+            self.measures |= live.multicasts.measures(taken, of, there)
+        self._by_part += by_part
+        sums = done.publications.by_group(now.group, now.number - live.deadline)
+        named = pa.repeat(pa.scalar(name), len(sums["round"]))
+        due = pa.table({"round": sums.pop("round"), "system": named, **sums})
+        self._publications.append(due)
+        self._tables |= done.tables
+
+
+def round_of_systems(
+    systems: LiveSystems,
+    live: LiveGroups,
+    given: Environment,
+    number: int,
+    events: tuple[Events, GroupEvents],
+    groups: Groups,
+    incarnation: np.ndarray,
+) -> LivingRound:
+    """Return the description of a round for the systems of a world."""
+    of_nodes, of_groups = events
+    ring = given.facts.ring
+    return LivingRound(
+        number=number,
+        rounds=live.rounds,
+        ring=ring,
+        overlay=given.in_round,
+        events=of_nodes,
+        group=groups.number,
+        key_hi=groups.keys.hi,
+        key_lo=groups.keys.lo,
+        join=_allowed(groups, "join", of_groups.join),
+        quit=of_groups.quit,
+        publish=Publishing.at_begin(
+            _allowed(groups, "multicast", of_groups.publish),
+            0 if live.links is None else live.links.size,
+        ),
+        kernel=given.kernel,
+        lan_us=live.multicasts.lan_us,
+        seed=given.seed,
+        deadline=live.deadline,
+        tally=Tally(()),
+        incarnation=incarnation,
+        measures=live.multicasts.names,
+        source=live.multicasts.source,
+        capacity=None if systems.limits is None else systems.limits[ring.node],
+        links=live.links,
+        groups=groups,
+        group_events=of_groups,
+        watched=index_sorted(groups.number, live.watched),
+        environment=given,
+    )
 
 
 def split_events(

@@ -49,7 +49,8 @@ from scribe_spark.worlds.live_systems import (
     OF_SYSTEM,
     LiveGroups,
     LiveSystems,
-    SystemResults,
+    SystemsInRound,
+    round_of_systems,
     split_events,
 )
 from scribe_spark.worlds.played import EventsByRound, Played
@@ -221,18 +222,19 @@ class WorldState:
         player.observe(traffic=keeps_messages or by_links)
         self._begin(number, of_nodes, changes)
         # 2. the systems whose messages travel by Pastry, then the lookups
-        results, tally = SystemResults(), Tally(self._protocols.kinds)
-        if within:
-            player.observe(traffic=keeps_messages or live.records_messages(number))
-        now = systems.begin(live, player, number, of_nodes, of_groups, groups, self._incarnation)
-        systems.play(live, player, now, within, results, tally, keeps_messages)
+        player.observe(traffic=keeps_messages or (bool(within) and live.records_messages(number)))
+        tally, events_of = Tally(self._protocols.kinds), (of_nodes, of_groups)
+        now = round_of_systems(
+            *(systems, live, player.given, number, events_of, groups, self._incarnation)
+        )
+        played = SystemsInRound(systems, live, player, now, tally, keeps_messages)
+        played.play(within=True)
         player.observe(traffic=keeps_messages or by_links)
         stress = [MeasureLinks(player.given, KINDS, keeps_messages)] if by_links else []
         result, measures = self._end(number, of_nodes, tally, stress)
         # 3. the other systems
-        systems.play(live, player, now, systems.named(within=False), results)
-        measures |= results.measures
-        return PlayedRound(result, measures, results.all_tables(number), results.multicasts)
+        played.play(within=False)
+        return PlayedRound(result, measures | played.measures, played.tables(), played.multicasts)
 
     # --- the round of the nodes
 

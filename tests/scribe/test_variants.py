@@ -41,11 +41,9 @@ from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe import variants
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.scribe.events import JOINING
-from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.scribe import RoundOfGroups
-from scribe_spark.scribe.settled import settled_given, settled_round
-from scribe_spark.scribe.trees import CHILDREN, Plant
-from scribe_spark.scribe.variants.played import grow_anew
+from scribe_spark.scribe.scribe import ChildLimits, RoundOfGroups
+from scribe_spark.scribe.trees import CHILDREN, Plant, settled_given, settled_round
+from scribe_spark.scribe.variants import grow_anew
 
 SEED = 7
 

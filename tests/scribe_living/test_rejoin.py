@@ -20,7 +20,7 @@ from split_states import join_states, split_state, state_of, tables_of
 from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.observer import FOUND, MESSAGES, counted
-from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
+from scribe_spark.scribe.bottleneck import DROPPED, REFUSED_JOINS, rejoin
 from scribe_spark.scribe.scribe import REFUSED, SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.scribe.state import NOTHING, cause
 

@@ -41,17 +41,17 @@ def events_of(world: World, number: int) -> list:
 def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
     """It imports nothing of Scribe or Pastry but the upcalls, and tables without any meaning.
 
-    The memory of applications and the ring buffers know of no application.
+    The memory of applications knows of no application.
     """
     own = Path(__file__).with_name("newest_value.py")
-    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory", "ring_buffers")), own):
+    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory")), own):
         text = path.read_text()
         imported = {
             line.split()[1].rpartition(".")[2]
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "arrays", "keys", "packing", "memory", "ring_buffers"}
+        assert imported <= {"upcalls", "arrays", "keys", "packing", "memory"}
     assert lines_of(HERE / "reliable.py")["code"] <= 160
 
 

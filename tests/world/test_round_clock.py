@@ -27,6 +27,7 @@ from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
+from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.topology.hosts import NO_HOSTS
@@ -119,20 +120,24 @@ def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
     ],
 )
 def test_deliveries_of_rounds_are_those_of_an_event_queue(
-    uplink: str, shared: bool, source: str
+    uplink: str, shared: bool, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = lost = 0
+    accepted: list[Sent] = []
+    begun = LiveScribe.begun
+    monkeypatch.setattr(
+        LiveScribe, "begun", lambda self, sent: accepted.append(sent) or begun(self, sent)
+    )
     for seed in range(4):
         played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source, more={})
         for number in range(ROUNDS):
-            done = played.step(number)
-            tables = played.engine.gather(DELIVERIES, PAYLOADS)
-            if DELIVERIES not in tables:
+            played.step(number)
+            names = [f"scribe/{name}" for name in (DELIVERIES, PAYLOADS)]
+            got, copies = map(played.engine.gather(*names).get, names)
+            if got is None:
                 continue
-            sent = Sent.of_buckets(done.outcomes).taken()
-            copies = tables.get(PAYLOADS)
-            expected = _by_event_queue(played, sent, copies, uplink, shared, source == "root")
-            got = tables[DELIVERIES]
+            of_scribe = accepted[-1], copies, uplink, shared, source == "root"
+            expected = _by_event_queue(played, *of_scribe)
             names = ("group", "publication", "node", "hops", "delay_us")
             rows = zip(*(got[name].tolist() for name in names), strict=True)
             found = {row[:3]: row[3:] for row in rows}

@@ -1,32 +1,122 @@
-"""The papers' variants of trees in a run: programs of a world's round, played on the run's trees.
+"""Alternative trees for groups, behind one interface.
 
-The run's own trees are not changed, because the programs play on a copy (fork) of them.
+A variant takes a :class:`VariantContext` (Scribe's own trees and their inputs) and returns a
+:class:`Variant`: other edges for the same groups and members.
 
 References
 ----------
-JSAC 2002, Sections IV.E and IV.F.  docs/rules.md, S28 to S30 and S32.
+JSAC 2002, Section IV.E (bottleneck remover), IV.F (collapse; trees grown less eagerly).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE, index_sorted
 from scribe_spark.engine import Inbox, Tables
+from scribe_spark.overlay import Overlay
+from scribe_spark.progress import Progress
 from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
-from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.outcomes import OVERLOADED
+from scribe_spark.scribe.end_of_round import OVERLOADED
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.scribe.scribe import ChildLimits, RoundOfGroups, Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
-from scribe_spark.scribe.variants.context import Variant, VariantContext
+from scribe_spark.underlay.protocol import Underlay
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TreesConfig
+
+#: The columns of a tree edge, with the routers of both ends.
+EDGE = ["group", "parent", "child", "parent_router", "child_router"]
+
+
+@dataclass(frozen=True)
+class VariantContext:
+    """Scribe's own trees and the inputs they were built from.
+
+    Attributes
+    ----------
+    overlay : Overlay
+        A `pastry.PastryOverlay`, unless the config selects another overlay.
+    groups : DataFrame
+        ``group, key_hi, key_lo, root, root_router``.
+    members : DataFrame
+        ``group, node, router``, partitioned by node.
+    edges : DataFrame
+        ``group, parent, child, parent_router, child_router, delay_us``, partitioned by parent.
+    rules : TreesConfig
+        The limit of children, and the rules that select the children to drop.
+    seed : int
+        The seed of random draws.
+    capacities : DataFrame or None
+        ``node, limit``: the limit of each node.
+    trees : Trees, optional
+        Scribe's own trees in the buckets of the ring, on which programs start; None in a run with
+        rounds.
+    """
+
+    overlay: Overlay
+    groups: DataFrame
+    members: DataFrame
+    edges: DataFrame
+    rules: TreesConfig
+    seed: int
+    progress: Progress
+    capacities: DataFrame | None = None
+    trees: Trees | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The trees that a variant of Scribe has built.
+
+    Attributes
+    ----------
+    edges : DataFrame
+        The edges of the trees, with the columns of `VariantContext.edges`.
+    joins : DataFrame or None
+        The JOINs that the variant caused in addition to Scribe's: ``group, parent, child,
+        parent_router, child_router, probes``.
+    overloaded : int or None
+        The number of nodes with more children than their limit; None if there are no limits.
+    owned : list of DataFrame
+        Tables in memory that :meth:`release` frees.
+    trees : Trees, optional
+        The same trees in the buckets of the ring, if the variant has them; :meth:`release` frees
+        them.
+    """
+
+    edges: DataFrame
+    joins: DataFrame | None = None
+    overloaded: int | None = None
+    owned: list[DataFrame] = field(default_factory=list)
+    trees: Trees | None = None
+
+    def release(self) -> None:
+        """Free the memory of the trees."""
+        for table in self.owned:
+            release(table)
+        if self.trees is not None:
+            self.trees.release()
+
+
+def timed_edges(frame: DataFrame, underlay: Underlay) -> DataFrame:
+    """Return :data:`EDGE` rows with their delay D, materialised and partitioned by parent."""
+    timed = underlay.delay(frame.select(EDGE), "parent_router", "child_router")
+    table, _ = materialise(timed.repartition("parent"))
+    return table
+
+
+# --- the papers' variants: programs of a world's round, played on a fork of the run's trees
 
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
