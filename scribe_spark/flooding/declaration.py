@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.flooding.config import FloodingConfig
-
-    return FloodingConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -36,7 +29,7 @@ FLOODING = System(
     TREE,
     _build,
     requested=True,
-    config=_config,
+    config="scribe_spark.flooding.config:FloodingConfig",
     control=True,
     over_pastry=True,
     world=_live,

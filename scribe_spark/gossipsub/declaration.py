@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, TIME, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.gossipsub.config import GossipSubConfig
-
-    return GossipSubConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -45,7 +38,7 @@ GOSSIPSUB = System(
     MESH,
     _build,
     requested=True,
-    config=_config,
+    config="scribe_spark.gossipsub.config:GossipSubConfig",
     clock=_clock,
     control=True,
     world=_live,
