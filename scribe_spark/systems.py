@@ -17,6 +17,8 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.bayeux.declaration import BAYEUX
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.fields import FieldRecord
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.scribe import Variant, VariantContext
@@ -82,12 +83,6 @@ def _rejoining(run: Any) -> DataFrame:
 
     edges = run["tree_edges"]
     return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
-
-
-def _key_tree() -> type[Section]:
-    from scribe_spark.reference_tree.config import KeyTreeConfig
-
-    return KeyTreeConfig
 
 
 def _reference_tree(stages: Any) -> Multicast:
@@ -205,7 +200,7 @@ _SYSTEMS: Registry[System] = Registry(
         TREE,
         _reference_tree,
         variant="reference_tree",
-        config=_key_tree,
+        config="scribe_spark.reference_tree.config:KeyTreeConfig",
         failure_costs=_reconfiguring,
         failures_beside="scribe",
     ),
@@ -249,22 +244,22 @@ def _add_section(system: System) -> None:
     from scribe_spark.config.fields import add_section
 
     if system.config is not None and system.config_section is not None:
-        made = system.config if isinstance(system.config, type) else system.config()
-        add_section(system.config_section, made)
+        given = system.config
+        model = resolve_name(given) if isinstance(given, str) else given
+        add_section(system.config_section, model)
 
 
+@cache
 def add_sections() -> None:
     """Add the sections of the package's systems that declare them, once in each process.
 
     The first config of a process calls this function.
     """
-    from scribe_spark.config.fields import is_added
     from scribe_spark.config.used_when import SYSTEMS
 
     for system in filter(is_built_in, _SYSTEMS.values()):
         SYSTEMS.add(system.name)
-        if not is_added(system.config_section):
-            _add_section(system)
+        _add_section(system)
 
 
 def unregister_system(name: str) -> None:

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.bayeux.config import BayeuxConfig
-
-    return BayeuxConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -36,7 +29,7 @@ BAYEUX = System(
     TREE,
     _build,
     requested=True,
-    config=_config,
+    config="scribe_spark.bayeux.config:BayeuxConfig",
     control=True,
     over_pastry=True,
     from_root=True,

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.can.config import CanConfig
-
-    return CanConfig
 
 
 def _build(stages: Any) -> Multicast:
@@ -37,7 +30,7 @@ CAN = System(
     MESH,
     _build,
     requested=True,
-    config=_config,
+    config="scribe_spark.can.config:CanConfig",
     clock=lambda config: config.can.clock,
     control=True,
     world=_live,

@@ -7,7 +7,7 @@ where it writes; as this never changes a result, it does not count when two resu
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -128,31 +128,33 @@ class ExperimentConfig(NetworkConfig):
         return self.is_world or any(one is not None for one in asked) or scribe.reliable
 
     @model_validator(mode="after")
-    def _groups_fit(self) -> ExperimentConfig:
-        nodes, groups, leaf_set = self.overlay.nodes, self.groups, self.overlay.leaf_set
-        if self.is_world and not groups.has_groups:
-            return self
-        if self.has_rounds and self.scribe.replicas > leaf_set // 2:
-            remedy = f"must be at most {leaf_set // 2}, half of leaf_set: a node knows no farther"
-            raise InputError("replicas", self.scribe.replicas, f"{remedy} neighbours")
-        if self.has_rounds and groups.count is not None and groups.count > MOST_WORLD_GROUPS:
-            raise InputError("groups", groups.count, f"must be at most {MOST_WORLD_GROUPS:,}")
-        most = MOST_WORLD_MEMBERSHIPS if self.has_rounds else MOST_MEMBERSHIPS
-        memberships = groups.memberships(nodes, self.classes)
-        refuse_lone_custody(groups.custody, self.classes)
-        refuse_misfits(groups.count, groups.size, memberships, nodes, most)
-        return self
-
-    @model_validator(mode="after")
-    def _rounds_fit(self) -> ExperimentConfig:
-        nodes, world, count = self.overlay.nodes, self.world, self.groups.count
-        if world.initial is not None and world.initial > nodes:
-            raise InputError("initial", world.initial, f"must be at most the {nodes} nodes")
-        if count and "root-failure" in world.generators:
-            refuse_missing_roots(world.roots, count)
+    def _is_possible(self) -> Self:
+        for wrong, field, value, remedy in self._faults():
+            if wrong:
+                raise InputError(field, value, remedy)
+        nodes, groups = self.overlay.nodes, self.groups
+        if groups.has_groups or not self.is_world:
+            memberships = groups.memberships(nodes, self.classes)
+            most = MOST_WORLD_MEMBERSHIPS if self.has_rounds else MOST_MEMBERSHIPS
+            refuse_lone_custody(groups.custody, self.classes)
+            refuse_misfits(groups.count, groups.size, memberships, nodes, most)
+        if groups.count and "root-failure" in self.world.generators:
+            refuse_missing_roots(self.world.roots, groups.count)
         if self.bandwidth.on:
             refuse_slow_classes(self.bandwidth, self.classes)
         return self
+
+    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+        """Return what is impossible: whether that is the case, the field, its value, a remedy."""
+        nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
+        groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
+        initial = self.world.initial or 1
+        yield initial > nodes, "initial", initial, f"must be at most the {nodes} nodes"
+        if self.has_rounds and groups.has_groups:
+            half = f"must be at most {most}, half of leaf_set: a node knows no farther neighbours"
+            yield replicas > most, "replicas", replicas, half
+            fewer = f"must be at most {MOST_WORLD_GROUPS:,}"
+            yield count > MOST_WORLD_GROUPS, "groups", count, fewer
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
         """Refuse more publications than a run can simulate."""
@@ -204,37 +206,25 @@ class RunConfig(ExperimentConfig):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
-    @model_validator(mode="after")
-    def _can_be_published(self) -> RunConfig:
-        if self.groups.size == 0:
-            raise InputError("group_size", 0, "must be at least 1")
-        if not self.bandwidth.on:
-            return self
-        cause, given = self.bandwidth.cause
-        if self.has_rounds:
-            raise InputError(cause, given, "applies to runs without rounds; leave it out")
-        if self.groups.source == "routed":
+    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+        """Return what runs cannot have, too."""
+        yield from super()._faults()
+        groups, generators = self.groups, self.world.generators
+        yield groups.size == 0, "group_size", 0, "must be at least 1"
+        if self.bandwidth.on:
+            cause, given = self.bandwidth.cause
+            yield self.has_rounds, cause, given, "applies to runs without rounds; leave it out"
             remedy = f"cannot be combined with {cause} = {given}; give root or direct"
-            raise InputError("source", "routed", remedy)
-        return self
-
-    @model_validator(mode="after")
-    def _rounds_can_be_played(self) -> RunConfig:
-        if not self.has_rounds:
-            return self
-        if self.groups.count == 0:
-            remedy = "leaves nothing to publish; only scribe-spark world needs no groups"
-            raise InputError("groups", 0, remedy)
-        if "publications" in self.world.generators:
-            remedy = "makes publications, but a run publishes once per group; leave it out"
-            raise InputError("generator", self.world.generator, remedy)
-        if self.knowledge is not None:
-            remedy = "applies to runs without rounds only; leave it out"
-            raise InputError("knowledge", self.knowledge, remedy)
-        if self.write_knowledge:
-            remedy = "applies to runs without rounds only: other runs need all nodes; leave it out"
-            raise InputError("write_knowledge", True, remedy)
-        return self
+            yield groups.source == "routed", "source", "routed", remedy
+        if self.has_rounds:
+            nothing = "leaves nothing to publish; only scribe-spark world needs no groups"
+            yield groups.count == 0, "groups", 0, nothing
+            once = "makes publications, but a run publishes once per group; leave it out"
+            yield "publications" in generators, "generator", self.world.generator, once
+            unknown = "applies to runs without rounds only; leave it out"
+            yield self.knowledge is not None, "knowledge", self.knowledge, unknown
+            all_nodes = "applies to runs without rounds only: other runs need all nodes"
+            yield self.write_knowledge, "write_knowledge", True, f"{all_nodes}; leave it out"
 
     @property
     def estimated_work(self) -> int:
@@ -284,25 +274,23 @@ class WorldConfig(ExperimentConfig):
             {"trees": config.trees.given() | chosen, "scribe": config.scribe.given() | measured},
         )
 
-    @model_validator(mode="after")
-    def _can_be_played(self) -> WorldConfig:
-        has_groups = self.groups.has_groups
-        for name, given in (
-            ("message_size", self.bandwidth.message_size),
-            ("access", self.scribe.access),
-            ("measures", ",".join(self.scribe.measures)),
-            *(("variants", one) for one in self.trees.variants),
-        ):
-            if name == "variants" and given not in _IN_WORLDS:
-                unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
-                raise InputError("variants", given, _NOT_IN_WORLDS.get(str(given), unknown))
-            if given and not has_groups:
-                raise InputError(name, given, _NO_GROUPS)
-            if name == "variants" and not self.plays_scribe:
-                raise InputError("variants", given, _NO_SCRIBE)
-        if self.scribe.reliable and has_groups and not self.plays_scribe:
-            raise InputError("delivery", self.scribe.delivery, _NO_SCRIBE)
-        return self
+    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+        """Return what worlds cannot have, too."""
+        yield from super()._faults()
+        no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
+        size, scribe = self.bandwidth.message_size, self.scribe
+        yield no_groups and size is not None, "message_size", size, _NO_GROUPS
+        yield no_groups and scribe.access is not None, "access", scribe.access, _NO_GROUPS
+        measures = ",".join(scribe.measures)
+        yield no_groups and measures != "", "measures", measures, _NO_GROUPS
+        for name in self.trees.variants:
+            unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
+            remedy = _NOT_IN_WORLDS.get(name, unknown)
+            yield name not in _IN_WORLDS, "variants", name, remedy
+            yield no_groups, "variants", name, _NO_GROUPS
+            yield no_scribe, "variants", name, _NO_SCRIBE
+        lost = scribe.reliable and no_scribe and not no_groups
+        yield lost, "delivery", scribe.delivery, _NO_SCRIBE
 
     @property
     def plays_scribe(self) -> bool:

@@ -170,11 +170,6 @@ def add_section(name: str, section: type[Section]) -> None:
     _ADDED[name] = section
 
 
-def is_added(name: str | None) -> bool:
-    """Return True if there is an added section of a name."""
-    return name in _ADDED
-
-
 def added_fields() -> list[FieldRecord]:
     """Return the fields of all added sections."""
     return [one for name, model in _ADDED.items() for one in fields_of(model, name).values()]

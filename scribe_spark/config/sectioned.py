@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -74,7 +73,8 @@ class Sectioned(Section):
     @classmethod
     def flat_values(cls, given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
         """Return fields by flat name, from fields by flat name, by dotted name or in sections."""
-        _add_systems()
+        # declarations of systems have sections; the registry of systems is in a higher layer
+        import_module("scribe_spark.systems").add_sections()
         plain = {
             name: one.told_to(cls.command) if type(one) is cls.sections.get(name) else one
             for name, one in given.items()
@@ -107,15 +107,6 @@ class Sectioned(Section):
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, by flat name or by section, which are checked again."""
         return self.of(self.given(), changes)
-
-
-@cache
-def _add_systems() -> None:
-    """Add the sections of the package's systems, which their declarations have, at the first use.
-
-    The registry of systems imports the declarations, which import this package.
-    """
-    import_module("scribe_spark.systems").add_sections()
 
 
 # --- fields by flat name

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from scribe_spark.config.groups import refuse_places
-from scribe_spark.config.section import Section, only_in_runs, setting
+from scribe_spark.config.section import Section, setting
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 #: The greatest number of copies, if a message of every group goes to every node; more fill a disk.
@@ -24,10 +24,7 @@ class FloodingConfig(Section):
         "flag has an effect with flooding in --systems."
     )
 
-    over: Annotated[
-        Literal["group", "overlay"],
-        only_in_runs("in a world each group has a ring of its own"),
-    ] = setting(
+    over: Literal["group", "overlay"] = setting(
         "group",
         "Ring that is flooded: one of the group's members and source (group), or the overlay of "
         "all nodes, which then all receive every message (overlay)",

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.flooding.config import FloodingConfig
-
-    return FloodingConfig
 
 
 def _live(config: Any) -> SystemOnBuckets:
     from scribe_spark.flooding.live import FloodedOverlay, LiveFlooding
 
-    if getattr(config.flooding, "over", "group") == "overlay":
-        return FloodedOverlay(config.overlay.kind == "perfect" and config.knowledge is None)
+    if config.flooding.over == "overlay":
+        is_perfect = not config.is_world and config.overlay.kind == "perfect"
+        return FloodedOverlay(is_perfect and config.knowledge is None)
     return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
 
 
@@ -30,7 +24,7 @@ FLOODING = System(
     "Flooding over Pastry",
     TREE,
     requested=True,
-    config=_config,
+    config="scribe_spark.flooding.config:FloodingConfig",
     control=True,
     over_pastry=True,
     world=_live,

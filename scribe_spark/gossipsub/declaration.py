@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, TIME, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.gossipsub.config import GossipSubConfig
-
-    return GossipSubConfig
 
 
 def _live(config: Any) -> SystemOnBuckets:
@@ -37,7 +30,7 @@ GOSSIPSUB = System(
     "GossipSub",
     MESH,
     requested=True,
-    config=_config,
+    config="scribe_spark.gossipsub.config:GossipSubConfig",
     clock=_clock,
     control=True,
     world=_live,

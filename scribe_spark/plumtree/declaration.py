@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, System
 
 if TYPE_CHECKING:
-    from scribe_spark.config.section import Section
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _config() -> type[Section]:
-    from scribe_spark.plumtree.config import PlumtreeConfig
-
-    return PlumtreeConfig
 
 
 def _live(config: Any) -> SystemOnBuckets:
@@ -41,7 +34,7 @@ PLUMTREE = System(
     "Plumtree",
     MESH,
     requested=True,
-    config=_config,
+    config="scribe_spark.plumtree.config:PlumtreeConfig",
     control=True,
     world=_live,
     world_measures={"active": _LINKS, "eager": _LINKS, "passive": "entries per membership"},

@@ -77,10 +77,10 @@ class System:
         ``trees(context)`` returns the :class:`Variant` with the trees of a variant of Scribe.
     section : str or None
         The section of the config with the settings of this system.
-    config : type or callable, optional
-        The class of the system's section, a subclass of `config.section.Section`, or a function
-        that imports and returns the class.  The name of the section in configs is `section` or, by
-        default, the system's name.
+    config : type or str, optional
+        The class of the system's section, a subclass of `config.section.Section`, or its place,
+        ``package.module:Class``, which is imported with the first config.  The name of the section
+        in configs is `section` or, by default, the system's name.
     clock : str or callable
         How the first of several copies at a node is determined: ``time`` (by delays) or ``hops``
         (by hops); or ``clock(config)``, which returns one of these.
@@ -126,7 +126,7 @@ class System:
     variant: str | None = None
     trees: Callable[[Any], Any] | None = None
     section: str | None = None
-    config: type[Section] | Callable[[], type[Section]] | None = None
+    config: type[Section] | str | None = None
     clock: str | Callable[[Any], str] = TIME
     control: bool = False
     over_pastry: bool = False
