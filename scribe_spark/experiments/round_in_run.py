@@ -85,6 +85,9 @@ class _AllLive(KnowsLives):
     def alive(self) -> np.ndarray:  # type: ignore[override]
         return _constant(self.nodes, True)
 
+    def is_alive(self, positions: np.ndarray) -> np.ndarray:
+        return positions >= 0
+
     @property
     def died(self) -> np.ndarray:  # type: ignore[override]
         return _constant(self.nodes, NEVER)
@@ -120,7 +123,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     if stages.config.bandwidth.on:
         given["links"] = links_of(stages)
         stages.note_clock(player_of(ring.layout))
-    is_mesh = system.family == MESH
+    is_mesh = system.family == MESH or not live.has_trees
     tables_of_run = _Wanted(is_mesh or several, not is_mesh)
     known = stages.overlay.known if live.reads else []
     tables = BucketTables(ring.layout, ring.starts(), known)
@@ -135,6 +138,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     def view(name: str, schema: str, make: Any = dict) -> Batches:
         return read_view(tables.rows(_PREFIX + name), names, schema, make)
 
+    control = (*live.control, *live.joining)
     untimed = system.clock_of(stages.config) == HOPS
     copies, more = partial(_copies, untimed, schedule.at_us), f", {PUBLICATION}" if several else ""
     return Multicast(
@@ -144,9 +148,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         merged=live.merged,
         copies=view(_COPIES, COPIES + more, copies) if tables_of_run.copies else None,
         state=view(_STATE, STATE, partial(_named_kinds, tuple(live.state))) if live.state else None,
-        control=view(_CONTROL, CONTROL, partial(_named_kinds, live.control))
-        if live.control
-        else None,
+        control=view(_CONTROL, CONTROL, partial(_named_kinds, control)) if control else None,
         scheduled=several,
     )
 
@@ -183,7 +185,7 @@ def _play(
     engine: InTask | OnSpark,
 ) -> None:
     """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
-    nodes, kinds = len(facts.ring), (*live.payload, *live.control)
+    nodes, kinds = len(facts.ring), (*live.payload, *live.control, *live.joining)
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     now = LivingRound(
         number=0,
@@ -207,7 +209,7 @@ def _play(
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, measured, live.member_table)
-    player.play(_HandOver(bounds, nodes, live, of, now.publish, kinds, wanted))
+    player.play(_HandOver(bounds, nodes, live, of, _first_of_trees(now, done), kinds, wanted))
     player.free_shared()
 
 
@@ -225,7 +227,16 @@ def _add_times(
         route_round(player, *network, begun, DELIVERED, size)
         return
     at_us = now.publish.at_us[begun.publication]
-    replay_round(player, *network, now.kernel, begun, CARRIED, DELIVERED, at_us, size)
+    tables = CARRIED, DELIVERED
+    replay_round(player, *network, now.kernel, begun, *tables, at_us, size, in_run=True)
+
+
+def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
+    """Return the first publication of each tree, or by default of each group and source."""
+    if done.begun is not None and len(done.begun):
+        return np.unique(done.begun.along)
+    ends = np.column_stack([now.publish.group, now.publish.node])
+    return np.sort(np.unique(ends, axis=0, return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -236,7 +247,7 @@ class _HandOver:
     size: int  # the number of nodes, K
     live: SystemOnBuckets
     of: SystemTables
-    publish: Publishing
+    first: np.ndarray  # the first publication of each tree, ascending
     kinds: tuple[str, ...]  # as observers number them
     wanted: _Wanted
 
@@ -267,12 +278,8 @@ class _HandOver:
         return take(copies, mine)
 
     def _edges(self, copies: Columns) -> Columns:
-        """Return the copies of the first publication of each group and source."""
-        if not copies:
-            return {}
-        ends = np.column_stack([self.publish.group, self.publish.node])
-        first = np.sort(np.unique(ends, axis=0, return_index=True)[1])
-        return take(copies, find_sorted(first, copies["publication"]) >= 0)
+        """Return the copies of the first publication of each tree."""
+        return take(copies, find_sorted(self.first, copies["publication"]) >= 0) if copies else {}
 
     def _deliveries(self, tables: Tables) -> Columns:
         multicasts = self.of.of_round
@@ -302,8 +309,8 @@ class _HandOver:
         if not parts:
             return {}
         sent = concatenate(parts)
-        code = np.array([self.live.control.index(kind) if kind in self.live.control else NONE
-                         for kind in self.kinds])  # fmt: skip
+        control = (*self.live.control, *self.live.joining)
+        code = np.array([control.index(one) if one in control else NONE for one in self.kinds])
         kind = code[sent["kind"]]
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows["group"] = sent["group"]

@@ -517,6 +517,11 @@ class SystemOnBuckets:
         the system's publications are not measured.
     merged : bool
         True if routers duplicate packets: the routes of a publication's copies are merged.
+    has_trees : bool
+        False if nodes of a system of the family ``tree`` may get several copies, because of its
+        settings.
+    joining : tuple of str
+        Further kinds of control messages, by which members join; only runs count them.
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
@@ -527,7 +532,13 @@ class SystemOnBuckets:
     reads: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False
+    joining: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def has_trees(self) -> bool:
+        """False if nodes of a system of the family ``tree`` may get several copies."""
+        return True
 
     @property
     def payload(self) -> tuple[str, ...]:
