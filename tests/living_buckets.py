@@ -48,15 +48,15 @@ class Recorder(Observer):
     messages: Counter = field(default_factory=Counter)
     lost: Counter = field(default_factory=Counter)
 
-    def count(self, tables, kind, messages, lost=0, *, between):
+    def count(self, tables, kind, messages, lost=0, *, between, groups=None):
         """See `Observer.count`."""
-        super().count(tables, kind, messages, lost, between=between)
+        super().count(tables, kind, messages, lost, between=between, groups=groups)
         sender, to = ends_of(kind, messages, between)
         arrives = self.alive[to]
         assert lost == np.count_nonzero(~arrives)
         self._record(kind, arrives, sender, to)
 
-    def send(self, tables, kind, arrives, sender, to):
+    def send(self, tables, kind, arrives, sender, to, group=None):
         """See `Observer.send`."""
         lost = np.count_nonzero(~arrives)
         super().count(tables, kind, len(arrives), lost, between=lambda: (sender, to))

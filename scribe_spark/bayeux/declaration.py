@@ -7,27 +7,25 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import TREE, System
 
 if TYPE_CHECKING:
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _build(stages: Any) -> Multicast:
-    from scribe_spark.bayeux.bayeux import build
-
-    return build(stages)
 
 
 def _live(config: Any) -> SystemOnBuckets:
     from scribe_spark.bayeux.live import LiveBayeux
+    from scribe_spark.config.bayeux import LiveBayeuxConfig
 
-    return LiveBayeux(config.bayeux.hops, config.bayeux.recreate)
+    given = config.bayeux
+    if isinstance(given, LiveBayeuxConfig):
+        return LiveBayeux(given.hops, given.recreate)
+    return LiveBayeux(
+        given.hops, b=config.overlay.b, partitions=given.partitions, root_rule=given.root
+    )
 
 
 BAYEUX = System(
     "bayeux",
     "Bayeux",
     TREE,
-    _build,
     requested=True,
     section="bayeux",
     control=True,

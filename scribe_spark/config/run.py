@@ -151,18 +151,9 @@ class RunConfig(NetworkConfig):
         if self.has_rounds:
             remedy = "applies to runs without rounds; leave it out"
             raise InputError(cause, given, remedy)
-        wrong: list[tuple[str, Any, Any, str]] = [
-            ("source", self.groups.source, "routed", "give root or direct")
-        ]
-        if self.has_system("bayeux"):
-            several = max(self.bayeux.partitions, 2)
-            wrong += [("bayeux_partitions", self.bayeux.partitions, several, "give 1")]
-            wrong += [("bayeux_hops", self.bayeux.hops, "leaf_set", "give table")]
-        for name, value, fault, remedy in wrong:
-            if value == fault:
-                raise InputError(
-                    name, value, f"cannot be combined with {cause} = {given}; {remedy}"
-                )
+        if self.groups.source == "routed":
+            remedy = f"cannot be combined with {cause} = {given}; give root or direct"
+            raise InputError("source", "routed", remedy)
         refuse_unplayable(self)
         return self
 
