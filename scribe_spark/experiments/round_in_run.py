@@ -138,7 +138,6 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     def view(name: str, schema: str, make: Any = dict) -> Batches:
         return read_view(tables.rows(_PREFIX + name), names, schema, make)
 
-    control = (*live.control, *live.joining)
     untimed = system.clock_of(stages.config) == HOPS
     copies, more = partial(_copies, untimed, schedule.at_us), f", {PUBLICATION}" if several else ""
     return Multicast(
@@ -148,9 +147,16 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         merged=live.merged,
         copies=view(_COPIES, COPIES + more, copies) if tables_of_run.copies else None,
         state=view(_STATE, STATE, partial(_named_kinds, tuple(live.state))) if live.state else None,
-        control=view(_CONTROL, CONTROL, partial(_named_kinds, control)) if control else None,
+        control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
+        if _control(live)
+        else None,
         scheduled=several,
     )
+
+
+def _control(live: SystemOnBuckets) -> tuple[str, ...]:
+    """Return the kinds of control messages of a run."""
+    return *live.control, *live.building
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def _play(
     engine: InTask | OnSpark,
 ) -> None:
     """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
-    nodes, kinds = len(facts.ring), (*live.payload, *live.control, *live.joining)
+    nodes, kinds = len(facts.ring), (*live.payload, *_control(live))
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     now = LivingRound(
         number=0,
@@ -309,8 +315,8 @@ class _HandOver:
         if not parts:
             return {}
         sent = concatenate(parts)
-        control = (*self.live.control, *self.live.joining)
-        code = np.array([control.index(one) if one in control else NONE for one in self.kinds])
+        control = _control(self.live)
+        code = np.array([control.index(kind) if kind in control else NONE for kind in self.kinds])
         kind = code[sent["kind"]]
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows["group"] = sent["group"]

@@ -17,7 +17,7 @@ Rules: docs/rules.md, O1 to O6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -126,6 +126,27 @@ class Overlays:
 
 
 @dataclass(frozen=True)
+class Built:
+    """The overlays that a bucket has built.
+
+    Attributes
+    ----------
+    edges : Columns
+        See `GroupOverlays.edges`.
+    kept : mapping of str to Columns
+        The entries that members keep, by a name of `SystemOnBuckets.state`: ``group`` (an index),
+        ``node, entries``.
+    told : mapping of str to Columns
+        The messages by which members build the overlay, by a kind of `SystemOnBuckets.control`:
+        ``group`` (an index), ``sender, to``.
+    """
+
+    edges: Columns
+    kept: Mapping[str, Columns] = field(default_factory=dict)
+    told: Mapping[str, Columns] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Network:
     """The data from which overlays are built.
 
@@ -141,6 +162,8 @@ class Network:
         The key of every draw.
     capacity : ndarray of int64, shape (K,), or None
         The user's limits of children, by position.
+    in_run : bool
+        True in a run, in which building is counted: `Built.kept`, `Built.told`.
     """
 
     ring: Ring
@@ -148,6 +171,7 @@ class Network:
     lan_us: int
     seed: int
     capacity: np.ndarray | None = None
+    in_run: bool = False
 
 
 class GroupOverlays(SystemOnBuckets):
@@ -180,8 +204,12 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; the building of overlays is not counted (O6)."""
+        """All other kinds of messages; worlds do not count the building of overlays (O6)."""
         return ()
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the overlays of groups; by default only their :meth:`edges`."""
+        return Built(self.edges(overlays, network))
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges over which each publication may go.
@@ -205,9 +233,9 @@ class GroupOverlays(SystemOnBuckets):
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
         network = now.kernel, now.lan_us, now.seed, now.capacity
-        round = _Round(
+        round = Round(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *network, now.tally.observer),
+            *(Multicasts.of_round(now), *network, now.tally.observer, now.in_run),
         )
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
@@ -221,12 +249,25 @@ class GroupOverlays(SystemOnBuckets):
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
         measured = round.multicasts if now.measures else None
-        return SystemRound({}, due, multicasts=measured, begun=Begun())
+        return SystemRound({}, due, multicasts=measured, begun=self.begun)
+
+    @property
+    def begun(self) -> Begun | None:
+        """The publications whose copies have no times of a clock with bandwidth yet: none."""
+        return Begun()
 
     def _publish(
-        self, player: SystemPlayer, round: _Round, now: LivingRound
+        self, player: SystemPlayer, round: Round, now: LivingRound
     ) -> tuple[np.ndarray, np.ndarray]:
         """Let publications spread; return the first copies and the duplicates of each group."""
+        self.spread(player, round, now)
+        player.play(CountCopies(round, now.measures))
+        came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
+        first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
+        return first, again
+
+    def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
+        """Let publications spread: write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, round.kernel)
         if now.links is None or self.merged:
@@ -242,10 +283,6 @@ class GroupOverlays(SystemOnBuckets):
             names = EDGES, ARRIVALS, ARRIVED_COPIES
             played = flood_along(clock, published, names, self.forwards, self.carried)
             player.keep(played, "clock with bandwidth")
-        player.play(CountCopies(round, now.measures))
-        came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
-        first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
-        return first, again
 
 
 def _messages(pairs: Pairs) -> Columns:
@@ -253,7 +290,7 @@ def _messages(pairs: Pairs) -> Columns:
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
     """The common data of the programs of a round; picklable."""
 
     system: GroupOverlays
@@ -269,6 +306,7 @@ class _Round:
     seed: int
     capacity: np.ndarray | None  # the user's limits of children, as in `Network`
     observer: Observer
+    in_run: bool
 
     @property
     def size(self) -> int:
@@ -295,7 +333,7 @@ class _Round:
 class _Program:
     """A program of a round."""
 
-    round: _Round
+    round: Round
 
     @property
     def bounds(self) -> np.ndarray:
@@ -340,7 +378,7 @@ class Build(_Program):
         if not superstep:
             return self._tell_members(tables)
         if _MEMBER in inbox:
-            return {_EDGE: self._build(inbox[_MEMBER]["key"])}
+            return {_EDGE: self._build(tables, inbox[_MEMBER]["key"])}
         if _EDGE in inbox:
             edges = dict(inbox[_EDGE])
             tables[EDGES] = {"node": edges.pop(AT), **edges}
@@ -363,7 +401,7 @@ class Build(_Program):
             return {}
         return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
 
-    def _build(self, members: np.ndarray) -> Columns:
+    def _build(self, tables: Tables, members: np.ndarray) -> Columns:
         """Return the edges of the live nodes of overlays, as messages to these nodes."""
         round, size = self.round, self.round.size
         groups = distinct(members // size)
@@ -377,12 +415,25 @@ class Build(_Program):
             index_sorted(groups, published),
             source,
         )
-        facts = round.kernel, round.lan_us, round.seed, round.capacity
-        made = round.system.edges(overlays, Network(round.facts.ring, *facts))
+        facts = round.kernel, round.lan_us, round.seed, round.capacity, round.in_run
+        built = round.system.build(overlays, Network(round.facts.ring, *facts))
+        self._count(tables, groups, built)
+        made = built.edges
         names = ("peer", *round.system.carried)
         sent = {AT: made["node"], "group": mine[made["publication"]]}
         sent |= {name: made[name] for name in names}
         return take(sent, round.lives.alive[sent[AT]])
+
+    def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
+        """Count entries and messages of overlays, whose groups have these indices."""
+        round = self.round
+        for name, kept in built.kept.items():
+            key = key_of([groups[kept["group"]], kept["node"]], round.size)
+            tables[round.system.state[name]] = {"key": key, "entries": kept["entries"]}
+        for kind, told in built.told.items():
+            arrives = np.ones(len(told["to"]), dtype=bool)
+            ends = told["sender"], told["to"], groups[told["group"]]
+            round.observer.send(tables, kind, arrives, *ends)
 
 
 @dataclass(frozen=True)

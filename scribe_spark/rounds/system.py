@@ -520,8 +520,9 @@ class SystemOnBuckets:
     has_trees : bool
         False if nodes of a system of the family ``tree`` may get several copies, because of its
         settings.
-    joining : tuple of str
-        Further kinds of control messages, by which members join; only runs count them.
+    building : tuple of str
+        The kinds of control messages that only runs count, since worlds build overlays anew in each
+        round (O6).
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
@@ -532,7 +533,7 @@ class SystemOnBuckets:
     reads: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False
-    joining: ClassVar[tuple[str, ...]] = ()
+    building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
 
     @property

@@ -42,7 +42,15 @@ class CheckedSystem(SystemOnBuckets):
         if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
-        for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged", "state"):
+        for name in (
+            "kept_in_buckets",
+            "kept",
+            "reads",
+            "member_table",
+            "merged",
+            "building",
+            "state",
+        ):
             if not hasattr(self.system, name):
                 raise self._fault(f"has no {name}; see rounds.system.SystemOnBuckets")
             vars(self)[name] = getattr(self.system, name)
