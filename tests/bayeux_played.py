@@ -1,131 +1,99 @@
-"""Bayeux of one oracle case, played by the engine in process."""
+"""Bayeux of one oracle case: round 0 of a run, played by the engine in process."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import worlds
 from identifiers import parts
 from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
-from poisoned import OneAtATime, Poisoned
 
-from scribe_spark.bayeux.bayeux import ENTRIES, Sums
-from scribe_spark.bayeux.protocol import (
-    BEGUN,
-    COPIES,
-    DELIVERED,
-    JOIN,
-    MEMBER,
-    SENT,
-    TREE,
-    Deliver,
-    Join,
-    NextHops,
-    Record,
-    Tree,
-    Ways,
-    flood,
-)
-from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.dissemination import EDGES, START
-from scribe_spark.engine import Tables
+from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Keys
-from scribe_spark.pastry.overlay import PastryNextHop
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.experiments import round_in_run
 from scribe_spark.pastry.states import CELLS
+from scribe_spark.rounds.system import Publishing
 
-__all__ = ["Played", "Publications", "join_all", "known_of", "publish"]
+__all__ = ["RunOfBayeux", "known_of"]
 
 
 @dataclass
-class Played:
-    """What JOIN and TREE have left; nodes and groups are the case's own numbers."""
+class RunOfBayeux:
+    """Round 0 of a case: all members join, and each group's source publishes once."""
 
-    one: worlds.World
-    sessions: Sessions
-    groups: list[int]
-    tables: list[Tables]
+    case: BayeuxCase
+    buckets: int
+    #: The group and source of each publication with its time and size; by default one of each
+    #: group at time 0.
+    publish: list[tuple[int, int, int, int]] | None = None
+    links: RoundLinks | None = None
+    player: Callable[[list[Tables]], InTask] = InTask
 
-    def rows(self, name: str) -> list[dict]:
-        for mine in self.tables:
-            if isinstance(mine, Poisoned):
-                mine.open = True
-        return [mine[name] for mine in self.tables if name in mine]
+    @cached_property
+    def groups(self) -> list[int]:
+        return sorted(self.case.case.keys)
 
-    def _node(self, position: int) -> int:
-        return int(self.one.ring.node[position]) - self.one.base
+    @cached_property
+    def world(self) -> worlds.World:
+        return worlds.world(self.case.case)
 
-    def _session(self, session: int) -> tuple[int, int]:
-        group, partition = divmod(int(session), self.sessions.partitions)
-        return self.groups[group], partition
-
-    def roots(self) -> dict[tuple[int, int], int]:
-        """(group, partition) -> root."""
-        return {
-            self._session(session): self._node(root)
-            for session, root in enumerate(self.sessions.root_of)
-            if root >= 0
+    @cached_property
+    def tables(self) -> dict[str, Columns]:
+        """The tables of views, from all buckets."""
+        one, world, options = self.case, self.world, self.case.options
+        ring, bounds = world.ring, bucket_bounds(world.ring, self.buckets, one.case.b)
+        hi, lo = parts(one.case.keys[group] for group in self.groups)
+        (way,) = {way for _, way in one.sources.values()} or {"root"}
+        first = [(group, one.sources[group][0], 0, 0) for group in self.groups]
+        group, node, at_us, size = np.array(
+            self.publish or first, dtype=np.int64).reshape(-1, 4).T  # fmt: skip
+        joins = sorted((self.groups.index(g), int(self._place(n)[0])) for g, n in one.case.joins())
+        given = {
+            **{"group": np.array(self.groups, dtype=np.int64), "key_hi": hi, "key_lo": lo},
+            "join": tuple(np.array(joins, dtype=np.int64).reshape(-1, 2).T),
+            "publish": Publishing(
+                np.searchsorted(self.groups, group), self._place(node), at_us, size
+            ),
+            **{"kernel": world.kernel, "lan_us": worlds.LAN_US, "seed": one.case.seed},
+            **{"source": way, "capacity": None, "links": self.links},
         }
-
-    def edges(self) -> list[tuple[int, int, int, int]]:
-        """(group, partition, node, next hop), sorted."""
-        return sorted(
-            (*self._session(session), self._node(node), self._node(peer))
-            for table in self.rows(EDGES)
-            for session, node, peer in zip(*table.values(), strict=True)
+        system = LiveBayeux(
+            options.hops, b=one.case.b, partitions=options.partitions, root_rule=options.root
         )
+        mine = [Tables.of(known) for known in known_of(world, one.overlay(), bounds)]
+        wanted = round_in_run._Wanted(True, True)
+        facts, player = RingInMemory(ring), self.player(mine)
+        round_in_run._play("bayeux", system, given, facts, bounds, wanted, player)
+        names = ("copies", "edges", "deliveries", "state", "control")
+        found = player.gather(*(f"system/{name} of round 0" for name in names))
+        return {name.split()[0][7:]: columns for name, columns in found.items()}
 
-    def state(self) -> Counter:
-        """(group, node) -> entries of its member lists."""
-        found: Counter = Counter()
-        for table in self.rows(ENTRIES):
-            for group, node, entries in zip(*table.values(), strict=True):
-                place = self._session(group * self.sessions.partitions)[0], self._node(node)
-                assert place not in found  # a row for each, however many partitions there are
-                found[place] = int(entries)
-        return found
+    def _place(self, node):
+        return self.world.ring.positions(np.atleast_1d(node) + self.world.base)
+
+    def rows(self, table: str, *names: str) -> list[tuple]:
+        """The rows of a table, sorted; groups and nodes are the case's own numbers."""
+        columns = dict(self.tables.get(table, {name: () for name in names}))
+        for name in ("node", "sender", "to", "receiver"):
+            if len(columns.get(name, ())):
+                columns[name] = self.world.ring.node[columns[name]] - self.world.base
+        if len(columns.get("group", ())):
+            columns["group"] = np.array(self.groups)[columns["group"]]
+        return sorted(zip(*(np.asarray(columns[n]).tolist() for n in names), strict=True))
 
     def control(self) -> Counter:
         """(group, sender, receiver, kind) -> messages."""
-        found: Counter = Counter()
-        for kind in (JOIN, TREE):
-            for table in self.rows(f"{SENT} {kind}"):
-                for session, sender, receiver, messages in zip(*table.values(), strict=True):
-                    group = self._session(session)[0]
-                    found[group, self._node(sender), self._node(receiver), kind] += int(messages)
-        return found
-
-
-def join_all(one: BayeuxCase, buckets: int, poisoned: bool = False) -> Played:
-    """JOIN and TREE of a case over a number of buckets."""
-    case, options, world = one.case, one.options, worlds.world(one.case)
-    ring, bounds = world.ring, bucket_bounds(world.ring, buckets, case.b)
-    groups = sorted(case.keys)
-    hi, lo = parts(case.keys[group] for group in groups)
-    facts = RingInMemory(ring)
-    sessions = Sessions.of(
-        *(bounds, facts, world.kernel, worlds.LAN_US, Keys(hi, lo), PastryNextHop(facts)),
-        b=case.b,
-        partitions=options.partitions,
-        root=options.root,
-        hops=options.hops,
-    )
-    overlay, kind = one.overlay(), Poisoned if poisoned else Tables
-    tables = [kind.of(known) for known in known_of(world, overlay, bounds)]
-    wrap = OneAtATime if poisoned else (lambda program: program)
-    joins = case.joins()
-    group = np.searchsorted(np.array(groups, dtype=np.int64), [group for group, _ in joins])
-    nodes = np.array([node for _, node in joins], dtype=np.int64) + world.base
-    member = {"group": group.astype(np.int64), AT: ring.positions(nodes)}
-    play(wrap(Join(sessions)), tables, {MEMBER: member})
-    for program in (Tree, Record, NextHops, Sums):
-        play(wrap(program(sessions)), tables)
-    return Played(world, sessions, groups, tables)
+        kinds = LiveBayeux().control
+        names = "group", "sender", "receiver", "kind", "messages"
+        return Counter({(*ends, kinds[kind]): n for *ends, kind, n in self.rows("control", *names)})
 
 
 def known_of(world: worlds.World, overlay: Overlay, bounds: np.ndarray) -> list[dict]:
@@ -140,46 +108,3 @@ def known_of(world: worlds.World, overlay: Overlay, bounds: np.ndarray) -> list[
                 at = world.ring.positions(np.array([entry + world.base]))[0]
                 cells[place, row, digit] = at
     return tables
-
-
-def publish(played: Played, ways: dict[int, tuple[int, int, int] | None]) -> Publications:
-    """Each group's source multicasts a message.
-
-    Ways: group -> source, hops and delay to the root of partition 0; hops are -1 for a lost
-    message.
-    """
-    sessions, ring, base = played.sessions, played.one.ring, played.one.base
-    rows = np.array([ways[group] for group in played.groups], dtype=np.int64).reshape(-1, 3)
-    way = Ways.of(sessions, ring.positions(rows[:, 0] + base), rows[:, 1], rows[:, 2])
-    begun = np.concatenate([np.empty(0, np.int64), *(one["session"] for one in played.rows(BEGUN))])
-    session = way.started(begun, sessions.partitions)
-    start = {AT: sessions.root_of[session], "group": session}
-    play(flood(sessions), played.tables, {START: start})
-    play(Deliver(sessions, way), played.tables)
-    node = ring.node - base
-
-    def read(name: str, ends: tuple[str, ...], rest: tuple[str, ...]) -> list[tuple]:
-        return sorted(
-            (
-                played.groups[int(group)],
-                *(int(node[at]) for at in row[: len(ends)]),
-                *row[len(ends) :],
-            )
-            for table in played.rows(name)
-            for group, *row in zip(
-                *(table[column].tolist() for column in ("group", *ends, *rest)), strict=True
-            )
-        )
-
-    return Publications(
-        read(DELIVERED, ("node",), ("hops", "at_us")),
-        read(COPIES, ("sender", "node"), ("hops", "sent_us", "first")),
-    )
-
-
-@dataclass
-class Publications:
-    """What comes of publications."""
-
-    deliveries: list[tuple]  # (group, node, hops, delay_us), sorted
-    copies: list[tuple]  # (group, sender, receiver, hop, sent_us, first), sorted

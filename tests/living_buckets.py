@@ -50,7 +50,7 @@ class Recorder(Observer):
 
     def count(self, tables, kind, messages, lost=0, *, between, groups=None):
         """See `Observer.count`."""
-        super().count(tables, kind, messages, lost, between=between)
+        super().count(tables, kind, messages, lost, between=between, groups=groups)
         sender, to = ends_of(kind, messages, between)
         arrives = self.alive[to]
         assert lost == np.count_nonzero(~arrives)

@@ -12,9 +12,8 @@ import pytest
 from command_line import exit_code
 from spread_out import SpreadOut
 
-from scribe_spark.bayeux.bayeux import ENTRIES, Sums
-from scribe_spark.bayeux.protocol import LISTED, LISTS, SENT, TREE, Lists, NextHops, Record
-from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.bayeux.live import ENTRIES, CountSessions, LiveBayeux
+from scribe_spark.bayeux.protocol import LISTED, LISTS, MEMBERS, Lists, Members, NextHops, Record
 from scribe_spark.can.zones import Space, Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
@@ -22,7 +21,6 @@ from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
-from scribe_spark.engine.ring import Keys
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.gossipsub.router import Links
@@ -275,13 +273,10 @@ def test_what_makes_the_keys_of_runs_looks_too():
     none = np.zeros(3, dtype=np.int64)
     with pytest.raises(InputError, match="groups = 3: must be at most 2 with 2,147,483,647 nodes;"):
         settled_round(none, *np.zeros((2, 3), np.uint64), 2**31 - 1, None, 0)
-    facts, keys = SimpleNamespace(ring=range(10**9)), Keys(*np.zeros((2, 3), np.uint64))
+    now = SimpleNamespace(ring=range(10**9), key_hi=none)
     said = "must be at most 2 with 1,000,000,000 nodes and bayeux_partitions = 4;"
     with pytest.raises(InputError, match=f"groups = 3: {said}"):
-        Sessions.of(
-            *(np.zeros(2), facts, None, 0, keys, None),
-            **{"b": 4, "partitions": 4, "root": "pastry", "hops": "table"},
-        )
+        LiveBayeux(partitions=4).play_round(None, Tables(), now)
 
 
 # --- kernels near the limit, beside plain Python
@@ -334,10 +329,11 @@ def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
     groups, partitions, nodes = int(rng.integers(1, 4)), int(rng.integers(1, 5)), 9
     out = SpreadOut.of(nodes, groups, partitions)
     sessions = SimpleNamespace(
-        size=out.size, partitions=partitions, number=0, bounds=np.array([0, out.size])
+        **{"size": out.size, "partitions": partitions, "number": 0, "roots": range(groups)},
+        bounds=np.array([0, out.size]),
     )
     sessions.is_good = lambda onward, written: np.ones(len(onward), dtype=bool)
-    tables, plain, sent = Tables(), {}, Counter()
+    tables, plain = Tables(), {}
     for superstep in range(4):
         rows = rng.integers(0, nodes, (5, 60))
         session, at, member, number = rows[0] % (groups * partitions), rows[1], rows[2], rows[3]
@@ -345,11 +341,8 @@ def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
         for s, x, m, n, to in _rows([[session, at, member, number, onward]]):
             if plain.get((s, x, m), (-1,))[0] <= n:
                 plain[s, x, m] = n, to
-            sent[s, x, to] += 1
         listed = {"session": session, AT: out.at[at], "member": out.at[member], "number": number}
         tables[f"{LISTED} {superstep}"] = {**listed, "next": out.at[onward]}
-        ends = {"session": session, "sender": out.at[at], "receiver": out.at[onward]}
-        tables[f"{SENT} {TREE} {superstep}"] = ends
         Record(sessions).step(0, tables, {}, 0)
     found = key_parts(tables[LISTS]["key"], ("session", "node", "member"), out.size)
     ends = [found["session"], out.nodes(found["node"]), out.nodes(found["member"])]
@@ -360,10 +353,8 @@ def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
     edges = tables[EDGES]
     ends = [edges["group"], out.nodes(edges["node"]), out.nodes(edges["peer"])]
     assert _rows([ends]) == sorted({(s, x, to) for (s, x, _), (_, to) in plain.items()})
-    Sums(sessions).step(0, tables, {}, 0)
-    kept = tables[ENTRIES]
-    counts = _rows([[kept["group"], out.nodes(kept["node"]), kept["entries"]]])
+    tables[MEMBERS] = Members().to_columns()
+    CountSessions(sessions, 0, in_run=True).step(0, tables, {}, 0)
+    group, node = np.divmod(tables[ENTRIES]["key"], out.size)
+    counts = _rows([[group, out.nodes(node), tables[ENTRIES]["entries"]]])
     assert {(g, x): n for g, x, n in counts} == Counter((s // partitions, x) for s, x, _ in plain)
-    told = tables[f"{SENT} {TREE}"]
-    ends = [told["session"], *(out.nodes(told[name]) for name in ("sender", "receiver"))]
-    assert dict(zip(_rows([ends]), told["messages"].tolist(), strict=True)) == sent

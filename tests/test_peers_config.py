@@ -71,7 +71,6 @@ REFUSED = [
     (SIZED | {"systems": "gossipsub", "gossipsub_loss": 0.1}, "gossipsub_loss"),
     (SIZED | {"systems": "gossipsub", "gossipsub_clock": "hops"}, "gossipsub_clock"),
     (SIZED | {"systems": "can", "can_clock": "hops"}, "can_clock"),
-    (SIZED | {"systems": "bayeux", "bayeux_partitions": 4}, "bayeux_partitions"),
     (
         SIZED | {"systems": "can", "can_processing_ms": 1.0, "validation": "5ms"},
         "can_processing_ms",

@@ -16,8 +16,16 @@ import numpy as np
 
 from scribe_spark.bandwidth.runs import Change, Clock, RoundLinks, play_clock
 from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
-from scribe_spark.bandwidth.windows import ARRIVALS
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, index_sorted, whole_numbers
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    find_sorted,
+    index_sorted,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -31,9 +39,7 @@ class Begun(Rows):
     """The p publications that start in a round, by number; arrays of shape (p,)."""
 
     group: np.ndarray = field(default_factory=whole_numbers)  # the indices of the groups
-    #: The names of the publications in tables of copies and deliveries.  Publications of a group
-    #: and name go the same way; deliveries are those of the first one.
-    publication: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)  # the names
     #: The node where the publication starts, and the node from which hops count.  If they differ,
     #: the way between them counts as one copy.
     source: np.ndarray = field(default_factory=whole_numbers)
@@ -41,6 +47,13 @@ class Begun(Rows):
     #: Hops and delay of the way from the source to the root.
     hops: np.ndarray = field(default_factory=whole_numbers)
     delay_us: np.ndarray = field(default_factory=whole_numbers)
+    #: The names of the publications whose copies they go along, in tables of copies and deliveries;
+    #: by default their own names.
+    along: np.ndarray = field(default_factory=whole_numbers)
+
+    def __post_init__(self) -> None:
+        if not len(self.along):
+            object.__setattr__(self, "along", self.publication)
 
     @property
     def relayed(self) -> np.ndarray:
@@ -49,18 +62,21 @@ class Begun(Rows):
 
     @property
     def topic(self) -> np.ndarray:
-        """Return the topic of each publication: the first row of the same group and name."""
-        return self.find(self.to_columns())
+        """Return the topic of each publication: the first row that goes along the same copies."""
+        return self.find({"group": self.group, "publication": self.along})
 
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the topic of each copy or delivery, NONE where no publication has its name."""
-        names = distinct(self.publication)
-        key = self.group * len(names) + index_sorted(names, self.publication)
+        """Return the topic of each copy or delivery, NONE where no publication goes along it."""
+        names = distinct(self.along)
+        key = self.group * len(names) + index_sorted(names, self.along)
         key, first = np.unique(key, return_index=True)
         name = find_sorted(names, rows["publication"])
         found = find_sorted(key, rows["group"] * len(names) + name)
         return np.where((name >= 0) & (found >= 0), first[found], NONE) if len(key) else found
 
+
+#: The columns of copies in a run.
+_COPY_COLUMNS = ("publication", "room", "node", "sender", "sent_us", "hops", "first")
 
 # the message with a link to the bucket of its sender, and the table of these; ways of a bucket's
 # sources
@@ -90,13 +106,19 @@ class _MakeLinks:
             topic = self.begun.find(copies)
             known = topic >= 0
             node, peer = copies["sender"][known], copies["to"][known]
-            room, delay_us = topic[known] * ROOMS, self.clock.delay(node, peer)
-            parts.append(_link(room, node, room, peer, delay_us))
+            room, to_room = (topic * ROOMS + _room(copies, end) for end in ("from_tree", "tree"))
+            delay_us = self.clock.delay(node, peer)
+            parts.append(_link(room[known], node, to_room[known], peer, delay_us))
         if _WAY in inbox:
             row, begun = inbox[_WAY]["row"], self.begun
             room, delay_us = begun.topic[row] * ROOMS, np.maximum(begun.delay_us[row], 1)
             parts.append(_link(room + 1, begun.source[row], room, begun.root[row], delay_us))
         return {_LINK: concatenate(parts)} if parts else {}
+
+
+def _room(copies: Columns, end: str) -> np.ndarray | int:
+    """Return the rooms of copies in their topics: room 1 is that of the ways to roots."""
+    return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
 def _link(
@@ -135,6 +157,43 @@ def _write_times(
     tables[deliveries] = {**got, "hops": hops, "delay_us": delay_us}
 
 
+def _write_all(
+    begun: Begun, at_us: np.ndarray, nodes: int, names: tuple[str, str], tables: Tables
+) -> None:
+    """Write the deliveries of all publications, and their copies with times and first ones.
+
+    Hops and times of copies count from the source, those of deliveries from the root.
+    """
+    came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
+    came = take(came, came["room"] % ROOMS != 1)
+    # 1. a node's first copy, of all trees
+    key = key_of([came["publication"], came["node"]], nodes)
+    order = np.lexsort((came["room"], came["sender"], came["hops"], came["at_us"], key))
+    order = order[run_starts(key[order])]
+    came, key = take(came, order), key[order]
+    p = came["publication"]
+    copies, deliveries = names
+    tables[deliveries] = {
+        **{"group": begun.group[p], "publication": begun.publication[p], "node": came["node"]},
+        "hops": came["hops"] - begun.relayed[p],
+        "delay_us": came["at_us"] - at_us[p] - begun.delay_us[p],
+    }
+    # 2. copies, but those from sources to roots
+    p = sent["publication"]
+    first = find_sorted(key, key_of([p, sent["node"]], nodes))
+    same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
+    is_first = (first >= 0) & same[0] & same[1]
+    relay = begun.relayed[p] & (sent["node"] == begun.root[p]) & is_first
+    rows = {
+        **{"group": begun.group[p], "publication": begun.publication[p]},
+        **{"sender": sent["sender"], "to": sent["node"], "first": is_first},
+        "hops": sent["hops"] - begun.relayed[p] + begun.hops[p],
+        "sent_us": sent["sent_us"] - at_us[p],
+    }
+    kept = (sent["room"] % ROOMS != 1) & ~relay
+    tables[copies] = take(rows, kept)
+
+
 def replay_round(
     player: PlaysPrograms,
     links: RoundLinks,
@@ -146,13 +205,17 @@ def replay_round(
     deliveries: str,
     at_us: np.ndarray | int = 0,
     size: np.ndarray | None = None,
+    in_run: bool = False,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
     `begun` has all publications of the round, and `at_us` and `size` their times since its begin
     and their sizes; by default 0 and that of all publications of a world.  The tables of copies
     (``group, publication, sender, to``) have each row in any bucket, lost copies included; those of
-    deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.
+    deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.  If a
+    publication goes along several trees, copies also have the trees of their two ends (``from_tree,
+    tree``).  In a run, both tables get the rows of all publications, and copies the columns ``hops,
+    sent_us, first``.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     relayed = np.flatnonzero(begun.relayed)
@@ -160,8 +223,13 @@ def replay_round(
     player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
     sizes = links.size if size is None else size
     published = TimedPublications.of(at_us, begun.topic, begun.source, sizes, begun.relayed)
-    write = partial(_write_times, begun, published.at_us, len(facts.ring), deliveries)
-    played = partial(play_clock, clock, published, _take_links, write)
+    times = begun, published.at_us, len(facts.ring)
+    if in_run:
+        write = partial(_write_all, *times, (copies, deliveries))
+    else:
+        write = partial(_write_times, *times, deliveries)
+    kept = _COPY_COLUMNS if in_run else ()
+    played = partial(play_clock, clock, published, _take_links, write, kept=kept)
     player.keep(played, "clock with bandwidth")
 
 

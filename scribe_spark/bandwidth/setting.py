@@ -1,9 +1,9 @@
 """The input of the clock: nodes with their rates, links, publications and the discipline.
 
 A *place* is a node in a room; its key is ``room * n + node`` with n the number of nodes.  A topic
-has two rooms: ``2 * topic`` for its members, and ``2 * topic + 1`` for the nodes that forward a
-publication to the topic's root.  So a node on that way handles the message once on the way and once
-as a member.
+has `ROOMS` rooms, from ``ROOMS * topic``: the first for its members, the second for the nodes that
+forward a publication to the topic's root, the others for further trees of the publication.  So a
+node on that way handles the message once on the way and once as a member.
 
 Rules: docs/rules.md, W1 to W8, W11.
 """
@@ -22,8 +22,8 @@ from scribe_spark.engine.packing import Columns
 #: The ways to share an uplink among the copies of a batch; rules W4 and W4'.
 INTERLEAVED, SERIAL = "interleaved", "serial"
 
-#: The number of rooms of a topic.
-ROOMS = 2
+#: The greatest number of rooms of a topic.
+ROOMS = 128
 
 #: Bits per byte times microseconds per second.
 _BIT_MICROSECONDS = 8_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from scribe_spark.config.bandwidth import refuse_beside_sizes
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, only_in_runs, only_in_worlds, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
@@ -52,13 +51,6 @@ class BayeuxConfig(Section):
         "Rounds after a root's death until the group gets a new root and all members join again; "
         "0: never",
     )
-
-    def check_within(self, config: Any) -> None:
-        """Refuse roots and routes that runs with sizes cannot play."""
-        if not config.is_world:
-            name = "bayeux_partitions"
-            refuse_beside_sizes(config, [(name, self.partitions, 1, "give 1")])
-            refuse_beside_sizes(config, [("bayeux_hops", self.hops, "table", "give table")])
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
         """Refuse more groups than the keys of a session and two nodes can number."""

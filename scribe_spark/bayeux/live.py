@@ -1,9 +1,9 @@
-"""Bayeux in a world: the programs of runs and those of churn, in the order of rule B11.
+"""Bayeux in rounds: joins, copies, and the programs of churn, in the order of rule B11.
 
-The orchestrator keeps the roots of the sessions and the publications that are not due; all other
-state is in the buckets.
+A run plays round 0, in which nobody fails or quits.  The orchestrator keeps the roots of the
+sessions and the publications that are not due; all other state is in the buckets.
 
-Rules: docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
+Rules: docs/rules.md, B1 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bayeux.protocol import (
+    BEGUN,
     CAME,
     JOIN,
     LEAVE,
@@ -46,23 +47,31 @@ from scribe_spark.bayeux.protocol import (
     record,
     take_tables,
 )
-from scribe_spark.bayeux.sessions import LEAF_SET, TABLE, Round, Sessions, by_knowledge
+from scribe_spark.bayeux.sessions import (
+    PASTRY,
+    TABLE,
+    Hop,
+    Sessions,
+    find_roots,
+    partition_keys,
+)
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
     expand,
     find_sorted,
     read_table,
+    run_starts,
     whole_numbers,
 )
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Keys
-from scribe_spark.multicast import HOPS, PAYLOAD
-from scribe_spark.pastry import closeness
+from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.pending import (
     DUE,
@@ -71,7 +80,7 @@ from scribe_spark.rounds.pending import (
     Published,
     count_due,
     last_counted,
-    note_expected,
+    note_received,
 )
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -87,17 +96,27 @@ from scribe_spark.rounds.system import (
 )
 
 
-def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-    """Record copies once, however many publications went the same way: `rounds.system.CARRIED`."""
+def note_copies(
+    tables: Tables,
+    measured: Multicasts,
+    group: np.ndarray,
+    sender: np.ndarray,
+    to: np.ndarray,
+    **more: np.ndarray,
+) -> None:
+    """Record copies of the measured publications, one of each group: `rounds.system.CARRIED`."""
     if len(group):
-        rows = {"group": group, "publication": np.zeros(len(group), dtype=np.int64)}
-        append(tables, CARRIED, {**rows, "sender": sender, "to": to})
+        publication = measured.publication[find_sorted(measured.group, group)]
+        rows = {"group": group, "publication": publication, "sender": sender, "to": to}
+        append(tables, CARRIED, {**rows, **more})
 
 
-def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
+def note_first_copies(
+    tables: Tables, first: Multicasts, copies: Columns, trees: Sequence[Columns], size: int
+) -> None:
     """Record the first copy at each node: `rounds.system.DELIVERED`.
 
-    `copies` is the table `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
+    `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
     delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
     TREEs are sent after all copies.
     """
@@ -113,9 +132,9 @@ def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns],
     got = concatenate(parts)
     by_tree = np.arange(count_rows(got)) >= count_rows(copies)
     place = key_of([got["group"], got["node"]], size)
-    first = first_of_each(place, (by_tree, got["delay_us"], got["hops"]))
-    publication = np.zeros(len(first), dtype=np.int64)
-    append(tables, DELIVERED, {**take(got, first), "publication": publication})
+    got = take(got, first_of_each(place, (by_tree, got["delay_us"], got["hops"])))
+    publication = first.publication[find_sorted(first.group, got["group"])]
+    append(tables, DELIVERED, {**got, "publication": publication})
 
 
 # --- repair
@@ -133,6 +152,7 @@ class Repair(SessionProgram):
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
     accepted: np.ndarray
+    first: Multicasts  # the first publication of each group
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -157,11 +177,11 @@ class Repair(SessionProgram):
         sent = Transmissions(PAYLOAD)
         session, node = np.divmod(lost, size)
         if self.noted:
-            note_copies(tables, session, node, to)
+            note_copies(tables, self.first, session, node, to)
         often = self.accepted[session]
         session, node, to = (np.repeat(one, often) for one in (session, node, to))
         sent.add(session, node, to, np.ones(len(to), dtype=bool))
-        sent.write(self.sessions, tables, superstep)
+        sent.write(self.sessions, tables)
         return {}
 
 
@@ -205,31 +225,43 @@ ACCEPTED = "accepted"
 #: entries of nodes.
 HEARD, KEPT = "heard", "kept"
 
+#: The table of a run with the number of entries of each node in a group.
+ENTRIES = "entries"
+
+
+#: The columns of copies in groups with several partitions.
+_OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops", "at_us")
+
 
 @dataclass(frozen=True)
 class CountHeard(SessionProgram):
-    """Count the copies that nodes received, and record the expected receivers: B19.
+    """Count the copies that nodes received, and record the expected receivers: B9 and B19.
 
     Messages :data:`ACCEPTED` go to the sources, which have their own publications.
     """
 
-    #: (G,): the number of publications that the root of each group accepted, and that its members
-    #: sent.
+    #: (G,): the number of publications that the root of each group accepted.
     accepted: np.ndarray
-    published: np.ndarray
+    published: np.ndarray  # (p,): the group of each publication that members sent
+    first: Multicasts  # the first accepted publication of each group, from its source
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
+    in_run: bool = False  # True if copies also have ``hops, sent_us, first``
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
-        size = self.sessions.size
+        size, copies = self.sessions.size, self._copies_from_roots(tables)
         arrivals = tables.pop(ARRIVALS, {})
+        if arrivals:
+            arrivals = self._first_of_group(self.sessions.from_source_root(arrivals))
         copied = self._keys(arrivals, "group", "node")
-        got = self._count_copies(tables) if ARRIVED_COPIES in tables else self._by_group(copied[:0])
+        if copies:
+            self._count_copies(tables, copies, arrivals)
+        got = self._by_group(copies["group"] if copies else copied[:0])
         tables.pop(EDGES, None)
         came = take_tables(tables, CAME)
         if self.measures:
-            note_first_copies(tables, arrivals, came, size)
+            note_first_copies(tables, self.first, arrivals, came, size)
         trees = [self._keys(one, "session", "member") for one in came]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
@@ -241,7 +273,10 @@ class CountHeard(SessionProgram):
             "nodes": self._by_group(heard // size),
             "again": self._by_group(own[again] // size),
         }
-        self._note_expected(tables, heard, own)
+        alone = own[find_sorted(heard, own) < 0]
+        heard = np.concatenate([np.repeat(heard, self.accepted[heard // size]), alone])
+        members, groups = read_table(Members, tables, MEMBERS).key, len(self.accepted)
+        note_received(tables, self.sessions.number, groups, size, members, self.published, heard)
         return {}
 
     def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
@@ -252,42 +287,62 @@ class CountHeard(SessionProgram):
     def _by_group(self, group: np.ndarray) -> np.ndarray:
         return np.bincount(group, minlength=len(self.accepted))
 
-    def _count_copies(self, tables: Tables) -> np.ndarray:
-        """Count payloads; return the number of copies of each group."""
-        copies = tables.pop(ARRIVED_COPIES)
-        group, sender, to = (copies[name] for name in ("group", "sender", "node"))
-        if notes_copies(self.measures):
-            note_copies(tables, group, sender, to)
-        often = self.accepted[group]
-        self.sessions.observe(
-            tables, PAYLOAD, np.repeat(sender, often), np.repeat(to, often), lost=False
-        )
-        return self._by_group(group)
+    def _copies_from_roots(self, tables: Tables) -> Columns:
+        """Remove and return all copies, also between roots; times count from the first root."""
+        sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
+        copies = sessions.from_source_root(copies) if copies else {}
+        if sessions.partitions == 1 or ARRIVALS not in tables:
+            return copies
+        starts = sessions.from_source_root(tables[ARRIVALS])
+        starts = take(starts, (starts["sender"] < 0) & (starts["tree"] > 0))
+        starts |= {"sender": sessions.roots[starts["group"], 0], "from_tree": 0 * starts["tree"]}
+        parts = [{**copies, "from_tree": copies["tree"]}, starts] if copies else [starts]
+        return concatenate([{name: one[name] for name in _OF_SESSIONS} for one in parts])
 
-    def _note_expected(self, tables: Tables, heard: np.ndarray, own: np.ndarray) -> None:
-        """Record the expected receivers; `heard` received everything, `own` are the sources."""
-        size, members = self.sessions.size, read_table(Members, tables, MEMBERS).key
-        members = members[self.published[members // size] > 0]
-        group = members // size
-        sent = np.searchsorted(own, members, side="right") - np.searchsorted(own, members)
-        has = find_sorted(heard, members) >= 0
-        note_expected(
-            *(tables, self.sessions.number, len(self.accepted), size, members),
-            count=self.published[group],
-            got=np.where(has, self.accepted[group], sent),
-        )
+    def _first_of_group(self, arrivals: Columns) -> Columns:
+        """Return each node's first copy in a group, by group and node."""
+        if self.sessions.partitions == 1:
+            return arrivals
+        sender, root = arrivals["sender"], self.sessions.roots[arrivals["group"], 0]
+        away = (sender < 0) & (arrivals["tree"] > 0)
+        arrivals = {**arrivals, "sender": np.where(away, root, sender)}
+        ranks = (arrivals[name] for name in ("at_us", "hops", "sender", "session"))
+        return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
+
+    def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
+        """Count payloads; `arrivals` are the first copies."""
+        group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        if self.in_run:
+            of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
+            which = find_sorted(self._keys(arrivals, "group", "node"), place)
+            same = [arrivals[name][which] == copies[name] for name in ("session", "sender")]
+            sent_us = copies["at_us"] - self.sessions.delays(sender, to)
+            more = {
+                "hops": copies["hops"] + self.first.hops[of],
+                "sent_us": sent_us + self.first.delay_us[of],
+                "first": same[0] & same[1] & (to != self.first.start[of]),
+            }
+            more |= {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
+            note_copies(tables, self.first, group, sender, to, **more)
+            return
+        if notes_copies(self.measures):
+            note_copies(tables, self.first, group, sender, to)
+        often = self.accepted[group]
+        session, sender, to = (np.repeat(c, often) for c in (copies["session"], sender, to))
+        self.sessions.observe(tables, PAYLOAD, session, sender, to, lost=False)
 
 
 @dataclass(frozen=True)
-class CountRound(SessionProgram):
+class CountSessions(SessionProgram):
     """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20."""
 
     last: int  # the last round whose publications are due
+    in_run: bool = False  # True if :data:`ENTRIES` is written
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
-        count_due(tables, self.last, len(self.sessions.keys), size, members.key)
+        count_due(tables, self.last, len(self.sessions.roots), size, members.key)
         lists = read_table(Lists, tables, LISTS)
         _, entries = np.unique(lists.key // size % size, return_counts=True)
         tables[KEPT] = {
@@ -295,6 +350,11 @@ class CountRound(SessionProgram):
             "most": np.array([entries.max(initial=0)]),
             "waiting": np.array([np.count_nonzero(members.waits)]),
         }
+        if self.in_run:
+            session, node = np.divmod(lists.key // size, size)
+            place = key_of([session // self.sessions.partitions, node], size)
+            place, entries = np.unique(place, return_counts=True)
+            tables[ENTRIES] = {"key": place, "entries": entries}
         return {}
 
 
@@ -306,23 +366,34 @@ _SESSIONS = "sessions"
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a system of a world."""
+    """Bayeux as a system of worlds, and of runs, which may have other roots and partitions."""
 
     hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
     #: The number of rounds after which a lost session is created again; 0 for never.
     recreate: int = 0
+    b: int = 4  # the number of bits of a digit
+    partitions: int = 1
+    root_rule: str = PASTRY  # `sessions.PASTRY` or `sessions.SURROGATE`
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (_SESSIONS, PUBLISHED)
     member_table: ClassVar[str] = MEMBERS
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
+    state: ClassVar[Mapping[str, str]] = {"member list": ENTRIES}
+
+    @property
+    def has_trees(self) -> bool:
+        """True if each node gets one copy from the root, if nobody fails."""
+        return self.hops == TABLE and self.partitions == 1
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         played = _Round(self, player, kept, now)
-        played.leave()
+        if not now.in_run:
+            played.leave()
         played.join()
-        played.publish()
+        if len(now.publish):
+            played.publish()
         done = played.count()
         played.write(kept)
         count_messages(player, now)
@@ -335,14 +406,15 @@ class _Round:
     def __init__(
         self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
     ) -> None:
-        self.player, self.now = player, now
-        groups = len(now.key_hi)
-        self.root, self.lost = (np.full(groups, NONE, dtype=np.int64) for _ in range(2))
+        self.player, self.now, self.partitions = player, now, rules.partitions
+        groups, because = len(now.key_hi), f"bayeux_partitions = {rules.partitions}"
+        refuse_groups(groups, len(now.ring), times=rules.partitions, because=because)
+        sessions = groups * rules.partitions
+        self.root, self.lost = (np.full(sessions, NONE, dtype=np.int64) for _ in range(2))
         if _SESSIONS in kept:
             self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
         self.published = read_table(Published, kept, PUBLISHED)
-        self.multicasts: Multicasts | None = None
-        self.begun: Begun | None = None
+        self.begun = Begun()
         self._play_events(rules)
 
     def write(self, kept: Tables) -> None:
@@ -360,19 +432,22 @@ class _Round:
         self.lost[(self.root >= 0) & (self.lost < 0) & dead[self.root]] = number
         anew = (self.lost >= 0) & (self.lost + rules.recreate == number) & (rules.recreate > 0)
         anew |= self.root < 0
-        keys = Keys(now.key_hi, now.key_lo)
+        keys = partition_keys(Keys(now.key_hi, now.key_lo), rules.partitions)
         if anew.any():
-            self.root[anew] = closeness.roots(now.ring, now.overlay.live(), keys.take(anew))
+            of = keys.take(anew), rules.partitions, rules.root_rule, rules.b
+            self.root[anew] = find_roots(now.ring, now.overlay.live(), *of).ravel()
             self.lost[anew] = NONE
-        facts = self.player.facts
-        born = self.player.share("born", lambda: {"born": now.incarnation})
-        this, is_alive = Round(number, now.overlay, born, self.lost >= 0), now.overlay.is_alive
+        facts, is_alive = self.player.facts, now.overlay.is_alive
         self.sessions = Sessions(
-            *(self.player.bounds, facts, now.kernel, now.lan_us, keys, self.root[:, None]),
-            *(by_knowledge(facts, is_alive, LEAF_SET), by_knowledge(facts, is_alive, rules.hops)),
-            *(this, now.tally.observer),
+            *(self.player.bounds, facts, now.kernel, now.lan_us, keys),
+            self.root.reshape(-1, rules.partitions),
+            *(Hop(facts, is_alive, rules.root_rule), Hop(facts, is_alive, rules.hops)),
+            *(number, now.overlay),
+            self.player.share("born", lambda: {"born": now.incarnation}),
+            *(self.lost >= 0, now.tally.observer),
         )
-        self.player.play(ForgetDead(self.sessions, dead, anew))
+        if number:
+            self.player.play(ForgetDead(self.sessions, dead, anew))
 
     # --- steps 3 and 4
 
@@ -391,63 +466,89 @@ class _Round:
 
     def publish(self) -> None:
         """Publications go to the roots, down the trees, and around dead nodes: B17 and B18."""
-        player, sessions, groups = self.player, self.sessions, len(self.root)
-        player.play(
-            Publish(sessions), {SOURCE: _pairs((self.now.publish.group, self.now.publish.node))}
-        )
+        player, sessions, now = self.player, self.sessions, self.now
+        groups, publish = len(now.key_hi), now.publish
+        source = {AT: publish.node, "group": publish.group, "number": np.arange(len(publish))}
+        player.play(Publish(sessions, self._sends_directly()), {SOURCE: source})
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
-        group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
-        if self.now.measures:
-            self.begun = self._begun(came)
-            # the first publication of each group that its root has accepted, by its source
-            which, first = np.unique(self.begun.group, return_index=True)
-            of = self.begun.take(first)
-            self.multicasts = Multicasts(which, of.publication, of.source, of.hops, of.delay_us)
-        # the number of publications per group; all publications of a group go the same way
-        accepted = np.bincount(group, minlength=groups)
-        published = np.bincount(self.now.publish.group, minlength=groups)
-        begun = np.flatnonzero(accepted)
-        player.play(NextHops(sessions, accepted > 0))
-        player.play(flood(sessions, HOPS), {START: {AT: self.root[begun], "group": begun}})
-        player.play(Repair(sessions, accepted, notes_copies(self.now.measures)))
-        player.play(Tree(sessions, TRIED))
-        heard = CountHeard(sessions, accepted, published, self.now.measures)
-        player.play(heard, {ACCEPTED: {AT: source, "group": group}})
-        player.play(GiveUp(sessions))
-        player.play(Leave(sessions))
-        player.play(Prune(sessions))
+        self.begun = self._begun(came)
+        # the first publication of each group that its root has accepted, by its source
+        first = _measured(self.begun.take(np.unique(self.begun.group, return_index=True)[1]))
+        # all publications of a group go the same way
+        accepted = np.bincount(self.begun.group, minlength=groups)
+        player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
+        begun = self._started(accepted)
+        player.play(flood(sessions), {START: {AT: self.root[begun], "group": begun}})
+        if not now.in_run:
+            player.play(Repair(sessions, accepted, first, notes_copies(now.measures)))
+            player.play(Tree(sessions, TRIED))
+        heard = CountHeard(sessions, accepted, publish.group, first, now.measures, now.in_run)
+        own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
+        player.play(heard, {ACCEPTED: own} if own else None)
+        if not now.in_run:
+            player.play(GiveUp(sessions))
+            player.play(Leave(sessions))
+            player.play(Prune(sessions))
         heard_by = player.take(HEARD)[HEARD].items()
         counts = {name: column.reshape(-1, groups).sum(axis=0) for name, column in heard_by}
         # `nodes` has the root, where copies start
-        came, first = accepted * counts["got"], accepted * (counts["nodes"] - (accepted > 0))
-        first -= counts["again"]
-        self.published.add(self.now.number, published, first, came - first)
+        copies = accepted * counts["got"]
+        once = accepted * (counts["nodes"] - (accepted > 0)) - counts["again"]
+        published = np.bincount(publish.group, minlength=groups)
+        self.published.add(now.number, published, once, copies - once)
+
+    def _sends_directly(self) -> bool:
+        """Return True if sources know their roots: rules B8 and W9."""
+        return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
+
+    def _started(self, accepted: np.ndarray) -> np.ndarray:
+        """Return the sessions in which copies start: partition 0, and others with a member."""
+        sessions = np.flatnonzero(accepted) * self.partitions
+        if self.partitions > 1:
+            begun = self.player.take(BEGUN).get(BEGUN, {"session": sessions[:0]})["session"]
+            begun = begun[accepted[begun // self.partitions] > 0]
+            sessions = distinct(np.concatenate([sessions, begun]))
+        return sessions
 
     def count(self) -> SystemRound:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
-        last = last_counted(self.now)
-        self.player.play(CountRound(self.sessions, last))
+        now, last = self.now, last_counted(self.now)
+        self.player.play(CountSessions(self.sessions, last, now.in_run))
         taken = self.player.take(DUE, KEPT)
-        kept, alive = taken[KEPT], int(np.count_nonzero(self.now.alive))
+        kept, alive = taken[KEPT], int(np.count_nonzero(now.alive))
         measures = {
             "entries.mean": float(kept["entries"].sum() / alive),
             "entries.max": float(kept["most"].max()),
             "waiting": float(kept["waiting"].sum()),
             "sessions.lost": float((self.lost >= 0).sum()),
         }
-        due = self.published.take_counted(last, len(self.root), taken)
-        return SystemRound(measures, due, multicasts=self.multicasts, begun=self.begun)
+        due = self.published.take_counted(last, len(now.key_hi), taken)
+        if not now.measures:
+            return SystemRound(measures, due)
+        measured = self.begun
+        order = np.lexsort((measured.publication, measured.group))
+        if not now.in_run:
+            order = order[run_starts(measured.group[order])]
+        multicasts = _measured(measured.take(order))
+        return SystemRound(measures, due, multicasts=multicasts, begun=measured)
 
     def _begun(self, came: Columns) -> Begun:
-        """Return the accepted publications by group and source; their name is 0."""
+        """Return the accepted publications, which go along the copies of their group's first."""
         if not came:
             return Begun()
-        came = take(came, np.lexsort((came["member"], came["session"])))
-        group, none = came["session"], np.zeros(len(came["session"]), dtype=np.int64)
-        root = self.root[group]
-        if self.now.source == "root":
-            return Begun(group, none, root, root, none, none)
-        return Begun(group, none, came["member"], root, came["hops"], came["delay_us"])
+        came = take(came, np.argsort(came["number"]))
+        group, publication = came["session"] // self.partitions, came["number"]
+        _, first, of = np.unique(group, return_index=True, return_inverse=True)
+        root, along = self.root[came["session"]], publication[first[of]]
+        if self.now.source == "root" and not self.now.in_run:
+            none = np.zeros(len(group), dtype=np.int64)
+            return Begun(group, publication, root, root, none, none, along)
+        way = came["hops"], came["delay_us"]
+        return Begun(group, publication, came["member"], root, *way, along)
+
+
+def _measured(begun: Begun) -> Multicasts:
+    return Multicasts(begun.group, begun.publication, begun.source, begun.hops, begun.delay_us)
 
 
 def _pairs(pairs: Pairs) -> Columns:

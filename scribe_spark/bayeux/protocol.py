@@ -5,7 +5,7 @@ Nodes on the way of a TREE record the member.  A message has the columns ``sessi
 
 References
 ----------
-docs/rules.md, B3 to B9, B12 to B16.  JSAC 2002, Section V: "Each request to join a group is routed
+docs/rules.md, B3 to B8, B12 to B16.  JSAC 2002, Section V: "Each request to join a group is routed
 by Tapestry all the way to the node acting as the root. Then, the root records the identity of the
 new member and uses Tapestry to route another message back to the new member. Every Tapestry node
 along this route records the identity of the new member."
@@ -15,41 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.bayeux.sessions import Round, Sessions
+from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.core.arrays import (
-    NONE,
     SortedTable,
     distinct,
-    find_sorted,
     flags,
     last_of_runs,
     read_table,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of, key_parts, order_of
-from scribe_spark.dissemination import (
-    ARRIVALS,
-    ARRIVED_COPIES,
-    EDGES,
-    Dissemination,
-    first_of_each,
-    to_all,
-)
+from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Keys
-from scribe_spark.multicast import TIME
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
-
-#: The prefix of a run's tables of transmissions, by kind and superstep: ``session, sender,
-#: receiver, lost``.
-SENT = "sent"
 
 
 def at_root(kind: str) -> str:
@@ -65,20 +52,15 @@ class Transmissions:
     rows: list[Columns] = field(default_factory=list)
 
     def add(
-        self, session: np.ndarray, sender: np.ndarray, receiver: np.ndarray, lost: np.ndarray
+        self, session: np.ndarray, sender: np.ndarray, to: np.ndarray, lost: np.ndarray
     ) -> None:
         """Add transmissions."""
-        self.rows.append({"session": session, "sender": sender, "receiver": receiver, "lost": lost})
+        self.rows.append({"session": session, "sender": sender, "to": to, "lost": lost})
 
-    def write(self, sessions: Sessions, tables: Tables, superstep: int) -> None:
-        """Count transmissions in a world; in a run, write them into a table."""
-        if not self.rows:
-            return
-        rows = concatenate(self.rows)
-        if sessions.observer is None:
-            tables[f"{SENT} {self.kind} {superstep}"] = rows
-        else:
-            sessions.observe(tables, self.kind, rows["sender"], rows["receiver"], rows["lost"])
+    def write(self, sessions: Sessions, tables: Tables) -> None:
+        """Count the transmissions."""
+        if self.rows:
+            sessions.observe(tables, self.kind, **concatenate(self.rows))
 
 
 @dataclass(frozen=True)
@@ -131,11 +113,12 @@ _WAY = "hops", "delay_us"
 class ToRoot(SessionProgram):
     """Messages are routed to the roots of their sessions, and stored in a table there.
 
-    In a world, a root sends no message to itself.  If another node is closer to the key, that node
-    knows the root and forwards messages to it.  Lost sessions accept no messages.
+    A root sends no message to itself.  If a message ends at another node, that node knows the root
+    and forwards it.  Lost sessions accept no messages.
     """
 
     kind: ClassVar[str]
+    direct: bool = False  # True if senders know the root, and send to it in one hop
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         """Return the messages that nodes of the bucket send, with ``at``: the sending nodes."""
@@ -143,45 +126,47 @@ class ToRoot(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route messages to the edge of the bucket; store those that reached the root."""
-        now, roots, sent = self.sessions.round, self.sessions.root_of, Transmissions(self.kind)
+        roots, sent, outbox = self.sessions.root_of, Transmissions(self.kind), dict[str, Columns]()
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
             moving = self.begin(tables, inbox)
-            here = (moving[AT] == roots[moving["session"]]) & (now is not None)
+            here = moving[AT] == roots[moving["session"]]
             there.append(take(moving, here))
-            moving = unrouted(take(moving, ~here))
-
-        def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
-            keys = self.sessions.keys.take(messages["session"])
-            return self.sessions.to_root(first, tables, messages[AT], keys)
-
-        ended, leaving = self.route(bucket, moving, sent, next_hop)
-        outbox: dict[str, Columns] = {self.kind: leaving} if leaving else {}
-        if count_rows(ended):
-            carried = [name for name in (AT, *_NAMED, *_WAY) if name in ended]
-            came = take({name: ended[name] for name in carried}, ended["delivered"])
-            is_root = came[AT] == roots[came["session"]]
-            there.append(take(came, is_root))
-            if now is not None:
-                outbox[_ON] = self._send_on(take(came, ~is_root), now, sent)
+            moving = take(moving, ~here)
+        if self.direct:
+            if count_rows(moving):
+                outbox[_ON] = self._send_on(moving, sent)
+        else:
+            moving = moving if superstep else unrouted(moving)
+            ended, leaving = self.route(bucket, moving, sent, partial(self._next_hop, tables))
+            if leaving:
+                outbox[self.kind] = leaving
+            if count_rows(ended):
+                carried = [name for name in (AT, *_NAMED, *_WAY) if name in ended]
+                came = take({name: ended[name] for name in carried}, ended["delivered"])
+                is_root = came[AT] == roots[came["session"]]
+                there.append(take(came, is_root))
+                outbox[_ON] = self._send_on(take(came, ~is_root), sent)
         self._keep(tables, there)
-        sent.write(self.sessions, tables, superstep)
+        sent.write(self.sessions, tables)
         return outbox
 
-    def _send_on(self, messages: Columns, now: Round, sent: Transmissions) -> Columns:
+    def _next_hop(self, tables: Tables, first: int, messages: Columns) -> tuple[np.ndarray, Met]:
+        keys = self.sessions.keys.take(messages["session"])
+        return self.sessions.to_root(first, tables, messages[AT], keys)
+
+    def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
         """Send messages directly to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
-        arrives = now.lives.is_alive(root)
+        arrives = self.sessions.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives)
         return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
         """Store the messages at roots of sessions that are not lost."""
         if there:
-            came, now = concatenate(there), self.sessions.round
-            if now is not None:
-                came = take(came, ~now.lost[came["session"]])
-            append(tables, at_root(self.kind), came)
+            came = concatenate(there)
+            append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
 
 
 # --- member lists
@@ -222,16 +207,17 @@ class ForgetDead(SessionProgram):
     """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
     dead: np.ndarray  # bool, (K,)
-    anew: np.ndarray  # bool, (G,)
+    anew: np.ndarray  # bool, (G k,)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         size = self.sessions.size
         members = read_table(Members, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
-        members.waits = members.waits | self.anew[members.key // size]
+        session = self.sessions.nearest(*np.divmod(members.key, size))
+        members.waits = members.waits | self.anew[session]
         lists = read_table(Lists, tables, LISTS)
-        group, node = np.divmod(lists.key // size, size)
-        lists.keep(~(self.dead[node] | self.anew[group]))
+        session, node = np.divmod(lists.key // size, size)
+        lists.keep(~(self.dead[node] | self.anew[session]))
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
         return {}
 
@@ -303,7 +289,7 @@ class NextHops(SessionProgram):
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
 _ARRIVED = "TREE has arrived"
 
-#: The table of sessions whose TREEs start in the bucket.
+#: The table of sessions whose TREEs start in the bucket, if groups have several partitions.
 BEGUN = "begun"
 
 
@@ -330,8 +316,8 @@ class Join(ToRoot):
 class Tree(SessionProgram):
     """Route TREEs to members.
 
-    In a run, nodes record the member when they forward a TREE.  In a world, they do so when the
-    TREE has reached the member, which they learn by an acknowledgement that is not counted.
+    Nodes record the member when the TREE has reached the member, which they learn by an
+    acknowledgement that is not counted.
     """
 
     #: The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
@@ -342,34 +328,27 @@ class Tree(SessionProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route TREEs to the edge of the bucket; store the entries that nodes should record."""
         moving, sent, came = inbox.get(TREE, {}), Transmissions(TREE), list[Columns]()
-        listed = [inbox[_ARRIVED]] if _ARRIVED in inbox else []
-        way = () if self.sessions.round is None else ("path",)
+        if _ARRIVED in inbox:
+            tables[f"{LISTED} {superstep}"] = inbox[_ARRIVED]
         if not superstep and self.begin in tables:
             moving = unrouted(tables.pop(self.begin))
-            tables[BEGUN] = {"session": distinct(moving["session"])}
+            if self.sessions.partitions > 1:
+                tables[BEGUN] = {"session": distinct(moving["session"])}
 
         def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
-            onward, met = self._next_hop(first, tables, messages)
             arrived = np.flatnonzero(messages[AT] == messages["member"])
-            ways = [name for name in _WAY if name in messages]
-            came.append({name: messages[name][arrived] for name in (*_NAMED, *way, *ways)})
-            if not way:
-                goes = np.flatnonzero((onward >= 0) & (onward != messages[AT]))
-                passed = {name: messages[name][goes] for name in (AT, *_NAMED)}
-                listed.append({**passed, "next": onward[goes]})
-            return onward, met
+            names = [name for name in (*_NAMED, "path", *_WAY) if name in messages]
+            came.append({name: messages[name][arrived] for name in names})
+            return self._next_hop(first, tables, messages)
 
         _, leaving = self.route(bucket, moving, sent, next_hop)
-        sent.write(self.sessions, tables, superstep)
-        if listed:
-            tables[f"{LISTED} {superstep}"] = concatenate(listed)
+        sent.write(self.sessions, tables)
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}
         if came:
             arrived = concatenate(came)
             kept = [name for name in (*_NAMED, *_WAY) if name in arrived]
             tables[f"{CAME} {superstep}"] = {name: arrived[name] for name in kept}
-            if way:
-                outbox[_ARRIVED] = _acknowledged(arrived)
+            outbox[_ARRIVED] = _acknowledged(arrived)
         return outbox
 
     def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
@@ -415,7 +394,8 @@ class Leave(ToRoot):
         members = read_table(Members, tables, MEMBERS)
         quits = inbox.get(QUIT, {AT: members.key[:0], "group": members.key[:0]})
         row = members.find(key_of([quits["group"], quits[AT]], self.sessions.size))
-        leaves = {"session": quits["group"], "member": quits[AT], "number": members.number[row]}
+        session = self.sessions.nearest(quits["group"], quits[AT])
+        leaves = {"session": session, "member": quits[AT], "number": members.number[row]}
         tells = ~members.waits[row]
         members.drop(row)
         tables[MEMBERS] = members.to_columns()
@@ -444,7 +424,7 @@ class Prune(SessionProgram):
         tables[LISTS] = lists.to_columns()
         sent = Transmissions(PRUNE)
         sent.add(came["session"], came[AT], onward, ~good)
-        sent.write(self.sessions, tables, superstep)
+        sent.write(self.sessions, tables)
         return {PRUNE: take({**came, AT: onward}, good)}
 
 
@@ -455,133 +435,32 @@ def _largest(came: Columns) -> dict[str, np.ndarray]:
     return take(came, order[last])
 
 
-# --- multicast: copies start at the roots of sessions (:mod:`scribe_spark.dissemination`).  The way
-# before that, from the source to the root of partition 0 and from there to the session's root, is
-# the same for all nodes of a session.  So `Deliver` adds it afterwards.
+# --- multicast
 
 # kinds of messages
 SOURCE, MULTICAST = "source", "MULTICAST"
 
-# tables of a bucket
-COPIES, DELIVERED = "copies of all sessions", "delivered"
-
-_COLUMNS = ("session", "group", "node", "sender", "hops", "at_us")
-
-
-@dataclass(frozen=True)
-class Ways:
-    """The way of a multicast to the root of each session."""
-
-    source: np.ndarray  # (G,): the position of each group's source
-    #: (G k,): the node that sends the message to the session's root; -1 if the source is that root.
-    sender: np.ndarray
-    #: (G k,): hops and delay up to the session's root; hops are -1 if the message does not arrive.
-    hops: np.ndarray
-    delay_us: np.ndarray
-
-    @classmethod
-    def of(
-        cls, sessions: Sessions, source: np.ndarray, hops: np.ndarray, delay_us: np.ndarray
-    ) -> Ways:
-        """Compute the ways by rule B8 from those to the roots of partition 0 (hops -1: lost)."""
-        roots = sessions.roots
-        main = np.repeat(roots[:, 0], roots.shape[1])
-        session, root = np.arange(roots.size), roots.ravel()
-        group = session // roots.shape[1]
-        is_main = session % roots.shape[1] == 0
-        sender = np.where(is_main, np.where(source == roots[:, 0], NONE, source)[group], main)
-        there = (root >= 0) & (hops[group] >= 0)
-        more_us = sessions.delays(main, root)
-        return cls(
-            source,
-            sender,
-            np.where(there, hops[group] + ~is_main, NONE),
-            delay_us[group] + more_us,
-        )
-
-    def started(self, begun: np.ndarray, partitions: int) -> np.ndarray:
-        """Return the sessions in which copies start: partition 0, and others that have begun."""
-        main = np.arange(len(self.source)) * partitions
-        sessions = distinct(np.r_[main, begun])
-        return sessions[self.hops[sessions] >= 0]
-
 
 @dataclass(frozen=True)
 class Publish(ToRoot):
-    """Sources (messages :data:`SOURCE`) send their publications to the roots."""
+    """Sources send their publications to the roots.
+
+    They are messages :data:`SOURCE`; ``number`` is the name of the publication.
+    """
 
     kind = MULTICAST
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
+        nothing = {name: whole_numbers() for name in (AT, "group", "number")}
+        came = inbox.get(SOURCE, nothing)
         source, session = came[AT], came["group"] * self.sessions.partitions
         none = np.zeros(len(source), dtype=np.int64)
         way = {"hops": none, "delay_us": none}
-        return {AT: source, "session": session, "member": source, "number": none, **way}
+        return {AT: source, "session": session, "member": source, "number": came["number"], **way}
 
 
-def flood(sessions: Sessions, clock: str = TIME) -> Dissemination:
+def flood(sessions: Sessions) -> Dissemination:
     """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
     return Dissemination(
-        *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us),
-        rule=to_all,
-        clock=clock,
+        sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us, rule=to_all
     )
-
-
-@dataclass(frozen=True)
-class Deliver(SessionProgram):
-    """Combine the copies that each node received in the sessions of a group."""
-
-    ways: Ways
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write deliveries and copies; no message is sent."""
-        if ARRIVALS not in tables:
-            return {}
-        size, ways = len(self.sessions.facts.ring), self.ways
-        # 1. each node's first copy in each session, and then of the group
-        came = self._from_source(tables[ARRIVALS])
-        begins = tables[ARRIVALS]["sender"] < 0
-        came["sender"] = np.where(begins, ways.sender[came["session"]], came["sender"])
-        between_roots = begins & (came["session"] % self.sessions.partitions > 0)
-        came["is_copy"] = ~begins | between_roots
-        place = key_of([came["group"], came["node"]], size)
-        ranks = (came[name] for name in ("at_us", "hops", "sender", "session"))
-        first, place = take(came, first_of_each(place, ranks)), distinct(place)
-        # 2. deliveries to members
-        found = find_sorted(place, read_table(Members, tables, MEMBERS).key)
-        got = take(first, found[found >= 0])
-        got = take(got, got["node"] != ways.source[got["group"]])
-        names = ("group", "node", "hops", "at_us")
-        tables[DELIVERED] = {name: got[name] for name in names}
-        # 3. copies within sessions, and copies between roots
-        arrived = [tables[ARRIVED_COPIES]] if ARRIVED_COPIES in tables else []
-        arrived = [self._from_source(one) for one in arrived]
-        copies = concatenate(
-            [*arrived, take({name: came[name] for name in _COLUMNS}, between_roots)]
-        )
-        which = find_sorted(place, key_of([copies["group"], copies["node"]], size))
-        same = (first["session"][which] == copies["session"]) & (
-            first["sender"][which] == copies["sender"]
-        )
-        same &= first["is_copy"][which] & (copies["node"] != ways.source[copies["group"]])
-        delay_us = self.sessions.delays(copies["sender"], copies["node"])
-        tables[COPIES] = {
-            **{name: copies[name] for name in ("group", "node", "sender", "hops")},
-            "sent_us": copies["at_us"] - delay_us,
-            "first": same,
-        }
-        return {}
-
-    def _from_source(self, rows: Columns) -> dict[str, np.ndarray]:
-        """Return arrivals with hops and delay counted from the source."""
-        session = rows["group"]
-        return {
-            "session": session,
-            "group": session // self.sessions.partitions,
-            "node": rows["node"],
-            "sender": rows["sender"],
-            "hops": rows["hops"] + self.ways.hops[session],
-            "at_us": rows["at_us"] + self.ways.delay_us[session],
-        }

@@ -7,28 +7,25 @@ Rules: docs/rules.md, B1 to B5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, whole_numbers
-from scribe_spark.core.key_limits import refuse_groups
-from scribe_spark.engine import Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
-from scribe_spark.pastry.states import CELLS, IsAlive, States
-from scribe_spark.rounds.lives import KnowsLives, is_node
+from scribe_spark.pastry.states import IsAlive, States
+from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.underlay.protocol import Kernel
 
-#: The rule that selects the root of a key by surrogate routing, not by Pastry.
-SURROGATE = "surrogate"
+#: The rules that select the root of a key: the closest node, or the end of surrogate routing.
+PASTRY, SURROGATE = "pastry", "surrogate"
 
 #: How TREE messages are routed: by routing tables alone, or also by leaf sets.
 TABLE, LEAF_SET = "table", "leaf_set"
@@ -47,12 +44,16 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
     return Keys(hi.ravel(), lo.ravel())
 
 
-def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np.ndarray:
-    """Return roots: (G, partitions); NONE if an earlier partition has the same one."""
-    if rule == SURROGATE:
-        found = surrogate_roots(ring, keys, b)
-    else:
-        found = closeness.roots(ring, np.arange(len(ring)), keys)
+def find_roots(
+    ring: Ring, live: np.ndarray, keys: Keys, partitions: int, rule: str, b: int
+) -> np.ndarray:
+    """Return roots among live nodes: (G, partitions); NONE if an earlier partition has the same
+    one.
+
+    Surrogate routing needs all nodes alive.
+    """
+    surrogate = rule == SURROGATE
+    found = surrogate_roots(ring, keys, b) if surrogate else closeness.roots(ring, live, keys)
     roots = found.reshape(-1, partitions)
     for i in range(1, partitions):
         again = (roots[:, :i] == roots[:, i, None]).any(axis=1)
@@ -83,10 +84,6 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 
 # --- next hop
 
-#: ``rule(first, tables, at, keys)`` returns the next hops of messages in a bucket, and the dead
-#: nodes that they met; `first` is the position of the bucket's first node.
-Hop = Callable[[int, Tables, np.ndarray, Keys], tuple[np.ndarray, Met]]
-
 
 def table_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
@@ -104,88 +101,61 @@ def table_hop(
     return onward, Met(np.r_[dead, rest[more.message]], np.r_[met, more.dead])
 
 
-def by_knowledge(facts: KnowsRing, is_alive: IsAlive, hops: str) -> Hop:
-    """Return the rule by the leaf sets and routing tables in a bucket, around dead nodes."""
-    return partial(_hop_of_bucket, facts, is_alive, table_hop if hops == TABLE else hop)
-
-
-def _hop_of_bucket(
-    facts: KnowsRing,
-    is_alive: IsAlive,
-    rule: Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]],
-    first: int,
-    tables: Tables,
-    at: np.ndarray,
-    keys: Keys,
+def surrogate_hop(
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    return rule(States.of_tables(facts.ring, first, tables), is_alive, at, keys)
-
-
-@dataclass(frozen=True)
-class Settled:
-    """Routing by an overlay's rule, when no node has died (`Hop`)."""
-
-    rule: NextHop
-
-    def __call__(
-        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
-    ) -> tuple[np.ndarray, Met]:
-        met = Met(whole_numbers(), whole_numbers())
-        return self.rule(first, tables, at, keys.hi, keys.lo), met
-
-
-@dataclass(frozen=True)
-class SurrogateNextHop:
-    """Surrogate routing to a key.
+    """Return next hops of surrogate routing, if all nodes are alive; see `table_hop`.
 
     In each row, the next digit is the first one with an entry, starting at the key's digit,
     cyclically.
     """
+    ring, cells = states.known, states.cells
+    base, onward = cells.shape[2], at.copy()
+    searching = np.arange(len(at))
+    for row in range(cells.shape[1]):
+        here = at[searching]
+        mine = ids.digit_np(ring.hi[here], ring.lo[here], row, states.b)
+        wanted = ids.digit_np(keys.hi[searching], keys.lo[searching], row, states.b)
+        entries = cells[here - states.first, row]
+        # the entries of the row, beginning with the wanted digit
+        order = (wanted[:, None] + np.arange(base)) % base
+        filled = np.take_along_axis(entries, order, axis=1) >= 0
+        filled |= order == mine[:, None]
+        digit = (wanted + filled.argmax(axis=1)) % base
+        goes = digit != mine
+        onward[searching[goes]] = entries[goes, digit[goes]]
+        searching = searching[~goes]
+    return onward, Met(whole_numbers(), whole_numbers())
+
+
+_RULES = {TABLE: table_hop, LEAF_SET: hop, PASTRY: hop, SURROGATE: surrogate_hop}
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A rule by the leaf sets and routing tables in a bucket, around dead nodes; picklable."""
 
     facts: KnowsRing
+    is_alive: IsAlive
+    rule: str  # a name in `_RULES`
 
     def __call__(
-        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
-    ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        ring, cells = self.facts.ring, tables[CELLS]["cells"]
-        base, b = cells.shape[2], cells.shape[2].bit_length() - 1
-        onward = at.copy()
-        searching = np.arange(len(at))
-        for row in range(cells.shape[1]):
-            here = at[searching]
-            own = ids.digit_np(ring.hi[here], ring.lo[here], row, b)
-            wanted = ids.digit_np(key_hi[searching], key_lo[searching], row, b)
-            entries = cells[here - first, row]
-            # the entries of the row, beginning with the wanted digit
-            order = (wanted[:, None] + np.arange(base)) % base
-            filled = np.take_along_axis(entries, order, axis=1) >= 0
-            filled |= order == own[:, None]
-            place = filled.argmax(axis=1)
-            digit = (wanted + place) % base
-            goes = digit != own
-            onward[searching[goes]] = entries[goes, digit[goes]]
-            searching = searching[~goes]
-        return onward
+        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
+    ) -> tuple[np.ndarray, Met]:
+        """Return the next hops of messages in a bucket, and the dead nodes that they met.
+
+        `first` is the position of the bucket's first node.
+        """
+        states = States.of_tables(self.facts.ring, first, tables)
+        return _RULES[self.rule](states, self.is_alive, at, keys)
 
 
 # --- sessions
 
 
 @dataclass(frozen=True)
-class Round:
-    """A round of a world."""
-
-    number: int
-    lives: KnowsLives
-    #: ``born``: the round of each node's last arrival or recovery; -1 if there is none.
-    shared: Mapping[str, np.ndarray]
-    lost: np.ndarray  # bool, (G,): True for sessions whose root has died
-
-
-@dataclass(frozen=True)
 class Sessions:
-    """All sessions of a run, or of a round of a world; picklable."""
+    """All sessions in a round; picklable."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
@@ -196,61 +166,34 @@ class Sessions:
     #: The routing rules of messages to roots, and of TREEs.
     to_root: Hop
     to_member: Hop
-    round: Round | None = None  # the round of a world; None in a run, where all nodes are alive
-    #: Counts the messages of a world; a run records them in tables (`protocol.SENT`).
-    observer: Observer | None = None
-
-    @classmethod
-    def of(
-        cls,
-        bounds: np.ndarray,
-        facts: KnowsRing,
-        kernel: Kernel,
-        lan_us: int,
-        group_ids: Keys,
-        usual: NextHop,
-        *,
-        b: int,
-        partitions: int,
-        root: str,
-        hops: str,
-    ) -> Sessions:
-        """Return the sessions of a run, for groupIds in the order of the groups' numbers."""
-        because = f"bayeux_partitions = {partitions}"
-        refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)
-        keys = partition_keys(group_ids, partitions)
-        roots = find_roots(facts.ring, keys, partitions, root, b)
-        to_root = Settled(SurrogateNextHop(facts) if root == SURROGATE else usual)
-        to_member = by_knowledge(facts, is_node, TABLE) if hops == TABLE else Settled(usual)
-        return cls(bounds, facts, kernel, lan_us, keys, roots, to_root, to_member)
+    number: int  # the number of the round
+    lives: KnowsLives
+    #: ``born``: the round of each node's last arrival or recovery; -1 if there is none.
+    shared: Mapping[str, np.ndarray]
+    lost: np.ndarray  # bool, (G k,): True for sessions whose root has died
+    observer: Observer
 
     @property
     def size(self) -> int:
         """K, the number of nodes; the keys of tables are built from it."""
         return len(self.facts.ring)
 
-    @property
-    def number(self) -> int:
-        """The number of the round; 0 in a run."""
-        return 0 if self.round is None else self.round.number
-
     def observe(
         self,
         tables: Tables,
         kind: str,
+        session: np.ndarray,
         sender: np.ndarray,
         to: np.ndarray,
         lost: np.ndarray | bool,
     ) -> None:
-        """Count messages of a world in a bucket."""
-        assert self.observer is not None
-        self.observer.send(tables, kind, ~np.broadcast_to(lost, len(sender)), sender, to)
+        """Count messages in a bucket."""
+        arrives = ~np.broadcast_to(lost, len(sender))
+        self.observer.send(tables, kind, arrives, sender, to, session // self.partitions)
 
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
         """Return True for entries whose next hop can be reached: rule B12."""
-        if self.round is None:
-            return np.ones(len(onward), dtype=bool)
-        return self.round.lives.is_alive(onward) & (self.round.shared["born"][onward] <= written)
+        return self.lives.is_alive(onward) & (self.shared["born"][onward] <= written)
 
     @property
     def partitions(self) -> int:
@@ -282,3 +225,16 @@ class Sessions:
             nearer |= (delay_us == least[rows]) & (roots[rows, i] < before)
             best[rows[nearer]], least[rows[nearer]] = i, delay_us[nearer]
         return group * self.partitions + best
+
+    def from_source_root(self, rows: Columns) -> dict[str, np.ndarray]:
+        """Return arrivals in sessions as arrivals in groups, with ``session, tree``: rule B8.
+
+        Their hops and times count from the root of partition 0, which sends a copy to each other
+        root; sessions are in the column ``group`` before, ``tree`` is the partition.
+        """
+        session = rows["group"]
+        group, partition = np.divmod(session, self.partitions)
+        delay_us = self.delays(self.roots[group, 0], self.root_of[session])
+        hops, at_us = rows["hops"] + (partition > 0), rows["at_us"] + delay_us
+        named = {"session": session, "group": group, "tree": partition}
+        return {**rows, **named, "hops": hops, "at_us": at_us}

@@ -94,6 +94,9 @@ class _AllLive(KnowsLives):
     def alive(self) -> np.ndarray:  # type: ignore[override]
         return _constant(self.nodes, True)
 
+    def is_alive(self, positions: np.ndarray) -> np.ndarray:
+        return positions >= 0
+
     @property
     def died(self) -> np.ndarray:  # type: ignore[override]
         return _constant(self.nodes, NEVER)
@@ -132,7 +135,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     if stages.config.bandwidth.on:
         given["links"] = links_of(stages)
         stages.note_clock(player_of(ring.layout))
-    is_mesh = system.family == MESH
+    is_mesh = system.family == MESH or not live.has_trees
     tables_of_run = _Wanted(is_mesh or several, not is_mesh, guests)
     known = stages.overlay.known if live.reads else []
     tables = BucketTables(ring.layout, ring.starts(), known)
@@ -238,7 +241,7 @@ def _play(
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, live, measured)
-    player.play(_HandOver(bounds, nodes, live, of, now.publish, kinds, wanted))
+    player.play(_HandOver(bounds, nodes, live, of, _first_of_trees(now, done), kinds, wanted))
     player.free_shared()
 
 
@@ -256,7 +259,16 @@ def _add_times(
         route_round(player, *network, begun, DELIVERED, size)
         return
     at_us = now.publish.at_us[begun.publication]
-    replay_round(player, *network, now.kernel, begun, CARRIED, DELIVERED, at_us, size)
+    tables = CARRIED, DELIVERED
+    replay_round(player, *network, now.kernel, begun, *tables, at_us, size, in_run=True)
+
+
+def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
+    """Return the first publication of each tree, or by default of each group and source."""
+    if done.begun is not None and len(done.begun):
+        return np.unique(done.begun.along)
+    ends = np.column_stack([now.publish.group, now.publish.node])
+    return np.sort(np.unique(ends, axis=0, return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -267,7 +279,7 @@ class _HandOver:
     size: int  # the number of nodes, K
     live: SystemOnBuckets
     of: SystemTables
-    publish: Publishing
+    first: np.ndarray  # the first publication of each tree, ascending
     kinds: tuple[str, ...]  # as observers number them
     wanted: _Wanted
 
@@ -294,18 +306,12 @@ class _HandOver:
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
-        if len(self.of.multicasts) == len(self.publish):
-            return copies  # all publications are measured
         mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
         return take(copies, mine)
 
     def _edges(self, copies: Columns) -> Columns:
-        """Return the copies of the first publication of each group and source."""
-        if not copies:
-            return {}
-        ends = np.column_stack([self.publish.group, self.publish.node])
-        first = np.sort(np.unique(ends, axis=0, return_index=True)[1])
-        return take(copies, find_sorted(first, copies["publication"]) >= 0)
+        """Return the copies of the first publication of each tree."""
+        return take(copies, find_sorted(self.first, copies["publication"]) >= 0) if copies else {}
 
     def _deliveries(self, tables: Tables) -> Columns:
         multicasts = self.of.multicasts

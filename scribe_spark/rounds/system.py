@@ -646,6 +646,11 @@ class SystemOnBuckets:
     sources_join: ClassVar[bool] = False
 
     @property
+    def has_trees(self) -> bool:
+        """False if nodes of a system of the family ``tree`` may get several copies."""
+        return True
+
+    @property
     def payload(self) -> tuple[str, ...]:
         """The kinds of messages that are copies of publications."""
         raise NotImplementedError

@@ -1,13 +1,16 @@
-"""Bayeux against its oracle: lists, messages, copies and deliveries of all cases, in process."""
+"""Bayeux in a run against its oracle: lists, messages, copies and deliveries of all cases."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-import bayeux_played
 import pytest
+from bayeux_played import RunOfBayeux
 from oracle.bayeux.cases import BayeuxCase, random_bayeux
-from oracle.bayeux.session import Session, publish, way_to_root
+from oracle.bayeux.session import Session, publish
+from poisoned import PoisonedTask
+
+from scribe_spark.engine.in_task import InTask
 
 SLOW = pytest.mark.slow
 
@@ -26,30 +29,25 @@ def test_lists_messages_copies_and_deliveries_equal_the_oracle(buckets, seeds):
     for seed in seeds:
         case = random_bayeux(seed)
         sessions = case.sessions(case.overlay())
-        played = bayeux_played.join_all(case, buckets, poisoned=buckets > 1)
-        assert played.roots() == roots_of(sessions), seed
-        assert played.control() == control_of(sessions), seed
-        assert played.state() == state_of(sessions), seed
-        assert played.edges() == edges_of(sessions), seed
-        found = bayeux_played.publish(played, ways_of(case, sessions))
+        run = RunOfBayeux(case, buckets, player=PoisonedTask if buckets > 1 else InTask)
+        assert run.control() == control_of(sessions), seed
+        state = {(g, node): n for g, node, n in run.rows("state", "group", "node", "entries")}
+        assert state == state_of(sessions), seed
         deliveries, copies, duplicates = published(case, sessions)
-        assert found.deliveries == deliveries, seed
-        assert [row[:-1] for row in found.copies] == copies, seed
+        assert run.rows("deliveries", "group", "node", "hops", "delay_us") == deliveries, seed
+        sent = run.rows("copies", "group", "sender", "to", "hops", "sent_us", "first")
+        assert [row[:-1] for row in sent] == copies, seed
+        assert run.rows("edges", "group", "sender", "to", "hops", "sent_us", "first") == sent
         late = [
-            receiver
-            for group, _, receiver, *_, first in found.copies
-            if not first and receiver in case.case.members[group] - {case.sources[group][0]}
+            to
+            for group, _, to, *_, first in sent
+            if not first and to in case.case.members[group] - {case.sources[group][0]}
         ]
         assert len(late) == duplicates, seed
         delivered += len(deliveries)
         repeated += duplicates
     assert delivered > 2_000
     assert repeated > 10
-
-
-def roots_of(sessions: dict[int, Session]) -> dict[tuple[int, int], int]:
-    """(group, partition) -> root by the oracle."""
-    return {(group, i): root for group, one in sessions.items() for i, root in one.roots.items()}
 
 
 def control_of(sessions: dict[int, Session]) -> Counter:
@@ -64,26 +62,6 @@ def state_of(sessions: dict[int, Session]) -> Counter:
     return Counter(
         {(group, node): n for group, one in sessions.items() for node, n in one.state().items()}
     )
-
-
-def edges_of(sessions: dict[int, Session]) -> list[tuple[int, int, int, int]]:
-    """(group, partition, node, next hop) by the oracle, sorted."""
-    return sorted(
-        {
-            (group, partition, node, following)
-            for group, one in sessions.items()
-            for (partition, node), members in one.lists.items()
-            for following in members.values()
-        }
-    )
-
-
-def ways_of(case: BayeuxCase, sessions: dict[int, Session]) -> dict[int, tuple[int, int, int]]:
-    """Group -> source, and its message's hops and delay to the root of partition 0."""
-    return {
-        group: (source, *(way_to_root(sessions[group], source, way) or (-1, 0)))
-        for group, (source, way) in case.sources.items()
-    }
 
 
 def published(

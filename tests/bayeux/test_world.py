@@ -62,6 +62,7 @@ def check(
     """
     case = random_live(seed)
     run = case.begin()
+    run.direct = source == "direct"
     ring = ring_of(run.overlay.idents)
     at = {int(node): place for place, node in enumerate(ring.node)}
     numbers = sorted(case.keys)

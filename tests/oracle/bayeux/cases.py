@@ -13,7 +13,10 @@ from .session import PASTRY, SURROGATE, Options, Published, Session, publish
 
 @dataclass(frozen=True)
 class BayeuxCase:
-    """A case, as plain data; `sources` has (node, way: root | routed | direct) of each group."""
+    """A case, as plain data; `sources` has (node, way: root | routed | direct) of each group.
+
+    The way is that of all groups.
+    """
 
     case: Case
     damage: Damage | None
@@ -63,9 +66,8 @@ def random_bayeux(seed: int, perfect: bool | None = None) -> BayeuxCase:
         hops=rng.choice(["table", "leaf_set"]),
     )
     overlay = case.overlay(case.routes())
-    sources = {}
+    sources, way = {}, rng.choice(["root", "routed", "direct"])
     for group, key in case.keys.items():
-        root = overlay.root(key)
         drawn = rng.choice(sorted(case.members[group]))
-        sources[group] = rng.choice([(root, "root"), (drawn, "routed"), (drawn, "direct")])
+        sources[group] = (overlay.root(key) if way == "root" else drawn), way
     return BayeuxCase(case, None if perfect else random_damage(rng), options, sources)

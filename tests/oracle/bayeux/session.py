@@ -93,7 +93,7 @@ class Session:
         Whose JOIN has come to the root of that partition.
     lists : dict of (partition, node) to dict of member to next hop
     messages : Counter of (sender, receiver, kind)
-        JOIN and TREE, a count for each transmission.
+        JOIN, TREE and MULTICAST, a count for each transmission.
     """
 
     def __init__(self, overlay: Overlay, key: int, options: Options) -> None:
@@ -108,15 +108,31 @@ class Session:
     def join(self, member: int) -> None:
         """Send a JOIN to the nearest partition's root, which answers with a TREE (B4 to B6)."""
         partition = self.nearest_partition(member)
-        root, key = self.roots[partition], self.keys[partition]
+        root = self.roots[partition]
         self.joined[member] = partition
-        way = self.transmit(member, "JOIN", lambda at: self.to_key(at, key))
-        if way[-1] != root:
+        if self.way_to_root(partition, member, "JOIN") is None:
             return
         self.answered.add(member)
         tree = self.transmit(root, "TREE", lambda at: self.to_member(at, member))
-        for at, following in pairwise(tree):
-            self.lists.setdefault((partition, at), {})[member] = following
+        if tree[-1] == member:  # B16: only then do nodes write entries
+            for at, following in pairwise(tree):
+                self.lists.setdefault((partition, at), {})[member] = following
+
+    def way_to_root(self, partition: int, start: int, kind: str) -> list[int] | None:
+        """Route a message to a root; None if it goes in a circle.
+
+        A root sends nothing to itself; any other node at which a message ends sends it on (B3).
+        """
+        root, key = self.roots[partition], self.keys[partition]
+        if start == root:
+            return [start]
+        way = self.transmit(start, kind, lambda at: self.to_key(at, key))
+        if way[-1] in way[:-1]:
+            return None
+        if way[-1] != root:
+            self.messages[way[-1], root, kind] += 1
+            way.append(root)
+        return way
 
     def nearest_partition(self, member: int) -> int:
         """Return the partition whose root is nearest, of equals that of the smallest nodeId."""
@@ -186,10 +202,7 @@ class Published:
 
 
 def publish(session: Session, source: int, way: str = "root") -> Published:
-    """Publish messages in fixed meshes; return the number of lazy heartbeats.
-
-    ``play(program, name)`` plays a program and returns the number of messages per superstep.
-    """
+    """Return what comes of a publication of a source."""
     first_root = session.roots[0]
     start = way_to_root(session, source, way)
     copies: list[Copy] = []
@@ -216,22 +229,16 @@ def publish(session: Session, source: int, way: str = "root") -> Published:
 def way_to_root(session: Session, source: int, way: str) -> tuple[int, int] | None:
     """Return (hops, delay) with which the root of partition 0 has the publication (B8).
 
-    None where a routed publication ends at another node: nobody gets it (B3 says so of a JOIN).
+    None where a routed publication goes in a circle: nobody gets it.
     """
     overlay, root = session.overlay, session.roots[0]
-    if source == root:
-        return 0, 0
-    if way != "routed":
-        return 1, overlay.proximity(source, root)
-    visited, delay = [source], 0
-    while (
-        following := hop_to_key(overlay, visited[-1], session.keys[0], session.options.root)
-    ) is not None:
-        delay += overlay.proximity(visited[-1], following)
-        if following in visited:
+    visited = [source, root] if source != root else [source]
+    if way == "routed":
+        routed = session.way_to_root(0, source, "MULTICAST")
+        if routed is None:
             return None
-        visited.append(following)
-    return (len(visited) - 1, delay) if visited[-1] == root else None
+        visited = routed
+    return len(visited) - 1, sum(overlay.proximity(a, b) for a, b in pairwise(visited))
 
 
 def spread(

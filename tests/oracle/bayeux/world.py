@@ -5,6 +5,7 @@ It stands on `tests.oracle.living` (Pastry alive), whose tables it reads and nev
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,11 +55,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Settings:
-    """`hops` is table or leaf_set; `recreate` and `deadline` are rounds."""
+    """`hops` is table or leaf_set; `recreate` and `deadline` are rounds.
+
+    A node's LAN delays each copy by `lan_us`, in each direction, besides the overlay's delay.
+    """
 
     hops: str = "table"
     recreate: int = 0
     deadline: int = 5
+    lan_us: int = 1000
 
 
 @dataclass
@@ -70,8 +75,8 @@ class Spread:
     to_root: dict[int, list[int]] = field(default_factory=dict)
     #: The copies of one publication, lost ones too.
     copies: list[tuple[int, int]] = field(default_factory=list)
-    #: The way of the first copy from the root: that of fewest hops, then of the sender with the
-    #: smallest nodeId.
+    #: The way of the first copy from the root: the first by time, then of fewest hops, then of the
+    #: sender with the smallest nodeId.
     ways: dict[int, list[int]] = field(default_factory=dict)
     #: The ways of TREEs that brought the publications: from the root to a sender by copies, and on.
     trees: dict[int, list[list[int]]] = field(default_factory=dict)
@@ -102,6 +107,7 @@ class Bayeux:
         self.groups = {number: Group(key) for number, key in sorted(keys.items())}
         self.born: dict[int, int] = {}  # node -> the last round in which it arrived or recovered
         self.now = 0
+        self.direct = False  # True if sources know their roots
         self.messages: Messages = Counter()
         self.lost: Messages = Counter()
         self.had: dict[Name, set[int]] = {}
@@ -176,11 +182,18 @@ class Bayeux:
         """Route a message to the root of a group; tell whether a session has got it there."""
         return self.way_to_root(group, start, kind) is not None
 
-    def way_to_root(self, group: Group, start: int, kind: str) -> list[int] | None:
-        """Route a message to the root of a group; return its way if a session has got it there."""
+    def way_to_root(
+        self, group: Group, start: int, kind: str, direct: bool = False
+    ) -> list[int] | None:
+        """Route a message to the root of a group; return its way if a session has got it there.
+
+        If it is sent directly, the start knows the root.
+        """
         path = [start]
         if start != group.root:
-            while (following := self.next_hop(path[-1], group.key, kind)) != path[-1]:
+            while (
+                not direct and (following := self.next_hop(path[-1], group.key, kind)) != path[-1]
+            ):
                 if following is None or following in path:
                     return None
                 path.append(following)
@@ -268,7 +281,9 @@ class Bayeux:
 
     def publish(self, number: int, group: Group, sources: list[int]) -> None:
         """(5) MULTICAST to the root, copies down the lists (B17); (6) repair."""
-        ways = {source: self.way_to_root(group, source, "MULTICAST") for source in sources}
+        ways = {
+            source: self.way_to_root(group, source, "MULTICAST", self.direct) for source in sources
+        }
         accepted = {source: way for source, way in ways.items() if way is not None}
         names = [(self.now, number, source) for source in accepted]
         got: set[int] = set()
@@ -289,21 +304,23 @@ class Bayeux:
 
     def spread(self, group: Group, one: Spread) -> tuple[set[int], int]:
         """Send the copies of one publication; return who has got it, and how many twice."""
-        one.ways, sending, twice = {group.root: [group.root]}, [group.root], 0
-        while sending:
-            following: list[int] = []
-            for x in sorted(sending, key=self.overlay.idents.__getitem__):
-                entries = [entry for (node, _), entry in group.lists.items() if node == x]
-                for good in (False, True):
-                    for to in sorted({e.next for e in entries if self.is_good(e) is good}):
-                        self.transmit(x, to, "payload", good)
-                        one.copies.append((x, to))
-                        if good and to in one.ways:
-                            twice += 1
-                        elif good:
-                            one.ways[to] = [*one.ways[x], to]
-                            following.append(to)
-            sending = following
+        ways, twice = [(0, 0, 0, [group.root])], 0
+        while ways:
+            came, hops, _, way = heapq.heappop(ways)  # the sender with the smallest nodeId is first
+            x = way[-1]
+            if x in one.ways:
+                twice += 1
+                continue
+            one.ways[x] = way
+            entries = [entry for (node, _), entry in group.lists.items() if node == x]
+            for good in (False, True):
+                for to in sorted({e.next for e in entries if self.is_good(e) is good}):
+                    self.transmit(x, to, "payload", good)
+                    one.copies.append((x, to))
+                    if good:
+                        at = came + self.overlay.delay(x, to) + 2 * self.settings.lan_us
+                        copy = at, hops + 1, self.overlay.idents[x], [*way, to]
+                        heapq.heappush(ways, copy)
         return set(one.ways), twice
 
     def repair(self, group: Group, got: set[int], names: list[Name], one: Spread) -> None:
