@@ -1,14 +1,14 @@
-"""The transit-stub model: invariants on many seeds and parameters, and what the preset gives.
-
-References: JSAC paper, Section IV-A.
-"""
+"""The transit-stub model (JSAC IV.A) and the internet-like graph: invariants, sizes, refusals."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import time
+from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,10 +16,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from scribe_spark import draws
-from scribe_spark.config import TopologyConfig
+from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.errors import InputError
-from scribe_spark.topology import check
+from scribe_spark.topology import check, check_routable, load, power_law
 from scribe_spark.topology import transit_stub as model
+from scribe_spark.topology.connectivity import check_connectable, connected_probability
 from scribe_spark.topology.geometry import Scales, geo, hop_diameter
 from scribe_spark.topology.transit_stub import Weights, _spread, generate
 
@@ -346,3 +347,130 @@ def test_the_quirk_blames_the_probability_that_was_used():
 def test_more_points_than_cells_is_refused():
     with pytest.raises(InputError, match="cannot place 17 routers on 4 x 4"):
         geo(17, 4, 1.0, "p_stub", stream())
+
+
+# --- the probability that a random graph is connected, against counting all graphs ----------------
+
+
+def counted(n: int, p: float) -> float:
+    """Over all graphs on n routers, each weighted with its probability."""
+    pairs = list(combinations(range(n), 2))
+    total = 0.0
+    for chosen in range(2 ** len(pairs)):
+        links = [pair for k, pair in enumerate(pairs) if chosen >> k & 1]
+        ends = np.array(links, dtype=int).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(links)), (ends[0], ends[1])), shape=(n, n))
+        if connected_components(graph, directed=False, return_labels=False) == 1:
+            total += p ** len(links) * (1 - p) ** (len(pairs) - len(links))
+    return total
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.9, 1.0])
+def test_probability_by_counting(p):
+    found = connected_probability(np.arange(1, 6), p)
+    assert np.allclose(found, [counted(n, p) for n in range(1, 6)])
+
+
+def test_large_domains_go_on_from_small_ones():
+    """No isolated router is nearly the same as connected; around 300 routers both are known."""
+    for p in (0.015, 0.02, 0.03):
+        exact, estimated = connected_probability(np.array([300, 301]), p)
+        assert math.isclose(exact, estimated, rel_tol=0.1)
+
+
+def test_it_rises_with_the_probability_and_is_never_none():
+    found = [connected_probability(np.array([40]), p)[0] for p in (1e-9, 0.05, 0.1, 0.3, 1.0)]
+    assert found == sorted(found)
+    assert found[0] > 0
+    assert found[-1] == 1
+
+
+def test_what_is_proposed_would_do():
+    sizes = np.array([700, 650, 30])
+    with pytest.raises(InputError, match=r"p_stub = 0\.002") as error:
+        check_connectable(sizes, 0.002, "p_stub")
+    enough = float(str(error.value).split("raise it to ")[1].split()[0])
+    check_connectable(sizes, enough, "p_stub")
+    with pytest.raises(InputError):
+        check_connectable(sizes, enough * 0.9, "p_stub")
+
+
+def test_many_domains_take_as_long_as_one_improbable_one():
+    check_connectable(np.full(10, 12), 0.05, "p_stub")
+    with pytest.raises(InputError, match="of 12 routers"):
+        check_connectable(np.full(100_000, 12), 0.05, "p_stub")
+
+
+def test_it_is_told_at_once():
+    began = time.process_time()
+    with pytest.raises(InputError):
+        check_connectable(np.arange(1, 10_000), 1e-6, "p_stub")
+    assert time.process_time() - began < 2
+
+
+# --- the internet-like graph ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("routers", "links", "kept"),
+    [(1, 0, 0), (2, 1, 1), (2, 9, 1), (3, 2, 2), (40, 39, 39), (40, 60, None), (3000, 9001, None)],
+)
+def test_sizes(routers, links, kept):
+    graph = power_law.generate(routers, links, 1)
+    check(graph)
+    assert graph.vertices["id"].tolist() == list(range(routers))
+    assert set(graph.edges["delay_ms"]) | set(graph.edges["weight"]) <= {1.0}
+    once = graph.edges[graph.edges["src"] > graph.edges["dst"]]
+    assert len(once) * 2 == len(graph.edges)
+    assert len(once) == kept if kept is not None else 0.9 * links < len(once) <= links
+    # every router but the oldest brings as many links as any other, or one more
+    brought = once.groupby("src").size()
+    assert len(brought) == routers - 1
+    assert brought.max() <= -(-links // (routers - 1)) if len(brought) else True
+
+
+def test_degrees_follow_a_power_law():
+    graph = power_law.generate(50_000, 100_000, 3)
+    degree = np.sort(graph.edges.groupby("src").size().to_numpy())[::-1]
+    # k**-3: the share of routers with at least k links falls as k**-2
+    share = [(degree >= k).mean() for k in (4, 8, 16, 32, 64)]
+    slopes = np.diff(np.log2(share))
+    assert np.all(np.abs(slopes + 2) < 0.35), slopes
+    assert degree[0] > 300
+    # the old are the hubs
+    assert np.argmax(np.bincount(graph.edges["src"])) < 20
+
+
+def test_a_seed_makes_it():
+    config = RunConfig(topology="power-law", power_law_routers=500, power_law_links=900, seed=4)
+    edges = load(config).edges
+    assert edges.equals(load(config).edges)
+    assert not edges.equals(power_law.generate(500, 900, 5).edges)
+    ends = pd.util.hash_pandas_object(edges, index=False).to_numpy()
+    assert int(ends.sum(dtype=np.uint64)) == GOLDEN
+
+
+GOLDEN = 216978844482369432
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("power_law_routers", 0), ("power_law_routers", 2.0), ("power_law_links", 102_637)],
+)
+def test_bad_sizes(field, value):
+    with pytest.raises(InputError, match=f"{field} = "):
+        RunConfig(**{field: value})
+
+
+def test_large_networks_must_have_links_that_are_all_alike():
+    graph = power_law.generate(30, 40, 1)
+    check_routable(graph, "delay", 10)
+    check_routable(graph, "seeded", 30)
+    with pytest.raises(InputError, match=r"tie = 'seeded': must be delay .* more than 29 routers"):
+        check_routable(graph, "seeded", 29)
+    for name, value in (("weight", 2.0), ("delay_ms", 0.5)):
+        graph = power_law.generate(30, 40, 1)
+        graph.edges.loc[3, name] = value
+        check_routable(graph, "delay", 30)
+        with pytest.raises(InputError, match=rf"30 routers; beyond 29 .* {name} goes from"):
+            check_routable(graph, "delay", 29)
