@@ -18,8 +18,8 @@ from identifiers import parts
 from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.scribe_living.cases import World as Case
-from oracle.scribe_living.groups import Group, Settings
 from oracle.scribe_living.measures import PublicationResult
+from oracle.scribe_living.state import Group, Settings
 from oracle.scribe_living.world import Event, Run, Snapshot
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer

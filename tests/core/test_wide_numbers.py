@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from identifiers import halves, parts
-from oracle.pastry import RING, digits, shared_prefix
+from oracle.ring import RING, digits, shared_digits
 from pyspark.sql import functions as F
 
 from scribe_spark.core import u128
@@ -67,7 +67,7 @@ def test_digits_in_numpy(b):
 @pytest.mark.parametrize("b", BS)
 def test_shared_prefix_in_numpy(b):
     found = u128.shared_digits_np(*parts(A), *parts(B), b)
-    assert found.tolist() == [shared_prefix(a, c, b) for a, c in PAIRS]
+    assert found.tolist() == [shared_digits(a, c, b) for a, c in PAIRS]
 
 
 def test_less_than_in_numpy():

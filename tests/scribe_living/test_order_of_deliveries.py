@@ -10,9 +10,9 @@ import pytest
 from living_groups import World, deliveries_out_of_order, world_of
 from oracle.scribe_living import reliable as oracle
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
-from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
+from oracle.scribe_living.state import Join, Local, Payload, Publication
+from oracle.scribe_living.world import PARTS, differences
 from split_states import empty_state, written
 
 from scribe_spark.engine.packing import Columns

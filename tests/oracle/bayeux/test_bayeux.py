@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from seeds import seeds
 
-from ..pastry import RING, Overlay
+from ..pastry import Overlay
+from ..ring import RING
 from .cases import random_bayeux
 from .session import (
     PASTRY,

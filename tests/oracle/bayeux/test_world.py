@@ -8,10 +8,10 @@ import pytest
 from seeds import seeds
 
 from ..living.draws import keyed_draw
+from ..living.measures import enter_perfect
 from ..living.overlay import Overlay, Rules
-from ..living.perfect import enter_perfect
 from ..living.world import step
-from .live_cases import random_live
+from .cases import random_live
 from .test_bayeux import FIRST
 from .world import Bayeux, PublicationResult, Settings, publications
 

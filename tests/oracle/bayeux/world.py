@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..living.overlay import Overlay
-from ..living.ring import root_of
 from ..living.routing import candidates
+from ..ring import root_of
 
 #: (round, node, kind), and the group for join, quit and publish.
 Event = tuple

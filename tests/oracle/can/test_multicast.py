@@ -10,11 +10,22 @@ import pytest
 from seeds import seeds
 
 from .. import scribe
-from .can import Can
 from .cases import CanCase, random_can
-from .flood import CORNER, DIRECTED, OPTIMAL, deliveries, duplicates, first_apart, flood, parent
-from .joining import contacts, control, joins, state
-from .zones import Draw, Points, Space
+from .flood import (
+    CORNER,
+    DIRECTED,
+    OPTIMAL,
+    contacts,
+    control,
+    deliveries,
+    duplicates,
+    first_apart,
+    flood,
+    joins,
+    parent,
+    state,
+)
+from .zones import Can, Draw, Points, Space
 
 
 def draw_of(seed: int) -> Draw:

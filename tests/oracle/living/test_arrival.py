@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from ..ring import SortedRing, closeness, root_of, shared_digits
 from .arrival import arrive, arrive_all, rows_sent, wave_size
 from .cases import empty_overlay, everyone_right, small_overlay
 from .draws import keyed_draw, random_idents
-from .measures import table_quality, wrong_leaf_sets
+from .measures import enter_perfect, table_quality, wrong_leaf_sets
 from .overlay import Overlay, Rules
-from .perfect import enter_perfect
-from .ring import SortedRing, closeness, root_of, shared_digits
 from .world import snapshot
 
 SEEDS = range(30)

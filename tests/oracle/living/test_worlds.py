@@ -9,10 +9,9 @@ import pytest
 
 from .arrival import arrive_all
 from .cases import empty_overlay, everyone_right, small_events, small_overlay
-from .compare import differences
 from .measures import gap_of, table_quality, wrong_leaf_sets
 from .overlay import Rules
-from .world import look_up, run, snapshot, step
+from .world import differences, look_up, run, snapshot, step
 
 SEEDS = range(30)
 CALM = Rules(b=2, l=8)

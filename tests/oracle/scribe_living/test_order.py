@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from . import joining, leaving, roots, upkeep
+from . import joining, roots, upkeep
 from .cases import random_world
-from .compare import differences
+from .world import differences
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -26,7 +26,7 @@ def test_messages_of_a_superstep_may_be_taken_in_any_order(
         pick.shuffle(items)
         return items if key in (None, joining.place_of) else sorted(items, key=key)
 
-    for module in (joining, leaving, roots, upkeep):
+    for module in (joining, roots, upkeep):
         monkeypatch.setattr(module, "sorted", shuffled, raising=False)
     pairs = zip(before, world.play().seen, strict=True)
     assert [differences(a, b) for a, b in pairs] == [[]] * world.rounds

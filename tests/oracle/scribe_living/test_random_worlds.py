@@ -11,10 +11,9 @@ from seeds import seeds
 
 from ..living.measures import wrong_leaf_sets
 from .cases import World, random_world
-from .compare import differences
 from .measures import attached, calm, publications, with_two_roots
-from .upcalls import Publication
-from .world import Run, Snapshot
+from .state import Publication
+from .world import Run, Snapshot, differences
 
 FATES = ("sent", "refused", "no root", "kept", "source died")
 #: The first six were wrong once.

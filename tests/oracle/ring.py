@@ -1,9 +1,10 @@
-"""The ring of 2^128 nodeIds: distances, digits, and the leaf sets that the ring itself defines."""
+"""The ring of 2^128 nodeIds: digits, distances, roots, and the leaf sets that the ring defines."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 BITS = 128
 RING = 1 << BITS
@@ -24,6 +25,22 @@ def distance(a: int, b: int) -> int:
 def closeness(key: int, ident: int) -> tuple[int, int]:
     """Order of "numerically closest to the key": distance, then the smaller nodeId (rule P1)."""
     return distance(key, ident), ident
+
+
+def closest(idents: Iterable[int], key: int) -> int:
+    """The nodeId that is numerically closest to the key."""
+    return min(idents, key=lambda ident: closeness(key, ident))
+
+
+def on_arc(key: int, first: int, last: int) -> bool:
+    """Whether the key is on the closed arc upwards from `first` to `last`."""
+    return clockwise(first, key) <= clockwise(first, last)
+
+
+@cache
+def digits(ident: int, bits: int) -> tuple[int, ...]:
+    """All digits of a nodeId or key, the highest first."""
+    return tuple((ident >> shift) % 2**bits for shift in range(BITS - bits, -1, -bits))
 
 
 def shared_digits(a: int, b: int, bits: int) -> int:
