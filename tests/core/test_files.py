@@ -110,16 +110,11 @@ def zipped(text: bytes) -> bytes:
 
 
 PACKED = {
-    "csv": TEXT,
-    "csv.gz": gzip.compress(TEXT),
-    "csv.bz2": bz2.compress(TEXT),
-    "CSV.XZ": lzma.compress(TEXT),
-    "csv.zip": zipped(TEXT),
-    "tar": tarred(TEXT),
-    "tar.gz": tarred(TEXT, mode="w:gz"),
-    "tar.bz2": tarred(TEXT, mode="w:bz2"),
+    "csv": TEXT, "csv.gz": gzip.compress(TEXT), "csv.bz2": bz2.compress(TEXT),
+    "CSV.XZ": lzma.compress(TEXT), "csv.zip": zipped(TEXT), "tar": tarred(TEXT),
+    "tar.gz": tarred(TEXT, mode="w:gz"), "tar.bz2": tarred(TEXT, mode="w:bz2"),
     "tar.xz": tarred(TEXT, mode="w:xz"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", PACKED)

@@ -8,6 +8,7 @@ whole microseconds throughout.
 ``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
 ``scribe``           trees and deliveries of groups by definition: unions of routes (JSAC III.A)
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
+``publications``     what became of publications in worlds: expected, in time, late, lost, open
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
 ``ring``             the ring of nodeIds: digits, distances, roots, leaf sets
 ``knowledge``        next hops from what one node knows; damaged routing tables

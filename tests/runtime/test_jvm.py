@@ -287,18 +287,10 @@ def test_young_generation_by_nodes():
 
 
 GOOD = [
-    "local",
-    "local[1]",
-    "local[*]",
-    "local[2,4]",
-    "local[*, 3]",
-    "local-cluster[2,1,1024]",
-    "spark://host:7077",
-    "spark://a:7077,b:7077",
-    "k8s://https://host:6443",
-    "k8s://host",
+    "local", "local[1]", "local[*]", "local[2,4]", "local[*, 3]", "local-cluster[2,1,1024]",
+    "spark://host:7077", "spark://a:7077,b:7077", "k8s://https://host:6443", "k8s://host",
     "k8s://[::1]:6443/path",
-]
+]  # fmt: skip
 BAD = [
     "",
     "nonsense",
@@ -368,13 +360,10 @@ def test_a_master_that_accepts_a_connection(port):
 @pytest.mark.parametrize(
     "master",
     [
-        "spark://127.0.0.1:1",
-        "spark://no.such.host.invalid:7077",
-        "spark://a..b:7077",
-        "k8s://https://127.0.0.1:1",
-        "k8s://http://127.0.0.1:1",
+        "spark://127.0.0.1:1", "spark://no.such.host.invalid:7077", "spark://a..b:7077",
+        "k8s://https://127.0.0.1:1", "k8s://http://127.0.0.1:1",
     ],
-)
+)  # fmt: skip
 def test_a_master_that_does_not(master):
     with pytest.raises(InputError, match=r"^master = .* cannot be reached \(.+\)$"):
         reach_master(master)

@@ -459,13 +459,10 @@ def test_a_single_router_without_links_is_legal():
         ([*RING, (0, 2, 1, -3)], None, "weight=-3.0"),
         ([(0, 1, -1, 1)] * 5, None, ", row 3 (src=0, dst=1, delay_ms=-1) and 2 more"),
         (RING, [0, 1, 2, 3, 8], "falls into 2 parts: router 8 (1 in that part) has no route"),
-        (
-            [*RING, (10, 11, 1, 1), (11, 12, 1, 1), (12, 13, 1, 1)],
-            [0, 1, 2, 3, 13, 12, 11, 10, 14, 15, 16, 17],
-            "falls into 6 parts",
-        ),
+        ([*RING, (10, 11, 1, 1), (11, 12, 1, 1), (12, 13, 1, 1)],
+         [0, 1, 2, 3, 13, 12, 11, 10, 14, 15, 16, 17], "falls into 6 parts"),
     ],
-)
+)  # fmt: skip
 def test_each_rule(links, ids, says):
     with pytest.raises(InputError) as error:
         check(graph(links, (0, 1, 2, 3) if ids is None else ids), "topology")

@@ -58,8 +58,8 @@ class CanCase:
 
     def overlay(self, routes: Routes, draw: Draw) -> CanOverlay:
         """Return the CAN of all nodes as the overlay."""
-        case = self.case
-        return CanOverlay(case.ids, case.router, routes.delay, self.space, draw)
+        points = Points(self.space, draw, self.case.router, routes.delay)
+        return CanOverlay(self.case.ids, points, self.case.overlay(routes).proximity)
 
 
 def random_can(seed: int) -> CanCase:

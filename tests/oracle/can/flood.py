@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..dissemination import Edge, First, Spread, spread
 from ..ring import BITS
-from .zones import Can, Draw, Point, Points, Space, global_can
+from .zones import Can, Point, Points, global_can
 
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 
@@ -167,26 +167,13 @@ def state(can: Can) -> dict[int, int]:
 
 
 class CanOverlay:
-    """A CAN of all nodes."""
+    """A CAN of all nodes; ``proximity(x, y)`` is D."""
 
     def __init__(
-        self,
-        ids: Mapping[int, int],
-        router: Mapping[int, int],
-        delay: Mapping[int, Mapping[int, int]],
-        space: Space,
-        draw: Draw,
-        lan_us: int = 1000,
+        self, ids: Mapping[int, int], points: Points, proximity: Callable[[int, int], int]
     ) -> None:
-        self.ids, self.router, self.delay, self.lan_us = ids, router, delay, lan_us
-        self.space = space
-        self.can = global_can(ids, Points(space, draw, router, delay))
-
-    def proximity(self, x: int, y: int) -> int:
-        """Return D(x, y)."""
-        if x == y:
-            return 0
-        return self.lan_us + self.delay[self.router[x]][self.router[y]] + self.lan_us
+        self.ids, self.space, self.proximity = ids, points.space, proximity
+        self.can = global_can(ids, points)
 
     def root(self, key: int) -> int:
         """Return the owner of the key's point."""

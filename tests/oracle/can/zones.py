@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from ..can import zones as zoning
-
 Point = tuple[int, ...]
 #: draw(purpose, *numbers) -> 64 bits, unsigned.
 Draw = Callable[..., int]
@@ -258,15 +256,15 @@ class Can:
         self.order, self.idents, self.group = order, idents, group
         self.points: dict[int, Point] = {node: points(group, node) for node in order}
         self.space: Space = points.space
-        self.zones = zoning.build([(node, self.points[node]) for node in order], self.space)
-        self.adjacent = zoning.adjacencies(self.zones, self.space)
+        self.zones = build([(node, self.points[node]) for node in order], self.space)
+        self.adjacent = adjacencies(self.zones, self.space)
         self.across: dict[int, dict[int, tuple[int, int]]] = {node: {} for node in order}
         for x, y, dimension, direction in self.adjacent:
             self.across[x][y] = dimension, direction
 
     def owner(self, point: Point) -> int:
         """Return the node whose zone holds a point."""
-        return zoning.owner(self.zones, point)
+        return owner(self.zones, point)
 
     def distance(self, node: int, point: Point) -> int:
         """Return the squared distance of a node's zone from a point (C12)."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from ..ring import shared_digits
 from .draws import choose, drawn_order
 from .overlay import NodeState, Overlay
@@ -26,11 +24,7 @@ def contact_of(overlay: Overlay, node: int) -> int:
 
 def nearest_live(overlay: Overlay, node: int) -> int:
     """The live node with the least (delay, nodeId)."""
-    if not hasattr(overlay.delay, "row"):
-        return min(overlay.live, key=lambda other: overlay.nearness(node, other))
-    live = np.fromiter(overlay.live, np.int64, len(overlay.live))
-    delays = overlay.delay.row(node)[live]
-    return min(live[delays == delays.min()].tolist(), key=lambda other: overlay.idents[other])
+    return min(overlay.live, key=lambda other: overlay.nearness(node, other))
 
 
 def latest_of_nearest(overlay: Overlay, node: int) -> int:

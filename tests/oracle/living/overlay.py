@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -191,7 +190,6 @@ class Overlay:
     sent: list[tuple[str, int, int]] | None = None
     waves: int = 0
     round: int = 0
-    _in_ring_order: list[tuple[int, int]] = field(default_factory=list)
 
     # ---- population
 
@@ -206,18 +204,15 @@ class Overlay:
         self.live.add(node)
         self.died.pop(node, None)
         self.entered[node] = max(self.entered.values(), default=0) + 1
-        insort(self._in_ring_order, (state.ident, node))
 
     def exit(self, node: int, detection: int) -> None:
         """A node is dead from now on."""
         self.live.discard(node)
         self.died[node] = (self.round, detection)
-        at = bisect_left(self._in_ring_order, (self.idents[node], node))
-        del self._in_ring_order[at]
 
     def live_in_ring_order(self) -> list[int]:
         """The live nodes by nodeId: what draws of a live node index."""
-        return [node for _, node in self._in_ring_order]
+        return sorted(self.live, key=self.idents.__getitem__)
 
     # ---- small rules that several steps share
 

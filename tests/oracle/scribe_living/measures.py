@@ -4,43 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from statistics import mean, median
 
 from .. import multicast_measures as measures
 from ..multicast_measures import Delay
+from ..publications import PublicationResult, account
 from .state import Publication
 from .world import Run, Snapshot, is_orphan
-
-
-@dataclass(frozen=True)
-class PublicationResult:
-    """What became of a publication; in time + late + lost + open = expected."""
-
-    publication: Publication
-    fate: str
-    expected: int
-    in_time: int
-    late: int
-    lost: int
-    open: int
-    first_copies: int
-    duplicates: int
 
 
 def publications(run: Run) -> list[PublicationResult]:
     """Of every publication that was not refused, and whose source did not die with it.
 
-    Its fate is the last one that it had.  Expected are the members at the end of each round from
-    the publication to the deadline (or the last round played), the source too. What was not
-    delivered by then is lost, but open if the deadline comes after the last round.
+    Its fate is the last one that it had; the source may be a member, too.
     """
     seen = {snapshot.round: snapshot for snapshot in run.seen}
-    delivered = {
-        (publication, node): at
-        for at, snapshot in sorted(seen.items(), reverse=True)
-        for publication, node in snapshot.deliveries
-    }
     fates = {publication: fate for one in run.seen for publication, fate in one.fates}
     results = []
     for publication, fate in fates.items():
@@ -48,25 +26,20 @@ def publications(run: Run) -> list[PublicationResult]:
             continue
         first, group, _ = publication
         deadline = first + run.scribe.settings.deadline
-        until = min(deadline, max(seen))
-        expected = frozenset.intersection(
-            *(seen[at].members.get(group, frozenset()) for at in range(first, until + 1))
+        rounds = [seen[at] for at in range(first, min(deadline, max(seen)) + 1)]
+        delivered = {
+            node: one.round
+            for one in reversed(rounds)
+            for name, node in one.deliveries
+            if name == publication
+        }
+        copies = (
+            sum(one.first_copies.get(publication, 0) for one in run.seen),
+            sum(one.duplicates.get(publication, 0) for one in run.seen),
         )
-        when = [delivered.get((publication, node), until + 1) for node in expected]
-        in_time, missing = when.count(first), sum(at > until for at in when)
-        results.append(
-            PublicationResult(
-                publication,
-                fate,
-                len(expected),
-                in_time,
-                len(when) - in_time - missing,
-                missing if deadline <= max(seen) else 0,
-                missing if deadline > max(seen) else 0,
-                sum(one.first_copies.get(publication, 0) for one in run.seen),
-                sum(one.duplicates.get(publication, 0) for one in run.seen),
-            )
-        )
+        members = [one.members.get(group, ()) for one in rounds]
+        is_due = deadline <= max(seen)
+        results.append(account(publication, fate, first, is_due, members, delivered, copies))
     return results
 
 

@@ -197,17 +197,9 @@ class Application:
 
 #: Why a node sends a JOIN of its own; the first of several in this order is taken.
 CAUSES = (
-    "own",
-    "forwarder",
-    "parent failed",
-    "root failed",
-    "parent left",
-    "refused",
-    "hand-over",
-    "cycle",
-    "shed",
-    "collapse",
-)
+    "own", "forwarder", "parent failed", "root failed", "parent left", "refused", "hand-over",
+    "cycle", "shed", "collapse",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
