@@ -41,39 +41,14 @@ MASTER, PARTITIONS = "local[2]", 2
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
-    "test_extending",
-    "test_scheduled_runs",
-    "test_living_run",
-    "test_world_on_buckets",
-    "test_connect",
-    "test_runs",
-    "test_tutorials",
-    "test_interrupts",
-    "test_scribe_round",
-    "test_world_groups",
-    "test_handed_over",
-    "test_rounds_combine",
-    "test_world",
-    "test_resume",
-    "test_sweep",
-    "test_groups_results",
-    "test_legends",
-    "test_live_systems",
-    "test_rounds_together",
-    "test_users_system",
-    "test_reference_tree_run",
-    "test_generators",
-    "test_in_turn",
-    "test_reference_multicast",
-    "test_live",
-    "test_determinism",
-    "test_paper",
-    "test_contract",
-    "test_notebooks",
-    "test_edge_sizes",
-    "test_digests",
-    "test_measures",
-)
+    "test_extending", "test_scheduled_runs", "test_living_run", "test_world_on_buckets",
+    "test_connect", "test_runs", "test_tutorials", "test_interrupts", "test_scribe_round",
+    "test_world_groups", "test_handed_over", "test_rounds_combine", "test_world", "test_resume",
+    "test_sweep", "test_groups_results", "test_legends", "test_live_systems",
+    "test_rounds_together", "test_users_system", "test_reference_tree_run", "test_generators",
+    "test_supersteps", "test_reference_multicast", "test_live", "test_determinism", "test_paper",
+    "test_contract", "test_notebooks", "test_edge_sizes", "test_run_tables", "test_measures",
+)  # fmt: skip
 
 
 @functools.cache
@@ -233,6 +208,17 @@ def refused(call: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
         return err.removeprefix("scribe-spark: error: ").rstrip("\n")
 
     return run
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test whose command would start Spark, or look for Java."""
+
+    def started(*_: Any, **__: Any) -> None:
+        pytest.fail("Spark would have been started")
+
+    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
+    monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import bayeux_played
 import numpy as np
 import worlds
-from oracle.flooding.cases import FloodingCase
+from oracle.flooding.flood import FloodingCase
 
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask

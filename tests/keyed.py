@@ -8,6 +8,8 @@ for the first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _ALL = 2**64
@@ -19,6 +21,11 @@ def bits(seed: int, purpose: str, *rows: int) -> int:
     for value in (seed, *rows):
         state = xxh64((value % _ALL).to_bytes(8, "little"), state)
     return state - _ALL if state >= _ALL // 2 else state
+
+
+def draw_of(seed: int) -> Callable[..., int]:
+    """Return the draws of a run as unsigned numbers."""
+    return lambda purpose, *rows: bits(seed, purpose, *rows) % _ALL
 
 
 def xxh64(data: bytes, seed: int) -> int:

@@ -17,9 +17,9 @@ from group_rounds import Buckets, RoundInputs, ScribeResult, play_round
 from identifiers import parts
 from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
+from oracle.publications import PublicationResult
 from oracle.scribe_living.cases import World as Case
-from oracle.scribe_living.groups import Group, Settings
-from oracle.scribe_living.measures import PublicationResult
+from oracle.scribe_living.state import Group, Settings
 from oracle.scribe_living.world import Event, Run, Snapshot
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
@@ -359,7 +359,7 @@ def publication_results(world: World) -> list[PublicationResult]:
             )
             open_or_lost = [0, missing] if published + deadline > last else [missing, 0]
             counts = expected, in_time, late, *open_or_lost, *copies
-            found.append(PublicationResult(name, FATES[fate], *counts))
+            found.append(PublicationResult(name, FATES[fate], *counts, published))
     return found
 
 

@@ -10,15 +10,12 @@ from collections.abc import Collection, Iterable
 import pytest
 from living_groups import World, without_zeros, world_of_run
 from oracle.living.draws import Plane, keyed_draw, random_idents
+from oracle.living.measures import enter_perfect
 from oracle.living.overlay import Overlay, Rules
-from oracle.living.perfect import enter_perfect
-from oracle.living.ring import RING
-from oracle.scribe_living.compare import PARTS, differences
-from oracle.scribe_living.groups import Access, Group, Settings
+from oracle.ring import RING
 from oracle.scribe_living.reliable import Reliable
-from oracle.scribe_living.state import Scribe
-from oracle.scribe_living.upcalls import Application
-from oracle.scribe_living.world import Event, Run, Snapshot
+from oracle.scribe_living.state import Access, Application, Group, Scribe, Settings
+from oracle.scribe_living.world import PARTS, Event, Run, Snapshot, differences
 
 COUNT = 60
 G = 1

@@ -55,12 +55,9 @@ def test_columns_do_not_depend_on_partitions_or_order(spark):
 def test_columns_depend_on_seed_purpose_and_every_key(spark):
     frame = spark.range(200)
     columns = [
-        draws.bits(1, "test", "id"),
-        draws.bits(2, "test", "id"),
-        draws.bits(1, "other", "id"),
-        draws.bits(1, "test", "id", F.lit(0)),
-        draws.bits(1, "test", "id", F.lit(1)),
-    ]
+        draws.bits(1, "test", "id"), draws.bits(2, "test", "id"), draws.bits(1, "other", "id"),
+        draws.bits(1, "test", "id", F.lit(0)), draws.bits(1, "test", "id", F.lit(1)),
+    ]  # fmt: skip
     values = [value for column in columns for value in drawn(frame, column)]
     assert len(set(values)) == len(values)
 

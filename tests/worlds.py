@@ -21,8 +21,9 @@ import pyarrow as pa
 import pytest
 from identifiers import halves
 from oracle import scribe as oracle_scribe
-from oracle.pastry import RING, Overlay, shared_prefix
+from oracle.pastry import Overlay
 from oracle.random_cases import Case, random_case
+from oracle.ring import RING, shared_digits
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
@@ -216,7 +217,7 @@ def worlds() -> tuple[World, ...]:
 def modest(case: Case) -> Case:
     """Large routing tables (b = 8, many digits shared) only in small cases: Spark copies them."""
     ids = sorted(case.ids.values())
-    depth = max((shared_prefix(*pair, 8) for pair in pairwise(ids)), default=0)
+    depth = max((shared_digits(*pair, 8) for pair in pairwise(ids)), default=0)
     return replace(case, b=4) if case.b == 8 and len(ids) * depth > 100 else case
 
 

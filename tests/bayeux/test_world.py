@@ -10,7 +10,7 @@ import pytest
 from arriving import Kernel
 from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets, ring_of
-from oracle.bayeux.live_cases import LiveCase, random_live
+from oracle.bayeux.cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 from oracle.multicast_measures import delay_measures, duplicates, node_stress

@@ -15,14 +15,9 @@ from .storage import JARS, Storage, hdfs_server, s3_server
 
 #: 28 routers, 200 nodes, 8 groups.
 SMALL = {
-    "--nodes": "200",
-    "--groups": "8",
-    "--overlay": "perfect",
-    "--transit-domains": "2",
-    "--transit-size": "2",
-    "--stubs-per-transit": "2",
-    "--stub-size": "3",
-}
+    "--nodes": "200", "--groups": "8", "--overlay": "perfect", "--transit-domains": "2",
+    "--transit-size": "2", "--stubs-per-transit": "2", "--stub-size": "3",
+}  # fmt: skip
 FLAGS = [*(word for flag in SMALL.items() for word in flag), "--write-routing-table"]
 
 

@@ -117,12 +117,9 @@ class S3:
     @property
     def options(self) -> tuple[str, ...]:
         settings = {
-            "endpoint": self.address,
-            "endpoint.region": REGION,
-            "path.style.access": "true",
-            "access.key": KEY,
-            "secret.key": KEY,
-        }
+            "endpoint": self.address, "endpoint.region": REGION, "path.style.access": "true",
+            "access.key": KEY, "secret.key": KEY,
+        }  # fmt: skip
         conf = [f"spark.hadoop.fs.s3a.{name}={value}" for name, value in settings.items()]
         conf.append(f"spark.jars.ivy={JARS / 's3a'}")
         return ("--packages", s3a(), *(word for text in conf for word in ("--conf", text)))

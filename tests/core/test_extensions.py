@@ -1,16 +1,40 @@
-"""Modules of users that the command line imports: `--import`, a file's key, entry points."""
+"""Registries, and modules of users that the command line imports."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from scribe_spark.core import extensions
+from scribe_spark.core.registry import Registry
 from scribe_spark.systems import find_system, unregister_system
+
+
+@dataclass(frozen=True)
+class Colour:
+    name: str
+    code: int = 0
+
+
+def test_entries_of_the_package_stay_and_those_of_users_come_after():
+    colours = Registry("colour", Colour("red"), Colour("green"))
+    assert colours.register(Colour("mauve", 1)) == Colour("mauve", 1)
+    colours.register(Colour("ochre"))
+    colours.register(Colour("mauve", 2))
+    assert list(colours) == ["red", "green", "mauve", "ochre"]
+    assert colours["mauve"].code == 2
+    with pytest.raises(ValueError, match="'red' is a colour of the package; take another name"):
+        colours.register(Colour("red", 1))
+    for name in ("red", "mauve", "mauve"):
+        colours.unregister(name)
+    assert list(colours) == ["red", "green", "ochre"]
+    assert colours["red"] == Colour("red")
+
 
 CODE = """
 from scribe_spark import Multicast, System, register_system

@@ -24,14 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: 28 routers, 200 nodes with perfect tables, 8 groups of 200 to 15 members.
 SMALL: dict[str, Any] = {
-    "nodes": 200,
-    "groups": 8,
-    "transit_domains": 2,
-    "transit_size": 2,
-    "stubs_per_transit": 2,
-    "stub_size": 3,
-    "overlay": "perfect",
-}
+    "nodes": 200, "groups": 8, "transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2,
+    "stub_size": 3, "overlay": "perfect",
+}  # fmt: skip
 
 #: A smaller one with trees of every kind, and a limit that keeps the remover busy.
 GROWN: dict[str, Any] = SMALL | {

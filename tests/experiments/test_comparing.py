@@ -22,22 +22,14 @@ from scribe_spark.runtime.filesystem import LocalFiles
 
 #: Measures of a run; `rad.max` and `hops` are no headline measures.
 VALUES = {
-    "scribe.rad.median": 2.0,
-    "scribe.rad.max": 4.0,
-    "scribe.messages": 1000.0,
-    "scribe.duplicates.mean": 0.0,
-    "scribe.state.max": None,
-}
+    "scribe.rad.median": 2.0, "scribe.rad.max": 4.0, "scribe.messages": 1000.0,
+    "scribe.duplicates.mean": 0.0, "scribe.state.max": None,
+}  # fmt: skip
 
 
 @pytest.fixture
-def call(call, monkeypatch):
+def call(call, no_spark):
     """Run the command line in this process, which may start no Spark."""
-
-    def started(*_, **__):
-        pytest.fail("Spark would have been started")
-
-    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
     return call
 
 

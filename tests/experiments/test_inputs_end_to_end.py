@@ -6,34 +6,22 @@ import json
 
 import pandas as pd
 import pytest
-from command_line import exit_code
 
-from scribe_spark.errors import shown
+from scribe_spark.core.paths import local_contents, refuse_long_names
+from scribe_spark.errors import InputError, shown
 
 from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
 
 
 @pytest.fixture
-def refused(capsys, monkeypatch, tmp_path):
-    """Run the command line in this process; the one line it says."""
-
-    def started(*_, **__):
-        pytest.fail("Spark would have been started")
-
-    monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
-    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
+def refused(refused, no_spark):
+    """Run a small run that is refused before Spark starts; return the line of its error."""
 
     def run(*arguments: str) -> str:
         usual = MEMBERS_FLAGS if "--members" in arguments else FLAGS
         if "--topology" in arguments:  # the others are of the network
             usual = FLAGS[:4]
-        code = exit_code(["run", *usual, *arguments])
-        out, err = capsys.readouterr()
-        assert (code, out) == (2, "")
-        start = "scribe-spark: error: "
-        assert err.startswith(start)
-        assert err.count("\n") == 1
-        return err.removeprefix(start)
+        return refused("run", *usual, *arguments)
 
     return run
 
@@ -59,10 +47,7 @@ EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            None,
-            "does not exist; give transit-stub, power-law, topohub:NAME, regions, or the path ",
-        ),
+        (None, "does not exist; give transit-stub, power-law, topohub:NAME, regions, or the path "),
         ("", "cannot be read as a CSV or Parquet table"),
         ("src,dst,delay_ms\n", "has no rows"),
         ("src,dst\n0,1\n", "has no column 'delay_ms'"),
@@ -76,7 +61,7 @@ EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
         (EDGES + "7,8,1\n", "must be connected, falls into 2 parts: router 7, 8"),
         (EDGES.replace("ms\n", "ms,weight\n").replace(",1\n", ",1,0\n"), "weight must be"),
     ],
-)
+)  # fmt: skip
 def test_topology(given, text, says):
     line = given("--topology", text)
     assert line.startswith("topology = 'given.csv': ")
@@ -134,7 +119,7 @@ def test_flags(refused, flags, says):
 def test_config_key(refused, tmp_path):
     file = tmp_path / "c.toml"
     file.write_text("stub_sise = 3\n")
-    says = "config key = 'stub_sise': is unknown; did you mean 'stub_size'?\n"
+    says = "config key = 'stub_sise': is unknown; did you mean 'stub_size'?"
     assert refused("--config", str(file)) == says
 
 
@@ -190,7 +175,7 @@ def test_a_manifest_that_is_a_folder(refused, tmp_path):
 
 
 def test_out_that_exists(refused, copy):
-    says = "exists; use --resume to continue or --overwrite to replace it\n"
+    says = "exists; use --resume to continue or --overwrite to replace it"
     assert refused("--out", str(copy)) == f"out = {str(copy)!r}: {says}"
     assert refused("--out", copy.as_uri()) == f"out = {copy.as_uri()!r}: {says}"
 
@@ -246,3 +231,32 @@ def test_input_that_has_changed(refused, copy, tmp_path):
     file.write_text(json.dumps(manifest))
     flags = ("--out", str(copy), "--write-routing-table", "--members", str(members), "--resume")
     assert f"has changed since {copy} was made" in refused(*flags)
+
+
+# --- locations of OUT -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "out",
+    ["/tmp/" + "x" * 256, "/tmp/" + "ä" * 128, "hdfs://host/" + "x" * 256, "file:/" + "x" * 256],
+)
+def test_a_name_that_is_too_long(out):
+    with pytest.raises(InputError, match=r"^out = .*has a name of 256 bytes; must be at most 255$"):
+        refuse_long_names(out)
+
+
+def test_a_path_that_leaves_no_room_for_the_files_in_it(tmp_path, monkeypatch):
+    long = "/abc" * 930
+    with pytest.raises(InputError, match=r"^out = .*is a path of 3,720 bytes; must be at most"):
+        local_contents(long)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"is a path of 3,\d\d\d bytes"):  # from here
+        local_contents(long[1 + len(str(tmp_path)) - 20 :].lstrip("/"))
+    refuse_long_names("hdfs://host" + long)
+    refuse_long_names("/abc" * 900)
+    refuse_long_names("/tmp/" + "x" * 255)
+
+
+def test_a_nul():
+    with pytest.raises(InputError, match=r"^out = .*cannot be read"):
+        local_contents("/tmp/a\0b")

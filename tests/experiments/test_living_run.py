@@ -15,12 +15,11 @@ import keyed
 import numpy as np
 import pandas as pd
 import pytest
+from oracle.living.measures import enter_perfect
 from oracle.living.overlay import Overlay, Rules
-from oracle.living.perfect import enter_perfect
 from oracle.routes import shortest_routes
-from oracle.scribe_living.groups import Access, Group, Settings
-from oracle.scribe_living.multicasts import tables as oracle_tables
-from oracle.scribe_living.state import Scribe
+from oracle.scribe_living.measures import tables as oracle_tables
+from oracle.scribe_living.state import Access, Group, Scribe, Settings
 from oracle.scribe_living.world import Run as OracleRun
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -19,9 +19,7 @@ import worlds
 from oracle.bayeux import session
 from oracle.bayeux.session import order, publish
 from oracle.can import flood as can_flood
-from oracle.can import joining
-from oracle.can.can import global_can, group_can
-from oracle.can.zones import Points, Space
+from oracle.can.zones import Points, Space, global_can, group_can
 from oracle.flooding import flood
 from oracle.gossipsub.run import play
 from oracle.gossipsub.topic import Settings, dialled_by_all
@@ -190,7 +188,7 @@ def can(saved: Saved, space: Space, flooding: str, landmarks: int, clock: str) -
     points = Points(space, draw, overlay.router, overlay.delay, chosen)
     everybody = global_can(overlay.ids, points)
     tables.state.update(
-        {("can", None, x, "neighbours"): n for x, n in joining.state(everybody).items()}
+        {("can", None, x, "neighbours"): n for x, n in can_flood.state(everybody).items()}
     )
     for group, (key, members, source) in saved.groups.items():
         one = group_can(group, members, source, overlay.ids, points)
@@ -202,12 +200,12 @@ def can(saved: Saved, space: Space, flooding: str, landmarks: int, clock: str) -
             sent = c.sent_us if clock == "time" else None
             tables.copies["can", group, *row, sent, c.first] += 1
         got = can_flood.deliveries(found, members, source)
-        told = joining.control(one, everybody, key)
+        told = can_flood.control(one, everybody, key)
         if clock == "hops":
             senders = {node: first.sender for node, first in found.first.items()}
             got = _delayed(got, senders, source, overlay)
         _note(tables, "can", group, got, told)
-        kept = joining.state(one)
+        kept = can_flood.state(one)
         tables.state.update({("can", group, x, "neighbours"): n for x, n in kept.items()})
     return tables
 

@@ -34,24 +34,9 @@ def no_wait():
 
 
 @pytest.fixture
-def refused(call, monkeypatch):
-    """Run the command line in this process without Spark; return the line of its error."""
-
-    def started(*_, **__):
-        pytest.fail("Spark would have been started")
-
-    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
-    monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
-
-    def run(*arguments: str) -> str:
-        code, out, err = call(*arguments)
-        assert (code, out) == (2, "")
-        start = "scribe-spark: error: "
-        assert err.startswith(start)
-        assert err.count("\n") == 1
-        return err.removeprefix(start)
-
-    return run
+def refused(refused, no_spark):
+    """Run a command line that is refused before Spark starts; return the line of its error."""
+    return refused
 
 
 #: Command and flags, where PIPE is a pipe of this ending.
@@ -83,7 +68,7 @@ def test_a_pipe_is_no_input(refused, tmp_path, command, ending):
     os.mkfifo(pipe)
     line = refused(*command.replace("PIPE", str(pipe)).split())
     assert f" = '{pipe}': " in line
-    assert line.endswith("is a pipe, not a file; write its content into a file first\n")
+    assert line.endswith("is a pipe, not a file; write its content into a file first")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +212,7 @@ def test_no_cell_is_dropped(refused, tmp_path, command, row, separator):
     (tmp_path / "given.csv").write_text("\n".join(lines).replace(",", separator))
     line = refused(*command.replace("FILE", str(tmp_path / "given.csv")).split())
     where = "its rows have" if row == 1 else "line 3 has"
-    assert line.endswith(f": {where} more cells than its header\n")
+    assert line.endswith(f": {where} more cells than its header")
 
 
 # --- folders of results
@@ -257,15 +242,10 @@ SPOILT = {
 
 #: Commands that read the manifest of OUT.
 READERS = [
-    "verify OUT",
-    "compare OUT OTHER --out PAGE",
-    "run --resume --out OUT",
-    "run --overwrite --out OUT",
-    "sweep --set b=2,4 --resume --out OUT",
-    "world --resume --out OUT",
-    "reference-tree --resume --out OUT",
-    "run --knowledge OUT",
-]
+    "verify OUT", "compare OUT OTHER --out PAGE", "run --resume --out OUT",
+    "run --overwrite --out OUT", "sweep --set b=2,4 --resume --out OUT", "world --resume --out OUT",
+    "reference-tree --resume --out OUT", "run --knowledge OUT",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -309,4 +289,4 @@ def test_a_lock_without_an_end(refused, tmp_path, spoil):
     (tmp_path / ".scribe-spark-lock").write_text("{}")
     spoil(tmp_path / ".scribe-spark-lock")
     line = refused("run", "--nodes", "100", "--groups", "3", "--out", str(tmp_path))
-    assert line == f"out = '{tmp_path}': its .scribe-spark-lock {SPOILT[spoil]}\n"
+    assert line == f"out = '{tmp_path}': its .scribe-spark-lock {SPOILT[spoil]}"

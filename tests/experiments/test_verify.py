@@ -18,13 +18,8 @@ from .conftest import copied, left, manifest
 
 
 @pytest.fixture
-def call(call, monkeypatch):
+def call(call, no_spark):
     """Run the command line in this process, which may start no Spark."""
-
-    def started(*_, **__):
-        pytest.fail("Spark would have been started")
-
-    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
     return call
 
 

@@ -6,8 +6,7 @@ from collections import Counter
 
 import flooding_played
 import pytest
-from oracle.flooding.cases import random_flooding
-from oracle.flooding.flood import announcements, deliveries, flood, state
+from oracle.flooding.flood import announcements, deliveries, flood, random_flooding, state
 
 SLOW = pytest.mark.slow
 

@@ -1,16 +1,34 @@
-"""The registry of measures, and metrics from what was found, without Spark."""
+"""The registry of measures, and numbers of delays, latencies and routes against plain Python."""
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
 from statistics import median
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from oracle import latency as oracle
 from oracle import measures
 
-from scribe_spark.core.histogram import Histogram
+from scribe_spark import schemas
+from scribe_spark.core.histogram import Histogram, add_counts
+from scribe_spark.engine.exchange import add_rows, distinct_rows
+from scribe_spark.errors import RunError
+from scribe_spark.measures.convergence import member_pairs
 from scribe_spark.measures.distributions import read_histograms
+from scribe_spark.measures.formulas import ratio_numbers, rdp_ratios
+from scribe_spark.measures.latency import (
+    IN_HOPS,
+    LATENCY_COLUMNS,
+    LATENCY_MEASURE,
+    MS,
+    collect_latencies,
+    latency_counts,
+    latency_rows,
+)
 from scribe_spark.measures.measure import Found, Measure, Metric, Size
 from scribe_spark.measures.metrics import (
     metric_definitions,
@@ -18,7 +36,16 @@ from scribe_spark.measures.metrics import (
     register_measure,
     unregister_measure,
 )
+from scribe_spark.measures.percentiles import (
+    COVERAGES,
+    NEVER,
+    add_expected,
+    coverage_numbers,
+    latency_numbers,
+    publication_latencies,
+)
 from scribe_spark.measures.published import Published
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import systems_of_run
 
 PLAIN = systems_of_run(["plain"])
@@ -158,3 +185,286 @@ def test_a_number_has_one_measure(own):
         register_measure(Measure("delay", ()))
     with pytest.raises(ValueError, match="'nodes_twice' belongs to the measure 'own' already"):
         register_measure(Measure("other", own.metrics))
+
+
+def test_the_mean_of_ratios_is_right_also_where_their_sum_is_beyond_63_bits():
+    ratio = np.array([2**62, 2**61, 2**62, 3])
+    assert ratio_numbers(ratio)["mean"] == float(2**63 + 2**61 + 3) / 4 / 1e9
+    far = rdp_ratios(np.full(100, 10**9), np.ones(100, dtype=np.int64))
+    assert ratio_numbers(far)["mean"] == ratio_numbers(far)["median"] == 1e9
+
+
+def test_a_ratio_that_no_whole_number_of_shares_holds_is_refused():
+    delay_us = np.array([1, 9_223_372_036])
+    assert rdp_ratios(delay_us, np.array([1, 1])).tolist()[0] == 10**9
+    with pytest.raises(
+        RunError, match=r"is 9.22e\+09 times the delay by IP multicast; increase lan_delay"
+    ):
+        rdp_ratios(delay_us + 1, np.array([1, 1]))
+
+
+# --- rows with equal keys -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [(0, 0, 0), (2**61, 0, 5), (-3, 7, 0), (2**40, 2**40, 2**40)])
+def test_rows_are_those_of_numpy(shift):
+    rng = np.random.default_rng(1)
+    keys = [rng.integers(0, most, 2000) + by for most, by in zip((40, 7, 9), shift, strict=True)]
+    rows, value = np.stack(keys, axis=1), rng.integers(0, 99, 2000)
+    expected, of, count = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    one, found, times = distinct_rows(*keys)
+    assert np.array_equal(np.stack(found, axis=1), expected)
+    assert np.array_equal(rows[one], expected)
+    assert np.array_equal(times, count)
+    added = add_rows("value", {"a": keys[0], "b": keys[1], "c": keys[2], "value": value}, *"abc")
+    assert np.array_equal(np.stack([added[name] for name in "abc"], axis=1), expected)
+    assert added["value"].tolist() == np.bincount(of.ravel(), value).astype(int).tolist()
+
+
+def test_no_rows():
+    none = np.empty(0, dtype=np.int64)
+    assert [len(part) for part in distinct_rows(none, none)[1]] == [0, 0]
+
+
+# --- latencies and times to coverage --------------------------------------------------------------
+
+
+SEEDS = range(60)
+
+
+def drawn(seed: int) -> tuple[dict[int, list[int]], dict[int, int]]:
+    """Return the latencies of each group's deliveries in microseconds, and whom it expects."""
+    rng = random.Random(f"latency {seed}")
+    most, share = rng.choice([1, 3, 10, 150, 400]), rng.choice([0.0, 0.5, 0.9, 0.99, 1.0])
+    span = rng.choice([1, 5, 10_000, 3 * 10**9])
+    expected = {g: rng.randint(1, most) for g in rng.sample(range(50), rng.randint(1, 12))}
+    found = {
+        group: [rng.randint(0, span) for _ in range(n) if rng.random() < share]
+        for group, n in expected.items()
+    }
+    return found, expected
+
+
+def arrays(found: dict[int, list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    rows = [(group, value) for group, values in found.items() for value in values]
+    random.Random(len(rows)).shuffle(rows)
+    group, value = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    return group, value
+
+
+def or_none(value: int) -> int | None:
+    return None if value == NEVER else value
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_publications_and_all_deliveries(seed: int) -> None:
+    found, expected = drawn(seed)
+    groups = sorted(expected)
+    made = publication_latencies(
+        *arrays(found), np.array(groups), np.array([expected[group] for group in groups])
+    )
+    assert list(made)[3:] == schemas.LATENCY.names[6:]
+    for at, group in enumerate(groups):
+        row = {name: or_none(int(column[at])) for name, column in made.items()}
+        theirs = oracle.latencies(found[group]) | oracle.coverage(found[group], expected[group])
+        sizes = {"group": group, "expected": expected[group], "reached": len(found[group])}
+        assert row == sizes | theirs
+    every = [value for values in found.values() for value in values]
+    ours = latency_numbers(add_counts(np.array(every), np.ones(len(every), dtype=np.int64)))
+    theirs = oracle.latencies(every)
+    assert ours == {name: value / 1000 for name, value in theirs.items() if value is not None}
+    over = coverage_numbers(made)
+    for x in COVERAGES:
+        times = [oracle.coverage(found[group], expected[group])[f"t{x}"] for group in groups]
+        for name, value in oracle.over_publications(times).items():
+            assert over.get(f"{x}.{name}") == (None if value is None else value / 1000)
+
+
+def test_expected_of_buckets_are_added() -> None:
+    groups, expected = add_expected(np.array([7, 2, 7, 9]), np.array([1, 5, 3, 0]))
+    assert groups.tolist() == [2, 7, 9]
+    assert expected.tolist() == [5, 4, 0]
+
+
+def test_nothing_expected_and_nothing_reached() -> None:
+    none = np.empty(0, dtype=np.int64)
+    assert coverage_numbers(publication_latencies(none, none, none, none)) == {}
+    assert latency_numbers(Histogram()) == {}
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
+    """The job of a run: IP multicast says whom a publication expects; two systems, one by hops."""
+    found, expected = next(
+        (found, expected) for found, expected in map(drawn, SEEDS) if sum(expected.values()) > 200
+    )
+    rng = random.Random(buckets)
+    hops = {group: [rng.randint(1, 9) for _ in values] for group, values in found.items()}
+    rows = [
+        ("scribe", group, node, hop, value / 1000)
+        for group, values in found.items()
+        for node, (value, hop) in enumerate(zip(values, hops[group], strict=True))
+    ]
+    base = {group: [rng.randint(1, 90_000) for _ in range(n)] for group, n in expected.items()}
+    rows += [
+        ("ip_multicast", group, node, 1, value / 1000)
+        for group, values in base.items()
+        for node, value in enumerate(values)
+    ]
+    rng.shuffle(rows)
+    table = spark.createDataFrame(rows, schemas.DELIVERIES).repartition(4, "node")
+    systems = ["ip_multicast", "scribe", "bayeux"]
+    made = collect_latencies(Batches.of(table, LATENCY_COLUMNS), systems, ["scribe"], buckets)
+    in_hops = {group: [1000 * hop for hop in some] for group, some in hops.items()}
+    nobody = {group: [] for group in expected}  # no copy of Bayeux arrives
+    given = {
+        ("bayeux", MS): nobody,
+        ("ip_multicast", MS): base,
+        ("scribe", IN_HOPS): in_hops,
+        ("scribe", MS): found,
+    }
+    assert list(made) == list(given)
+    table_rows, counts = latency_rows(made), latency_counts(made)
+    assert table_rows.column_names == schemas.LATENCY.names
+    assert counts.column_names == schemas.LATENCY_COUNTS.names
+    wanted = []
+    for (system, unit), values in given.items():
+        for group in sorted(expected):
+            numbers = oracle.latencies(values[group]) | oracle.coverage(
+                values[group], expected[group]
+            )
+            thousandths = [None if number is None else number / 1000 for number in numbers.values()]
+            sizes = [expected[group], len(values[group])]
+            wanted.append((system, group, 0, unit, *sizes, *thousandths))
+        every = [value for some in values.values() for value in some]
+        whole = [-(-value // 1000) for value in every]
+        mine = [r for r in counts.to_pylist() if (r["system"], r["unit"]) == (system, unit)]
+        assert {row["value"]: row["count"] for row in mine} == {
+            value: whole.count(value) for value in whole
+        }
+    assert [tuple(row.values()) for row in table_rows.to_pylist()] == wanted
+    values = Found(Size(9, 9, 9), 4, {}, {"latency": made})
+    metrics = {m.name: m.value(values, "scribe") for m in LATENCY_MEASURE.metrics}
+    every = [value for some in found.values() for value in some]
+    assert metrics["reached"] == len(every) / sum(expected.values())
+    assert 0 < metrics["reached"] < 1
+    (reached, *others) = LATENCY_MEASURE.metrics
+    assert [reached.value(values, system) for system in ("ip_multicast", "bayeux")] == [1, 0]
+    assert {metric.value(values, "bayeux") for metric in others} == {None}
+    assert metrics["latency.p95"] == oracle.percentile(every, 95) / 1000
+    assert metrics["latency_hops.max"] == max(max(some) for some in hops.values() if some)
+    times = [oracle.coverage(found[group], expected[group])["t50"] for group in expected]
+    median = oracle.over_publications(times)["median"]
+    assert metrics["time_to_50.median"] == (None if median is None else median / 1000)
+
+
+# --- where the routes of two members meet ---------------------------------------------------------
+
+
+MEMBERS = ("group", "node")
+EDGES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
+
+
+def table(rows: list[tuple], names: tuple[str, ...]) -> pa.Table:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, len(names)).T
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def paired(members: pa.Table, edges: pa.Table, seed: int) -> list[tuple[int, int, int]]:
+    delays = edges.column("delay_us").to_numpy()
+    found = member_pairs(members, edges.drop_columns("delay_us"), delays, seed)
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def random_tree(group: int, rng: random.Random) -> tuple[list[tuple], dict]:
+    """Edges of a tree of some nodes; node -> (parent, delay)."""
+    nodes = rng.sample(range(100), rng.randint(1, 12))
+    edges, up = [], {nodes[0]: None}
+    for place, node in enumerate(nodes[1:], 1):
+        parent, delay = rng.choice(nodes[:place]), rng.randint(1, 50)
+        up[node] = parent, delay
+        edges.append((group, parent, node, 1000 + parent, 1000 + node, delay))
+    return edges, up
+
+
+def travelled(up: dict, a: int, b: int) -> int:
+    """By both, to the first node that is on both ways to the root."""
+
+    def way(node: int) -> dict[int, int]:
+        far, there = 0, {node: 0}
+        while up[node] is not None:
+            node, delay = up[node]
+            far += delay
+            there[node] = far
+        return there
+
+    one, other = way(a), way(b)
+    meeting = next(node for node in one if node in other)
+    return one[meeting] + other[meeting]
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = random.Random(7)
+    edges, members, ups = [], [], {}
+    for group in range(40):
+        # node numbers, and so routers, of a group are its own: pairs tell their group
+        some, up = random_tree(group, rng)
+        shift = 200 * group
+        up = {
+            node + shift: None if above is None else (above[0] + shift, above[1])
+            for node, above in up.items()
+        }
+        edges += [
+            (g, p + shift, c + shift, pr + shift, cr + shift, d) for g, p, c, pr, cr, d in some
+        ]
+        chosen = [node for node in up if rng.random() < 0.7]
+        if len(up) > 1:
+            members += [(group, node) for node in chosen]
+        ups[group] = up
+    return table(members, MEMBERS), table(edges, EDGES), ups
+
+
+def test_pairs_meet_where_their_ways_to_the_root_do(case):
+    members, edges, ups = case
+    pairs = paired(members, edges, seed=1)
+    of = defaultdict(list)
+    for row in members.to_pylist():
+        of[row["group"]].append(row["node"])
+    found = defaultdict(list)
+    for a_router, b_router, travelled_us in pairs:
+        a, b = a_router - 1000, b_router - 1000
+        group = a // 200
+        assert travelled_us == travelled(ups[group], a, b)
+        found[group] += [a, b]
+    for group, nodes in of.items():
+        assert len(found[group]) == len(nodes) // 2 * 2
+        assert len(set(found[group])) == len(found[group])
+        assert set(found[group]) <= set(nodes)
+    assert sum(map(len, found.values())) > 100
+
+
+def test_pairs_depend_on_the_seed_only(case):
+    members, edges, _ = case
+    once, again, other = (
+        sorted(paired(members.take(order.permutation(len(members))), edges, seed))
+        for order, seed in ((np.random.default_rng(n), s) for n, s in ((3, 1), (5, 1), (3, 2)))
+    )
+    assert once == again
+    assert once != other
+
+
+def test_no_pairs_without_members(case):
+    _, edges, _ = case
+    assert paired(table([], MEMBERS), edges, 1) == []
+    assert paired(table([(1, 2)], MEMBERS), table([], EDGES), 1) == []
+
+
+def test_members_that_are_not_in_the_tree_are_left_out(case):
+    """Of a run with rounds, whose messages need not come to all."""
+    members, edges, *_ = case
+    others = table([(group, 10**6 + node) for group in range(40) for node in range(3)], MEMBERS)
+    both = pa.concat_tables([members, others])
+    nobody = edges.slice(0, 0)
+    assert paired(both, edges, 3) == paired(members, edges, 3) != []
+    assert paired(both, nobody, 3) == []

@@ -8,8 +8,10 @@ whole microseconds throughout.
 ``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
 ``scribe``           trees and deliveries of groups by definition: unions of routes (JSAC III.A)
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
+``publications``     what became of publications in worlds: expected, in time, late, lost, open
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
-``imperfect``        overlays whose routing tables are damaged
+``ring``             the ring of nodeIds: digits, distances, roots, leaf sets
+``knowledge``        next hops from what one node knows; damaged routing tables
 ``dissemination``    one publication over directed edges, by hops or by time: event by event
 ``bandwidth``        publications over links with bandwidth, sizes and queues: event by event
 ``bayeux``           Bayeux on Pastry (a package, as all that follow)

@@ -96,37 +96,20 @@ def told(rules: Rules, size: int = 1) -> Rules:
     return replace(rules, idontwant=size)
 
 
+# fmt: off
 def by_hand() -> Iterator[Case]:
     """Yield the cases that were worked by hand."""
     star = network("0>1 0>2", 1000, up(0), {})
-    yield Case(
-        "serial: one copy after the other",
-        star,
-        FROM_0,
-        IN_SERIES,
-        sent("0>1 0-1100, 0>2 100-1200"),
-    )
-    yield Case(
-        "interleaved: both copies take the time of both",
-        star,
-        FROM_0,
-        TOGETHER,
-        sent("0>1 0-1200, 0>2 0-1200"),
-    )
-    yield Case(
-        "no limits: delays alone, whatever the discipline",
-        network("0>1 0>2 2>3", 1000, {2: Node(2, validation_us=7)}, {}),
-        FROM_0,
-        TOGETHER,
-        sent("0>1 0-1000, 0>2 0-1000, 2>3 1007-2007"),
-    )
-    yield Case(
-        "a byte at 3 Mbit/s takes 8/3 us, rounded up; two interleaved copies twice that",
-        network("0>1 0>2", 10, {0: Node(0, up=3_000_000)}, {}),
-        [Publication(0, 0, 1)],
-        TOGETHER,
-        sent("0>1 0-16, 0>2 0-16"),
-    )
+    yield Case("serial: one copy after the other", star, FROM_0, IN_SERIES,
+               sent("0>1 0-1100, 0>2 100-1200"))
+    yield Case("interleaved: both copies take the time of both", star, FROM_0, TOGETHER,
+               sent("0>1 0-1200, 0>2 0-1200"))
+    yield Case("no limits: delays alone, whatever the discipline",
+               network("0>1 0>2 2>3", 1000, {2: Node(2, validation_us=7)}, {}), FROM_0, TOGETHER,
+               sent("0>1 0-1000, 0>2 0-1000, 2>3 1007-2007"))
+    yield Case("a byte at 3 Mbit/s takes 8/3 us, rounded up; two interleaved copies twice that",
+               network("0>1 0>2", 10, {0: Node(0, up=3_000_000)}, {}), [Publication(0, 0, 1)],
+               TOGETHER, sent("0>1 0-16, 0>2 0-16"))
     yield Case(
         "a downlink slower than the uplink, and one that is faster",
         network(
@@ -138,20 +121,10 @@ def by_hand() -> Iterator[Case]:
     )
     down = network("10>12 21>22@950", 1000, {2: Node(2, down=BYTE)}, TOPICS)
     late = [Publication(10, 0, 100), Publication(21, 100, 100)]
-    yield Case(
-        "copies of two topics take the shared downlink in the order of their first bytes",
-        down,
-        late,
-        TOGETHER,
-        sent("10>12 0-1100", "21>22 100-1200"),
-    )
-    yield Case(
-        "each topic by itself on independent downlinks",
-        down,
-        late,
-        replace(TOGETHER, shared=False),
-        sent("10>12 0-1100", "21>22 100-1150"),
-    )
+    yield Case("copies of two topics take the shared downlink in the order of their first bytes",
+               down, late, TOGETHER, sent("10>12 0-1100", "21>22 100-1200"))
+    yield Case("each topic by itself on independent downlinks", down, late,
+               replace(TOGETHER, shared=False), sent("10>12 0-1100", "21>22 100-1150"))
     yield Case(
         "first bytes at the same time: the earlier publication, whatever the senders' nodeIds",
         network("10>12 21>22", 1000, {0: Node(9), 1: Node(1), 2: Node(2, down=BYTE)}, TOPICS),
@@ -199,13 +172,8 @@ def by_hand() -> Iterator[Case]:
         for validation in (50, 1100, 1101, 2000)
     }
     from_source = sent("0>1 0-1100, 0>2 100-1200")
-    yield Case(
-        "duplicates cross each other",
-        validates[50],
-        FROM_0,
-        told(IN_SERIES),
-        from_source | sent("1>2 1150-2250, 2>1 1250-2350"),
-    )
+    yield Case("duplicates cross each other", validates[50], FROM_0, told(IN_SERIES),
+               from_source | sent("1>2 1150-2250, 2>1 1250-2350"))
     yield Case(
         "an IDONTWANT that arrives when a copy starts holds nothing back",
         validates[1100],  # 1 enqueues at 2200, when the IDONTWANT of 2 arrives
@@ -214,54 +182,25 @@ def by_hand() -> Iterator[Case]:
         from_source | sent("1>2 2200-3300"),
         {(0, 2, 1, 2300)},
     )
-    yield Case(
-        "an IDONTWANT that arrives a microsecond earlier holds the copy back",
-        validates[1101],
-        FROM_0,
-        told(IN_SERIES),
-        from_source,
-        {(0, 1, 2, 2201), (0, 2, 1, 2301)},
-    )
-    yield Case(
-        "a message of the threshold is announced",
-        validates[2000],
-        FROM_0,
-        told(IN_SERIES, 100),
-        from_source,
-        {(0, 1, 2, 3100), (0, 2, 1, 3200)},
-    )
-    yield Case(
-        "a smaller message is not",
-        validates[2000],
-        FROM_0,
-        told(IN_SERIES, 101),
-        from_source | sent("1>2 3100-4200, 2>1 3200-4300"),
-    )
-    yield Case(
-        "without IDONTWANT a complete copy of the peer holds a copy back",
-        network(TRIANGLE, 1000, up(0, 1) | up(2, validation_us=5000), {}),
-        FROM_0,
-        IN_SERIES,
-        from_source | sent("1>2 1100-2200"),
-        {(0, 2, 1, 6200)},
-    )
+    yield Case("an IDONTWANT that arrives a microsecond earlier holds the copy back",
+               validates[1101], FROM_0, told(IN_SERIES), from_source,
+               {(0, 1, 2, 2201), (0, 2, 1, 2301)})
+    yield Case("a message of the threshold is announced", validates[2000], FROM_0,
+               told(IN_SERIES, 100), from_source, {(0, 1, 2, 3100), (0, 2, 1, 3200)})
+    yield Case("a smaller message is not", validates[2000], FROM_0, told(IN_SERIES, 101),
+               from_source | sent("1>2 3100-4200, 2>1 3200-4300"))
+    yield Case("without IDONTWANT a complete copy of the peer holds a copy back",
+               network(TRIANGLE, 1000, up(0, 1) | up(2, validation_us=5000), {}), FROM_0, IN_SERIES,
+               from_source | sent("1>2 1100-2200"), {(0, 2, 1, 6200)})
     waits = network("0-1 0-3 0-2 1-2", 10, {0: Node(0, up=BYTE)}, {})
     large = [Publication(0, 0, 1000)]
-    yield Case(
-        "serial: a copy is held back after it has waited at the uplink, and takes no time",
-        network("0-1 0-3 0-2 0-4 1-2", 10, {0: Node(0, up=BYTE)}, {}),
-        large,
-        told(IN_SERIES),
-        sent("0>1 0-1010, 0>3 1000-2010, 0>4 2000-3010, 1>2 1010-1020"),
-        {(0, 0, 2, 2000)},
-    )
-    yield Case(
-        "interleaved: all of a batch start together, so nothing is held back later",
-        waits,
-        large,
-        told(TOGETHER),
-        sent("0>1 0-3010, 0>3 0-3010, 0>2 0-3010, 1>2 3010-3020, 2>1 3010-3020"),
-    )
+    yield Case("serial: a copy is held back after it has waited at the uplink, and takes no time",
+               network("0-1 0-3 0-2 0-4 1-2", 10, {0: Node(0, up=BYTE)}, {}), large,
+               told(IN_SERIES), sent("0>1 0-1010, 0>3 1000-2010, 0>4 2000-3010, 1>2 1010-1020"),
+               {(0, 0, 2, 2000)})
+    yield Case("interleaved: all of a batch start together, so nothing is held back later", waits,
+               large, told(TOGETHER),
+               sent("0>1 0-3010, 0>3 0-3010, 0>2 0-3010, 1>2 3010-3020, 2>1 3010-3020"))
     yield Case(
         "interleaved: the copies that are not held back share the uplink",
         # 1 validates until 120; the IDONTWANT of 2 is there at 105: 3 and 4 alone share the uplink
@@ -279,28 +218,15 @@ def by_hand() -> Iterator[Case]:
         sent("30>20 0-1000, 20>21 1000-2100, 20>22 1100-2200", "10>11 1200-2300, 10>12 1300-2400"),
     )
     backwards = replace(IN_SERIES, order=lambda p, y, x: -x)
-    yield Case(
-        "a batch in the order of a draw",
-        star,
-        FROM_0,
-        backwards,
-        sent("0>2 0-1100, 0>1 100-1200"),
-    )
-    yield Case(
-        "equal draws: the receiver's least nodeId",
-        network("0>1 0>2", 1000, up(0) | {1: Node(5), 2: Node(4)}, {}),
-        FROM_0,
-        replace(IN_SERIES, order=lambda p, y, x: 0),
-        sent("0>2 0-1100, 0>1 100-1200"),
-    )
+    yield Case("a batch in the order of a draw", star, FROM_0, backwards,
+               sent("0>2 0-1100, 0>1 100-1200"))
+    yield Case("equal draws: the receiver's least nodeId",
+               network("0>1 0>2", 1000, up(0) | {1: Node(5), 2: Node(4)}, {}), FROM_0,
+               replace(IN_SERIES, order=lambda p, y, x: 0), sent("0>2 0-1100, 0>1 100-1200"))
     for flood in (False, True):
-        yield Case(
-            f"the source alone sends on connections outside of the mesh: flood {flood}",
-            network("0-1 0:2 1:2 1:3", 1000, {}, {}),
-            [Publication(0, 0, 100, flood)],
-            TOGETHER,
-            sent("0>1 0-1000") | (sent("0>2 0-1000") if flood else {}),
-        )
+        yield Case(f"the source alone sends on connections outside of the mesh: flood {flood}",
+                   network("0-1 0:2 1:2 1:3", 1000, {}, {}), [Publication(0, 0, 100, flood)],
+                   TOGETHER, sent("0>1 0-1000") | (sent("0>2 0-1000") if flood else {}))
     yield Case(
         "a tree: the publisher, a child of the root, sends to the root on its node's uplink",
         # place 9 is the publisher on node 2, place 2 the same node in the tree, 3 its child
@@ -320,6 +246,7 @@ def by_hand() -> Iterator[Case]:
             "0>1 200-1300, 1>2 1500-2700",
         ),
     )
+# fmt: on
 
 
 def greedy_tree(
@@ -344,12 +271,9 @@ def greedy_tree(
 
 #: 600,000 bytes, 10 Mbit/s, 100 ms, 10 ms of validation, 10,000 nodes: the optimum.
 OPTIMUM = {
-    "nodes": 10_000,
-    "size": 600_000,
-    "bandwidth": 10_000_000,
-    "delay": 100_000,
+    "nodes": 10_000, "size": 600_000, "bandwidth": 10_000_000, "delay": 100_000,
     "validation_us": 10_000,
-}
+}  # fmt: skip
 OPTIMUM_US = 7_370_000
 
 

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .can.can import Can, join_order
 from .can.flood import CORNER, DIRECTED, OPTIMAL, corner, directed, optimal
-from .can.zones import Draw, Points, Space
+from .can.zones import Can, Draw, Points, Space, join_order
 from .dissemination import Edge, First, Spread, spread
 from .flooding.flood import ring_of
 from .random_cases import Case, random_case

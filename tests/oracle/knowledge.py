@@ -1,7 +1,7 @@
-"""One node's next hop from what it knows, however incomplete: plain Python, no numpy, no Spark.
+"""One node's next hop from what it knows, however incomplete; damaged tables.
 
-It is told by which rule, so that cases can be seen to have all of them; `living.routing` has the
-order in which a node tries others when the next hop is dead.
+The next hop is told by which rule, so that cases can be seen to have all of them; `living.routing`
+has the order in which a node tries others when the next hop is dead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .pastry import RING, closest, digits, nearness, on_arc, shared_prefix
+from .pastry import Overlay
+from .random_cases import Case
+from .ring import RING, closeness, closest, digits, on_arc, shared_digits
+from .routes import Routes
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Known:
             found = closest([self.own, *leaves], key)
             return "leaf set", None if found == self.own else found
         # 2. The routing table's entry.
-        row = shared_prefix(self.own, key, self.b)
+        row = shared_digits(self.own, key, self.b)
         cell = (row, digits(key, self.b)[row])
         if cell in self.table:
             return "entry", self.table[cell]
@@ -69,12 +72,12 @@ class Known:
         candidates = [
             one
             for one in {*leaves, *self.table.values()}
-            if shared_prefix(one, key, self.b) >= row
-            and nearness(one, key) < nearness(self.own, key)
+            if shared_digits(one, key, self.b) >= row
+            and closeness(key, one) < closeness(key, self.own)
         ]
         if not candidates:
             return "nobody closer", None
-        longer = any(shared_prefix(one, key, self.b) > row for one in {*leaves})
+        longer = any(shared_digits(one, key, self.b) > row for one in {*leaves})
         return "leaf without entry" if longer else "gap", closest(candidates, key)
 
 
@@ -104,7 +107,7 @@ def random_known(rng: random.Random, own: int, ids: list[int], b: int) -> Known:
     filled = rng.choice([0, 0.5, 1])
     table: dict[tuple[int, int], int] = {}
     for one in rng.sample(others, len(others)):
-        row = shared_prefix(own, one, b)
+        row = shared_digits(own, one, b)
         if rng.random() < filled:
             table[row, digits(one, b)[row]] = one
     covers = len(leaves) == len(others) and rng.random() < 0.5
@@ -120,3 +123,71 @@ def keys_for(rng: random.Random, known: Known, ids: list[int]) -> Iterator[int]:
         yield (one + (other - one) % RING // 2 + rng.randrange(-1, 2)) % RING
         yield one ^ 1 << rng.randrange(128)
         yield known.own ^ rng.randrange(1, 2**known.b) << known.b * rng.randrange(128 // known.b)
+
+
+# --- damaged tables -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Which cells are lost, and which hold any node that belongs there; drawn by the seed."""
+
+    seed: int
+    missing: float
+    farther: float
+
+
+class ImperfectOverlay(Overlay):
+    """Right leaf sets, damaged routing tables; a node knows nothing else."""
+
+    def __init__(self, overlay: Overlay, damage: Damage) -> None:
+        super().__init__(
+            overlay.ids, overlay.router, overlay.delay, overlay.b, overlay.leaf_set_size
+        )
+        self.damage = damage
+
+    def _perfect_routing_table(self, node: int) -> dict[tuple[int, int], int]:
+        rng = random.Random(f"{self.damage.seed}/{self.ids[node]}")
+        table = {}
+        for cell, nearest in sorted(super()._perfect_routing_table(node).items()):
+            row, column = cell
+            fitting = sorted(
+                other
+                for other in self.ids
+                if shared_digits(self.ids[node], self.ids[other], self.b) == row
+                and digits(self.ids[other], self.b)[row] == column
+            )
+            drawn = rng.choice(fitting)
+            entry = drawn if rng.random() < self.damage.farther else nearest
+            if rng.random() >= self.damage.missing:
+                table[cell] = entry
+        return table
+
+    def known(self, node: int) -> Known:
+        """Return what a node knows, by nodeIds."""
+        half = self.leaf_set_size // 2
+        clockwise = [self.ids[other] for other in self._others_clockwise(node)]
+        return Known(
+            self.ids[node],
+            self.b,
+            tuple(reversed(clockwise[-half:])),
+            tuple(clockwise[:half]),
+            {cell: self.ids[entry] for cell, entry in self.routing_table(node).items()},
+            covers_ring=len(self.ids) - 1 < self.leaf_set_size,
+        )
+
+    def next_hop(self, node: int, key: int) -> int | None:
+        """Return the next hop by what the node knows alone; None: it takes itself for the root."""
+        _, following = self.known(node).next_hop(key)
+        return None if following is None else self.node_of[following]
+
+
+def overlay_of(case: Case, routes: Routes, damage: Damage | None) -> Overlay:
+    """Return the overlay of a case: perfect, or damaged."""
+    perfect = case.overlay(routes)
+    return perfect if damage is None else ImperfectOverlay(perfect, damage)
+
+
+def random_damage(rng: random.Random) -> Damage:
+    """Draw a damage; some take every entry away."""
+    return Damage(rng.randrange(1 << 30), rng.choice([0, 0.1, 0.5, 1]), rng.choice([0, 0.5]))

@@ -7,51 +7,9 @@ tables that messages have made; with perfect tables all three are the same (`tes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 
-ID_BITS = 128
-RING: int = 1 << ID_BITS
-
-
-@cache
-def digits(identifier: int, b: int) -> tuple[int, ...]:
-    """Return the ``128 / b`` digits, base ``2**b``, of a nodeId or key, the highest first."""
-    return tuple((identifier >> shift) % 2**b for shift in range(ID_BITS - b, -1, -b))
-
-
-def shared_prefix(left: int, right: int, b: int) -> int:
-    """Return how many leading digits two identifiers have in common."""
-    return common_length(digits(left, b), digits(right, b))
-
-
-def common_length(left: tuple[int, ...], right: tuple[int, ...]) -> int:
-    """Return the length of the longest common prefix of two digit sequences."""
-    for length, (ours, theirs) in enumerate(zip(left, right, strict=True)):
-        if ours != theirs:
-            return length
-    return len(left)
-
-
-def ring_distance(left: int, right: int) -> int:
-    """Return the distance on the ring of ``2**128``, the shorter way round."""
-    clockwise = (right - left) % RING
-    return min(clockwise, RING - clockwise)
-
-
-def nearness(identifier: int, key: int) -> tuple[int, int]:
-    """Return the sort key of "numerically closest": ring distance, then the smaller nodeId."""
-    return (ring_distance(identifier, key), identifier)
-
-
-def closest(candidates: Iterable[int], key: int) -> int:
-    """Return the nodeId, among ``candidates`` (nodeIds), numerically closest to ``key``."""
-    return min(candidates, key=lambda identifier: nearness(identifier, key))
-
-
-def on_arc(key: int, first: int, last: int) -> bool:
-    """Tell whether ``key`` is on the closed arc clockwise (upwards) from ``first`` to ``last``."""
-    return (key - first) % RING <= (last - first) % RING
+from .ring import RING, closeness, closest, digits, on_arc, shared_digits
 
 
 class Overlay:
@@ -93,7 +51,6 @@ class Overlay:
         self.leaf_set_size = leaf_set_size
         self.lan_us = lan_us
         self.node_of = {identifier: node for node, identifier in ids.items()}
-        self._digits = {node: digits(identifier, b) for node, identifier in ids.items()}
         self._routing_tables: dict[int, dict[tuple[int, int], int]] = {}
         self._leaf_sets: dict[int, set[int]] = {}
         self._roots: dict[int, int] = {}
@@ -126,8 +83,8 @@ class Overlay:
         for other in by_preference:
             if other == node:
                 continue
-            row = common_length(self._digits[node], self._digits[other])
-            table.setdefault((row, self._digits[other][row]), other)
+            row = shared_digits(self.ids[node], self.ids[other], self.b)
+            table.setdefault((row, digits(self.ids[other], self.b)[row]), other)
         return table
 
     def leaf_set(self, node: int) -> set[int]:
@@ -182,9 +139,8 @@ class Overlay:
             return self.node_of[closest((self.ids[y] for y in near), key)]
 
         # 3. A routing-table entry that shares one more digit with the key.
-        key_digits = digits(key, self.b)
-        row = common_length(self._digits[node], key_digits)
-        entry = self.routing_table(node).get((row, key_digits[row]))
+        row = shared_digits(self.ids[node], key, self.b)
+        entry = self.routing_table(node).get((row, digits(key, self.b)[row]))
         if entry is not None:
             return entry
 
@@ -198,14 +154,13 @@ class Overlay:
         leaves on the shorter way round to the key lie between ``node`` and the key, hence share
         the prefix that these two share and are closer.
         """
-        key_digits = digits(key, self.b)
-        row = common_length(self._digits[node], key_digits)
+        row = shared_digits(self.ids[node], key, self.b)
         known = self.leaf_set(node) | set(self.routing_table(node).values())
         candidates = [
             self.ids[y]
             for y in known
-            if common_length(self._digits[y], key_digits) >= row
-            and nearness(self.ids[y], key) < nearness(self.ids[node], key)
+            if shared_digits(self.ids[y], key, self.b) >= row
+            and closeness(key, self.ids[y]) < closeness(key, self.ids[node])
         ]
         return self.node_of[closest(candidates, key)] if candidates else None
 

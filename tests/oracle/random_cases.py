@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .pastry import RING, Overlay, closest
+from .pastry import Overlay
+from .ring import RING, closest
 from .routes import Cost, Link, Routes, shortest_routes
 
 MAX_ROUTERS = 12

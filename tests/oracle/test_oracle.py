@@ -11,8 +11,9 @@ import pytest
 from seeds import seeds
 
 from . import measures
-from .pastry import RING, Overlay, closest, digits, ring_distance, shared_prefix
+from .pastry import Overlay
 from .random_cases import Case, random_case
+from .ring import RING, closest, digits, distance, shared_digits
 from .routes import Routes, shortest_routes
 from .scribe import Scribe, creator_rooted_group_id, group_id, gsize
 
@@ -73,10 +74,10 @@ def test_digits_and_ring():
     identifier = int("65a1fc" + "0" * 26, 16)
     assert digits(identifier, 4)[:7] == (6, 5, 10, 1, 15, 12, 0)
     assert [len(digits(identifier, b)) for b in (1, 2, 4, 8)] == [128, 64, 32, 16]
-    assert shared_prefix(identifier, int("65b1fc" + "0" * 26, 16), 4) == 2
-    assert shared_prefix(identifier, identifier, 8) == 16
-    assert ring_distance(RING - 1, 1) == ring_distance(1, RING - 1) == 2
-    assert ring_distance(0, RING // 2) == RING // 2
+    assert shared_digits(identifier, int("65b1fc" + "0" * 26, 16), 4) == 2
+    assert shared_digits(identifier, identifier, 8) == 16
+    assert distance(RING - 1, 1) == distance(1, RING - 1) == 2
+    assert distance(0, RING // 2) == RING // 2
     assert closest([10, 20], 15) == 10
     assert closest([RING - 5, 5], 0) == 5
 
@@ -90,8 +91,8 @@ def test_routes_end_at_the_root_and_only_get_closer(seed):
         path = overlay.route(node, key)
         assert path[-1] == overlay.root(key)
         for here, there in pairwise(path[:-1]):
-            before, after = (shared_prefix(case.ids[n], key, case.b) for n in (here, there))
-            closer = ring_distance(case.ids[there], key) < ring_distance(case.ids[here], key)
+            before, after = (shared_digits(case.ids[n], key, case.b) for n in (here, there))
+            closer = distance(case.ids[there], key) < distance(case.ids[here], key)
             assert after > before or (after == before and closer)
 
 
@@ -100,13 +101,13 @@ def test_tables_are_perfect(seed):
     case, _, overlay = setting(seed)
     for node, identifier in case.ids.items():
         others = [y for y in case.ids if y != node]
-        rows = Counter(shared_prefix(identifier, case.ids[y], case.b) for y in others)
+        rows = Counter(shared_digits(identifier, case.ids[y], case.b) for y in others)
         assert {row for row, _ in overlay.routing_table(node)} == set(rows)
         for (row, column), entry in overlay.routing_table(node).items():
             eligible = [
                 y
                 for y in others
-                if shared_prefix(identifier, case.ids[y], case.b) == row
+                if shared_digits(identifier, case.ids[y], case.b) == row
                 and digits(case.ids[y], case.b)[row] == column
             ]
             assert entry == min(eligible, key=lambda y: (overlay.proximity(node, y), case.ids[y]))
@@ -174,7 +175,7 @@ def test_the_fourth_rule_is_used_and_always_finds_a_node():
         ids = list(case.ids.values())
         keys = [rng.choice(ids) ^ (1 << rng.randrange(128)) for _ in range(20)]
         for key, node in product(keys, case.ids):
-            row = shared_prefix(case.ids[node], key, case.b)
+            row = shared_digits(case.ids[node], key, case.b)
             if node == overlay.root(key) or overlay.in_leaf_span(node, key):
                 continue
             if (row, digits(key, case.b)[row]) not in overlay.routing_table(node):

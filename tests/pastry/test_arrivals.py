@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
-from oracle.living.arrival import arrive
-from oracle.living.compare import differences
-from oracle.living.contact import latest_of_nearest, nearest_live
-from oracle.living.world import Snapshot
+from oracle.living.arrival import arrive, latest_of_nearest, nearest_live
+from oracle.living.world import Snapshot, differences
 
 from scribe_spark import draws
 from scribe_spark.config import RunConfig

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from arriving import Arrivals, arrivals, as_snapshot, grow, oracle_snapshot
 from oracle.living.arrival import arrive
-from oracle.living.compare import differences
 from oracle.living.measures import wrong_leaf_sets
+from oracle.living.world import differences
 from seeds import seeds
 
 SEEDS = seeds(range(120), 60)

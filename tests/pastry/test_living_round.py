@@ -6,8 +6,7 @@ import pytest
 from in_memory import InMemory
 from in_tasks import InTasks
 from living_worlds import PARTS, World, as_snapshot, sent, state_of, world
-from oracle.living.compare import differences
-from oracle.living.world import Snapshot
+from oracle.living.world import Snapshot, differences
 from poisoned import PoisonedPlayer
 
 

@@ -39,9 +39,9 @@ def test_the_questions_ask_every_rule():
 
 def worlds_shared(one: worlds.World, node: int, key: int) -> tuple[int, int]:
     """(row, column) of the routing table that a key asks for."""
-    from oracle.pastry import digits, shared_prefix
+    from oracle.ring import digits, shared_digits
 
-    row = shared_prefix(one.case.ids[node], key, one.case.b)
+    row = shared_digits(one.case.ids[node], key, one.case.b)
     return row, digits(key, one.case.b)[row]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import worlds
-from oracle.pastry import RING
 from oracle.random_cases import random_case
+from oracle.ring import RING
 
 from scribe_spark import pastry
 from scribe_spark.engine.facts import bucket_bounds

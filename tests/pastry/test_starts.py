@@ -7,11 +7,10 @@ import pytest
 from arriving import arrivals, grow
 from in_memory import InMemory
 from living_worlds import as_snapshot, played_round
-from oracle.living.compare import differences
 from oracle.living.draws import Matrix, keyed_draw
+from oracle.living.measures import enter_perfect
 from oracle.living.overlay import Overlay, Rules
-from oracle.living.perfect import enter_perfect
-from oracle.living.world import snapshot
+from oracle.living.world import differences, snapshot
 from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from oracle.reference_tree.host_tree import parents_of_hosts
+from oracle.reference_tree.tree import parents_of_hosts
 
 from scribe_spark.core.u128 import from_halves
 from scribe_spark.reference_tree.failures import failures_by_depth

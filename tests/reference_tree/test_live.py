@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from live_hosts import Hosts, SmallTree, ring_of
 from oracle.reference_tree.cases import Case, random_case
-from oracle.reference_tree.dht import Dht
-from oracle.reference_tree.host_tree import tree_from_nothing
 from oracle.reference_tree.reconfiguration import Event, reconfigure
-from oracle.reference_tree.tree import reference_tree
+from oracle.reference_tree.tree import Dht, reference_tree, tree_from_nothing
 from seeds import seeds
 
 from scribe_spark.engine.program import Tables, bucket_of

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from oracle.reference_tree.dht import Dht
-from oracle.reference_tree.search import find_neighbours
-from oracle.reference_tree.tree import reference_tree
+from oracle.reference_tree.tree import Dht, find_neighbours, reference_tree
 
 from scribe_spark import Simulation
 from scribe_spark.config import RunConfig

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle.reference_tree.cases import BY_HAND, Case, random_case
-from oracle.reference_tree.dht import Dht
-from oracle.reference_tree.host_tree import tree_from_nothing
-from oracle.reference_tree.paths import reconfiguration_area
 from oracle.reference_tree.reconfiguration import reconfigure as reconfigure_plainly
-from oracle.reference_tree.search import find_neighbours
-from oracle.reference_tree.tree import reference_tree
+from oracle.reference_tree.tree import (
+    Dht,
+    find_neighbours,
+    reconfiguration_area,
+    reference_tree,
+    tree_from_nothing,
+)
 from seeds import seeds
 
 from scribe_spark.core.arrays import NONE

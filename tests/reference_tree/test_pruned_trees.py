@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from oracle.reference_tree.paths import multicast_edges
+from oracle.reference_tree.tree import multicast_edges
 from seeds import seeds
 
 from scribe_spark.core.arrays import depths

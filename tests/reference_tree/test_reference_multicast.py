@@ -7,7 +7,7 @@ import itertools
 import pandas as pd
 import pytest
 from identifiers import whole
-from oracle.reference_tree.host_tree import parents_of_hosts
+from oracle.reference_tree.tree import parents_of_hosts
 
 from scribe_spark import scribe
 from scribe_spark.config import RunConfig

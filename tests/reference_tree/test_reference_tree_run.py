@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from damage import assert_all_damage_is_told
 from identifiers import whole
-from oracle.reference_tree.host_tree import parents_of_hosts
+from oracle.reference_tree.tree import parents_of_hosts
 from stopping import Stops
 
 from scribe_spark.config import Execution, ReferenceTreeConfig

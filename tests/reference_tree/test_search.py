@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracle.reference_tree.dht import Dht, Keyset
-from oracle.reference_tree.search import find_neighbours
-from oracle.reference_tree.topmost import topmost_by_definition
-from oracle.reference_tree.tree import explicit_tree, reference_tree
+from oracle.reference_tree.tree import (
+    Dht,
+    Keyset,
+    explicit_tree,
+    find_neighbours,
+    reference_tree,
+    topmost_by_definition,
+)
 from seeds import seeds
 
 from scribe_spark.core import u128

@@ -44,14 +44,11 @@ def nothing_set(monkeypatch):
         ("PYSPARK_SUBMIT_ARGS", "--name x", "does not end with pyspark-shell"),
         ("PYSPARK_SUBMIT_ARGS", "--name pyspark-shell", "does not end with pyspark-shell"),
         ("PYSPARK_SUBMIT_ARGS", "--conf x pyspark-shell", "--conf 'x' is not NAME=VALUE"),
-        (
-            "PYSPARK_SUBMIT_ARGS",
-            "--driver-memory=lots pyspark-shell",
-            "'lots' is not a size such as",
-        ),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-memory=lots pyspark-shell",
+         "'lots' is not a size such as"),
         ("PYSPARK_SUBMIT_ARGS", "-c spark.driver.memory=4q pyspark-shell", "'4q' is not a size"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_is_refused(monkeypatch, tmp_path, name, value, remedy):
     monkeypatch.setenv(name, value.replace("{tmp}", str(tmp_path)))
     with pytest.raises(InputError) as refused:

@@ -23,8 +23,7 @@ from oracle.scribe_living.bottleneck import (
     overloaded,
 )
 from oracle.scribe_living.phase import Phase
-from oracle.scribe_living.state import Scribe
-from oracle.scribe_living.upcalls import Join
+from oracle.scribe_living.state import Join, Scribe
 from played import halves
 
 from scribe_spark import scribe

@@ -8,11 +8,9 @@ JSAC 2002, Sections III.A.2 and III.B.1.
 from __future__ import annotations
 
 from oracle.living.draws import keyed_draw
+from oracle.living.measures import enter_perfect
 from oracle.living.overlay import Overlay, Rules
-from oracle.living.perfect import enter_perfect
-from oracle.scribe_living.groups import Group, Settings
-from oracle.scribe_living.state import Scribe
-from oracle.scribe_living.upcalls import Application
+from oracle.scribe_living.state import Application, Group, Scribe, Settings
 from oracle.test_oracle import FIGURE_5, GROUP, KEY_1100
 from small_worlds import run_beside
 

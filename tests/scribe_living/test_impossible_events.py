@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.compare import PARTS, differences
+from oracle.scribe_living.world import PARTS, differences
 
 from scribe_spark.rounds.events import ImpossibleRound
 

@@ -12,12 +12,8 @@ import pytest
 from arriving import Kernel
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.multicasts import (
-    delay_measures,
-    link_stress_measures,
-    node_stress_measures,
-)
-from oracle.scribe_living.multicasts import tables as oracle_tables
+from oracle.scribe_living.measures import delay_measures, link_stress_measures, node_stress_measures
+from oracle.scribe_living.measures import tables as oracle_tables
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from pyspark.sql.pandas.types import to_arrow_schema

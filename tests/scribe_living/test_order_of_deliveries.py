@@ -10,15 +10,15 @@ import pytest
 from living_groups import World, deliveries_out_of_order, world_of
 from oracle.scribe_living import reliable as oracle
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
-from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
+from oracle.scribe_living.state import Join, Local, Payload, Publication
+from oracle.scribe_living.world import PARTS, differences
 from split_states import empty_state, written
 
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.rounds.groups import Groups
-from scribe_spark.scribe import order
+from scribe_spark.scribe import end_of_round
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import Undelivered
@@ -163,7 +163,7 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
         fate = np.array([FATES.index(one) for one in fates], dtype=np.int8)
         given = Sent(group, source, at << 32 | numbers[source], source, fate, source, source)
         to, at, by, node = np.array(got, dtype=np.int64).reshape(-1, 4).T
-        ours = order.out_of_order(scribe, given, (to, at << 32 | numbers[by], node))
+        ours = end_of_round.out_of_order(scribe, given, (to, at << 32 | numbers[by], node))
         theirs = []
         for one, at, by, member in got:
             place = (taken[one, at, by], at, by)

@@ -13,7 +13,7 @@ from living_groups import World, world_of
 from oracle.scribe_living import bottleneck
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.phase import Phase
-from oracle.scribe_living.upcalls import Join
+from oracle.scribe_living.state import Join
 from poisoned import PoisonedPlayer
 from split_states import join_states, split_state, state_of, tables_of
 

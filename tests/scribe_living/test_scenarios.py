@@ -10,9 +10,8 @@ from oracle.living.draws import keyed_draw
 from oracle.random_cases import random_case
 from oracle.scribe import Scribe as StaticScribe
 from oracle.scribe_living import in_run
-from oracle.scribe_living.groups import Access, Group, Settings
 from oracle.scribe_living.measures import attached
-from oracle.scribe_living.state import Scribe
+from oracle.scribe_living.state import Access, Group, Scribe, Settings
 from oracle.scribe_living.world import Event, Snapshot
 from small_worlds import COUNT, G, run_beside
 

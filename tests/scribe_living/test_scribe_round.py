@@ -15,12 +15,11 @@ from living_groups import (
     repair_results,
     world_of,
 )
-from oracle.living.compare import differences as overlay_differences
+from oracle.living.world import differences as overlay_differences
 from oracle.scribe_living import bottleneck
 from oracle.scribe_living.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import (
     failures,
     late_deliveries,
@@ -29,6 +28,7 @@ from oracle.scribe_living.measures import (
     rounds_until_repaired,
     with_two_roots,
 )
+from oracle.scribe_living.world import PARTS, differences
 from seeds import seeds
 
 from scribe_spark.scribe.measures import group_measures

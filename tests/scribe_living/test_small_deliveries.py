@@ -6,7 +6,7 @@ import pytest
 from oracle.living.draws import keyed_draw
 from oracle.scribe_living.measures import publications
 from oracle.scribe_living.reliable import Reliable
-from oracle.scribe_living.upcalls import Application
+from oracle.scribe_living.state import Application
 from oracle.scribe_living.world import Event
 from small_worlds import COUNT, G, children_of, grown, inner_node, quiet
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from oracle.scribe_living.groups import Access, Settings
 from oracle.scribe_living.measures import attached, calm, publications
 from oracle.scribe_living.reliable import Reliable
 from oracle.scribe_living.roots import become_root
+from oracle.scribe_living.state import Access, Settings
 from oracle.scribe_living.world import Run
 from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
 

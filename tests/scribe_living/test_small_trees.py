@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from oracle.scribe_living import upkeep
 from oracle.scribe_living.figures import deliver_leave, forward, take_answer
-from oracle.scribe_living.groups import Settings
 from oracle.scribe_living.joining import JoinPhase, Routed
 from oracle.scribe_living.measures import calm, joins_by_cause, rounds_until_repaired
 from oracle.scribe_living.phase import Message, Phase
-from oracle.scribe_living.state import Answer, Child
-from oracle.scribe_living.upcalls import Join
+from oracle.scribe_living.state import Answer, Child, Join, Settings
 from oracle.scribe_living.world import Event, Run
 from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
 

@@ -12,10 +12,10 @@ from living_groups import World, world_of
 from newest_value import Newest
 from oracle.scribe_living import reliable as oracle
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.compare import differences
 from oracle.scribe_living.joining import common_extra
 from oracle.scribe_living.measures import attached
-from oracle.scribe_living.upcalls import Ask, Join, Local
+from oracle.scribe_living.state import Ask, Join, Local
+from oracle.scribe_living.world import differences
 
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.scribe import upcalls

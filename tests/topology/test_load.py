@@ -1,18 +1,60 @@
-"""Which graph a config asks for: kinds by name, paths, URLs, the presets."""
+"""Router graphs by name, from tables of links and DataFrames, and the rules that each must keep."""
 
 from __future__ import annotations
 
+import builtins
+import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
-from given import Untouchable, refusal, rows, written
 
-from scribe_spark.config import RunConfig, read_toml
-from scribe_spark.errors import InputError
+from scribe_spark.config import RunConfig, TopologyConfig, read_toml
+from scribe_spark.config.given_graph import GivenGraph
+from scribe_spark.errors import InputError, shown
 from scribe_spark.measures.published import published
+from scribe_spark.schemas import LINKS, ROUTERS
 from scribe_spark.systems import all_systems
-from scribe_spark.topology import load
+from scribe_spark.topology import Graph, Topology, check, from_frames, load
+from scribe_spark.topology.edge_list import edge_list
+from scribe_spark.topology.frames import from_given
+from scribe_spark.topology.graph import router_frame
+from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.links import both_ways
+from scribe_spark.topology.transit_stub import generate
+
+
+class Untouchable:
+    """A Spark session that must not be used."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"spark.{name} was used")
+
+
+def loaded(topology: str):
+    return load(RunConfig(topology=topology), Untouchable())
+
+
+def written(folder: Path, text: str) -> str:
+    (folder / "links.csv").write_text(text)
+    return str(folder / "links.csv")
+
+
+def rows(graph) -> list[tuple]:
+    return list(graph.edges.itertuples(index=False, name=None))
+
+
+def refusal(topology: str) -> str:
+    with pytest.raises(InputError) as error:
+        loaded(topology)
+    message = str(error.value)
+    assert message.startswith(f"topology = {shown(topology)}: ")
+    assert "\n" not in message
+    return message
+
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -108,3 +150,356 @@ def test_tiny_members():
     assert members.groupby("group")["node"].nunique().to_dict() == {1: 12, 2: 6, 3: 3, 4: 1}
     assert members["node"].between(0, 19).all()
     assert not members.duplicated().any()
+
+
+# --- real networks by name ------------------------------------------------------------------------
+
+
+def test_topohub_delay_is_light_in_fibre():
+    topohub = pytest.importorskip("topohub")
+    graph = loaded("topohub:sndlib/germany50")
+    link = topohub.get("sndlib/germany50")["edges"][0]
+    assert len(graph.vertices) == 50
+    assert len(graph.edges) == 2 * 88
+    found = graph.edges.set_index(["src", "dst"]).loc[(link["source"], link["target"])]
+    assert math.isclose(found["delay_ms"], round(link["dist"] * 5e-3, 3))  # 5 us per km
+    assert found["weight"] == found["delay_ms"]
+    assert graph.vertices["x"].between(5, 16).all()  # longitudes of Germany
+    assert graph.vertices["y"].between(47, 56).all()
+
+
+def test_topohub_with_routers_at_one_place():
+    pytest.importorskip("topohub")
+    graph = loaded("topohub:topozoo/Dfn")
+    assert (graph.edges["delay_ms"] == 0).any()
+    assert (graph.edges["weight"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sndlib/germany5", "sndlib/germany50"),
+        ("topozoo/abilene", "topozoo/Abilene"),
+        ("../../secret", "is unknown to topohub; it has "),
+        ("", "is unknown to topohub; it has "),
+    ],
+)
+def test_unknown_topohub_names(name, near):
+    pytest.importorskip("topohub")
+    assert near in refusal(f"topohub:{name}")
+
+
+def test_topohub_not_installed(monkeypatch):
+    plain = builtins.__import__
+
+    def without(name, *rest):
+        if name == "topohub":
+            raise ImportError(name)
+        return plain(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert "pip install 'scribe_spark[topohub]'" in refusal("topohub:sndlib/polska")
+
+
+def test_a_disconnected_topohub_network_is_refused(monkeypatch):
+    topohub = pytest.importorskip("topohub")
+    network = topohub.get("sndlib/polska")
+    network["edges"] = [e for e in network["edges"] if 0 not in (e["source"], e["target"])]
+    monkeypatch.setattr(topohub, "get", lambda name: network)
+    assert "must be connected" in refusal("topohub:sndlib/polska")
+
+
+# --- tables of links ------------------------------------------------------------------------------
+
+
+def test_edge_list_gets_reverses_and_default_weights(tmp_path):
+    graph = loaded(written(tmp_path, "src,dst,delay_ms\n5,2,1.5\n2,9,0\n"))
+    assert graph.vertices["id"].tolist() == [2, 5, 9]
+    assert graph.vertices.drop(columns="id").isna().all().all()
+    assert rows(graph) == [(2, 5, 1.5, 1.5), (2, 9, 0, 1e-6), (5, 2, 1.5, 1.5), (9, 2, 0, 1e-6)]
+
+
+def test_a_link_given_both_ways_keeps_both(tmp_path):
+    graph = loaded(written(tmp_path, "src,dst,delay_ms,weight\n0,1,1,10\n1,0,2,20\n"))
+    assert rows(graph) == [(0, 1, 1, 10), (1, 0, 2, 20)]
+
+
+def test_parallel_links_keep_least_weight_then_least_delay(tmp_path):
+    text = "src,dst,delay_ms,weight\n0,1,1,10\n0,1,9,3\n0,1,8,3\n1,2,1,1\n1,2,1,1\n2,1,5,5\n"
+    graph = loaded(written(tmp_path, text))
+    assert rows(graph) == [(0, 1, 8, 3), (1, 0, 8, 3), (1, 2, 1, 1), (2, 1, 5, 5)]
+
+
+def test_delays_are_kept_to_the_microsecond_and_weights_to_a_millionth(tmp_path):
+    text = "src,dst,delay_ms,weight\n0,1,1.23456789,1.23456789\n"
+    assert rows(loaded(written(tmp_path, text)))[0] == (0, 1, 1.235, 1.234568)
+
+
+def test_the_order_of_rows_does_not_matter():
+    edges = pd.DataFrame(
+        [(0, 1, 1.0, 2.0), (1, 0, 3.0, 2.0), (0, 1, 0.5, 2.0), (2, 1, 1.0, 1.0)],
+        columns=["src", "dst", "delay_ms", "weight"],
+    )
+    expected = both_ways(edges)
+    for seed in range(10):
+        pd.testing.assert_frame_equal(both_ways(edges.sample(frac=1, random_state=seed)), expected)
+
+
+def test_parquet_edge_list(tmp_path):
+    frame = pd.DataFrame({"dst": [1], "src": [0], "delay_ms": [2.5], "name": ["a"]})
+    frame.to_parquet(tmp_path / "links.parquet")
+    assert rows(loaded((tmp_path / "links.parquet").as_uri()))[0] == (0, 1, 2.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("src,dst\n0,1\n", "no column 'delay_ms'"),
+        ("src,dst,delay_ms\n", "no rows"),
+        ("src,dst,delay_ms\n0,x,1\n", "'dst' must be a whole number: row 1"),
+        ("src,dst,delay_ms\n0,1,\n", "'delay_ms' must be a finite number: row 1"),
+        ("src,dst,delay_ms\n0,1,inf\n", "'delay_ms' must be a finite number: row 1"),
+        ("src,dst,delay_ms\n0,1,-1\n", "row 1 (src=0, dst=1, delay_ms=-1.0)"),
+        ("src,dst,delay_ms\n0,-1,1\n", "ids must be at least 0"),
+        ("src,dst,delay_ms\n0,0,1\n", "self-loops"),
+        ("src,dst,delay_ms,weight\n0,1,1,0\n", "weight must be"),
+        ("src,dst,delay_ms,weight\n0,1,1,1e-9\n", "weight must be"),
+        ("src,dst,delay_ms,weight\n0,1,1,\n", "'weight' must be a finite number"),
+        ("src,dst,delay_ms\n0,1,1\n2,3,1\n", "must be connected"),
+    ],
+)
+def test_malformed_edge_lists(tmp_path, text, says):
+    assert says in refusal(written(tmp_path, text))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", ["", ",1e308"])
+def test_a_delay_out_of_bounds_is_refused_without_a_warning(tmp_path, weight):
+    header = "src,dst,delay_ms" + (",weight" if weight else "")
+    (tmp_path / "links.csv").write_text(f"{header}\n0,1,1e308{weight}\n")
+    with pytest.raises(InputError, match="delay_ms must be a number from 0 to 1,000,000: row 1"):
+        edge_list(str(tmp_path / "links.csv"))
+
+
+# --- DataFrames -----------------------------------------------------------------------------------
+
+
+SMALL = TopologyConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
+DRAWN = generate(SMALL, 1)
+
+
+@pytest.fixture
+def topology(spark) -> Topology:
+    return Topology.from_graph(spark, DRAWN)
+
+
+def plain(schema) -> list[tuple]:
+    return [(f.name, f.dataType) for f in schema.fields]
+
+
+def test_columns_of_vertices_and_edges(topology):
+    assert topology.vertices.dtypes == [
+        ("id", "bigint"),
+        ("kind", "string"),
+        ("domain", "bigint"),
+        ("x", "double"),
+        ("y", "double"),
+    ]
+    assert topology.edges.dtypes == [
+        ("src", "bigint"),
+        ("dst", "bigint"),
+        ("delay_ms", "double"),
+        ("weight", "double"),
+    ]
+
+
+def test_contract_tables(topology):
+    routers, links = topology.routers(), topology.links()
+    assert plain(routers.schema) == plain(ROUTERS)
+    assert plain(links.schema) == plain(LINKS)
+    assert [tuple(row) for row in routers.collect()] == list(
+        DRAWN.vertices.itertuples(index=False, name=None)
+    )
+    assert [tuple(row) for row in links.collect()] == list(
+        DRAWN.edges.itertuples(index=False, name=None)
+    )
+
+
+def test_unknown_is_null_not_nan(spark, tmp_path):
+    (tmp_path / "links.csv").write_text("src,dst,delay_ms\n0,1,2\n")
+    topology = Topology.from_graph(spark, edge_list(str(tmp_path / "links.csv")))
+    rows = topology.routers().collect()
+    assert sorted(map(tuple, rows)) == [(0, None, None, None, None), (1, None, None, None, None)]
+
+
+def test_there_and_back(topology):
+    again = from_frames(topology.vertices, topology.edges)
+    assert again.vertices.equals(DRAWN.vertices)
+    assert again.edges.equals(DRAWN.edges)
+
+
+def test_graphframe(topology, with_graphframes):
+    graphframe = topology.graphframe()
+    degrees = {row["id"]: row["outDegree"] for row in graphframe.outDegrees.collect()}
+    assert degrees == DRAWN.edges["src"].value_counts().to_dict()
+    again = from_given(GivenGraph.of(graphframe))
+    assert again.edges.equals(DRAWN.edges)
+
+
+# DataFrames as input
+
+
+def test_from_frames(spark):
+    vertices = spark.createDataFrame(
+        [(3, "core", 1, 0.5), (1, None, None, None)], "id int, kind string, domain int, x double"
+    )
+    edges = spark.createDataFrame(
+        [(1, 3, "1.5", 4)], "src int, dst long, delay_ms string, weight int"
+    )
+    graph = from_frames(vertices, edges)
+    assert rows(graph) == [(1, 3, 1.5, 4.0), (3, 1, 1.5, 4.0)]
+    assert graph.vertices["id"].tolist() == [1, 3]
+    assert graph.vertices["kind"].tolist() == [None, "core"]
+    assert graph.vertices["domain"].tolist() == [pd.NA, 1]
+    assert graph.vertices["x"].tolist()[1] == 0.5
+    assert graph.vertices["y"].isna().all()
+    assert from_frames(None, edges).vertices["id"].tolist() == [1, 3]
+
+
+def test_from_a_graphframe(spark):
+    """Only its two DataFrames are used, so any object with them will do here."""
+    edges = "src long, dst long, delay_ms double"
+    given = SimpleNamespace(
+        vertices=spark.createDataFrame([(7,)], "id long"),
+        edges=spark.createDataFrame([], edges),
+    )
+    graph = from_given(GivenGraph.of(given))
+    assert graph.vertices["id"].tolist() == [7]
+    assert graph.edges.empty
+    assert list(graph.edges) == ["src", "dst", "delay_ms", "weight"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "links", "says"),
+    [
+        (["a", "b"], [(0, 1, 1.0)], "column 'id' must be a whole number: row 1 (id='a')"),
+        (["0", "0"], [(0, 1, 1.0)], "must be unique"),
+        (["0", "1"], [(0, 2, 1.0)], "must be vertices"),
+        (["0", "1"], [(0, 1, float("nan"))], "'delay_ms' must be a finite number"),
+        (["0", "1"], [(0, None, 1.0)], "'dst' must be a whole number"),
+        (["0", "1", "2"], [(0, 1, 1.0)], "must be connected"),
+        ([], [(0, 1, 1.0)], "has no rows"),
+    ],
+)
+def test_bad_frames(spark, ids, links, says):
+    vertices = spark.createDataFrame([(i,) for i in ids], "id string")
+    edges = spark.createDataFrame(links, "src long, dst long, delay_ms double")
+    with pytest.raises(InputError) as error:
+        from_frames(vertices, edges, "mine")
+    assert says in str(error.value)
+    assert "= 'mine': " in str(error.value)
+
+
+def test_frames_without_their_columns(spark):
+    edges = spark.createDataFrame([(0, 1)], "src long, dst long")
+    with pytest.raises(InputError, match=r"topology edges = .*no column 'delay_ms'"):
+        from_frames(None, edges)
+    links = edges.selectExpr("src", "dst", "1.0 AS delay_ms")
+    with pytest.raises(InputError, match=r"topology vertices = .*no column 'id'"):
+        from_frames(edges.selectExpr("src AS router"), links)
+    domain = spark.createDataFrame([(0, 0.5), (1, None)], "id long, domain double")
+    with pytest.raises(InputError, match="'domain' must be a whole number"):
+        from_frames(domain, links)
+
+
+# --- every rule that a router graph can break, and the line that says so --------------------------
+
+
+def graph(links, ids=(0, 1, 2, 3)) -> Graph:
+    edges = pd.DataFrame(links, columns=["src", "dst", "delay_ms", "weight"])
+    vertices = pd.DataFrame({"id": list(ids), "kind": None, "domain": None, "x": None, "y": None})
+    return Graph(vertices, edges, "mine.csv")
+
+
+RING = [(0, 1, 1.0, 1.0), (1, 2, 0.0, 2.0), (2, 3, 1e6, 1e-6), (3, 0, 3.5, 1e9)]
+NAN, INF = float("nan"), float("inf")
+
+
+def test_a_ring_is_fine():
+    check(graph(RING))
+
+
+def test_a_single_router_without_links_is_legal():
+    check(graph([], ids=[7]))
+    check(Graph(router_frame([7]), graph([]).edges))
+
+
+@pytest.mark.parametrize(
+    ("links", "ids", "says"),
+    [
+        ([], [], "no vertices"),
+        (RING, [0, 1.5, 2, 3], "must be whole numbers: row 2 (id=1.5)"),
+        (RING, [0, "a", 2, 3], "must be whole numbers: row 2 (id='a')"),
+        (RING, [0, 1, 2, 3, None], "must be whole numbers: row 5 (id=missing)"),
+        (RING, [0, 1, 2, 3, -4], "at least 0: row 5 (id=-4)"),
+        (RING, [0, 1, 2, 3, 1, 2], "unique: row 5 (id=1), row 6 (id=2)"),
+        ([*RING, (0, 9, 1, 1)], None, "must be vertices: row 5 (src=0, dst=9)"),
+        ([*RING, (9, 0, 1, 1)], None, "must be vertices: row 5 (src=9, dst=0)"),
+        ([*RING, (2, 2, 1, 1)], None, "self-loops out: row 5 (src=2, dst=2)"),
+        ([*RING, (0, 2, -1, 1)], None, "row 5 (src=0, dst=2, delay_ms=-1.0)"),
+        ([*RING, (0, 2, NAN, 1)], None, "delay_ms must be a number from 0 to 1,000,000: row 5"),
+        ([*RING, (0, 2, INF, 1)], None, "delay_ms=inf"),
+        ([*RING, (0, 2, None, 1)], None, "delay_ms=missing"),
+        ([*RING, (0, 2, 1, 0)], None, "weight must be a number from 0.000001 to 1,000,000,000"),
+        ([*RING, (0, 2, 1, NAN)], None, "row 5 (src=0, dst=2, weight=missing)"),
+        ([*RING, (0, 2, 1, INF)], None, "weight=inf"),
+        ([*RING, (0, 2, 1, -3)], None, "weight=-3.0"),
+        ([(0, 1, -1, 1)] * 5, None, ", row 3 (src=0, dst=1, delay_ms=-1) and 2 more"),
+        (RING, [0, 1, 2, 3, 8], "falls into 2 parts: router 8 (1 in that part) has no route"),
+        ([*RING, (10, 11, 1, 1), (11, 12, 1, 1), (12, 13, 1, 1)],
+         [0, 1, 2, 3, 13, 12, 11, 10, 14, 15, 16, 17], "falls into 6 parts"),
+    ],
+)  # fmt: skip
+def test_each_rule(links, ids, says):
+    with pytest.raises(InputError) as error:
+        check(graph(links, (0, 1, 2, 3) if ids is None else ids), "topology")
+    message = str(error.value)
+    assert says in message
+    assert message.startswith("topology = 'mine.csv': ")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("hosts", "loss", "says"),
+    [
+        ({"own_us": [0, -5_000, 1, 1]}, 0.0,
+         "the delay within a router (ms) must be a number from 0 to 1,000,000: row 2 (router=1, "
+         "own_ms=-5.0)"),
+        ({"own_us": [0, 0, 0, 10**9 + 1]}, 0.0, "row 4 (router=3, own_ms=1000000.001)"),
+        ({"shares": [0.5, 0.75, -0.25, 0.0]}, 0.0,
+         "the share of the nodes at a router must be a number from 0 to 1: row 3 (router=2, "),
+        ({"shares": [0.5, NAN, 0.5, 0.0]}, 0.0, "row 2 (router=1, share=missing)"),
+        ({"shares": [0.5, 0.250002, 0.25, 0.0]}, 0.0, "must sum to 1, but sum to 1.000002"),
+        ({"up": [1, -1, 0, 0]}, 0.0, "a rate (bits per second) must be a number from 0 to 1,0"),
+        ({"down": [0, 0, 0, 10**15 + 1]}, 0.0, "row 4 (router=3, down=1000000000000001)"),
+        ({}, 1.5, "loss must be a number from 0 to 1: row 1 (src=0, dst=1, loss=1.5)"),
+        ({}, NAN, "loss must be a number from 0 to 1: row 1"),
+    ],
+)  # fmt: skip
+def test_the_numbers_of_nodes_and_losses_have_bounds(hosts, loss, says):
+    rows = pd.DataFrame({"src": [0], "dst": [1], "loss": [loss]})
+    arrays = {name: np.array(values) for name, values in hosts.items()}
+    with pytest.raises(InputError) as error:
+        check(replace(graph(RING), hosts=Hosts(**arrays), losses=rows))
+    assert says in str(error.value)
+
+
+def test_the_smaller_part_is_named():
+    ids = [0, 1, 2, 3, 10, 11, 12, 13, 14]
+    links = [(a, b, 1.0, 1.0) for a, b in [(14, 13), (13, 12), (12, 11), (11, 10)]]
+    with pytest.raises(InputError, match=r"router 0, 1, 2, \.\.\. \(4 in that part\).*other 5"):
+        check(graph(RING + links, ids))
+
+
+def test_many_parallel_links_are_still_a_link():
+    check(graph([(0, 1, 1.0, 1.0)] * 512, ids=[0, 1]))

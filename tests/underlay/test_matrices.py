@@ -1,17 +1,114 @@
-"""The underlay's bulk questions, through Spark."""
+"""Routes between all pairs of routers, through Spark, and what is told and refused of networks."""
 
 from __future__ import annotations
 
+import re
+import time
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
 import worlds
 from oracle.random_cases import random_case
 
-from scribe_spark.underlay.all_pairs import compute_routes
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig, TopologyConfig, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.topology import Graph, transit_stub
+from scribe_spark.topology.graph import router_frame
+from scribe_spark.topology.links import both_ways, graph_of_links
+from scribe_spark.underlay import all_pairs
+from scribe_spark.underlay import statistics as module
+from scribe_spark.underlay.all_pairs import (
+    RouteMatrices,
+    compute_routes,
+    route_unit,
+    units,
+    unpack_routes,
+)
+from scribe_spark.underlay.dijkstra import LinkArrays
 from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.pendant import pendant_components
+from scribe_spark.underlay.routable import check_routes
+from scribe_spark.underlay.statistics import statistics
+
+
+def check(matrices: RouteMatrices, one: worlds.World) -> None:
+    """Against the oracle, router by router."""
+    for place, router in enumerate(one.case.routers):
+        assert dict(enumerate(matrices.delay_us[place].tolist())) == one.routes.delay[router]
+        before = {v: None if p < 0 else p for v, p in enumerate(matrices.pred[place].tolist())}
+        assert before == one.routes.pred[router]
+
+
+def test_units_of_work_in_any_order_make_the_matrices(monkeypatch):
+    monkeypatch.setattr(all_pairs, "_BLOCK", 3)
+    pendant = 0
+    for one in worlds.worlds():
+        links = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
+        components = pendant_components(links)
+        pendant += len(components)
+        n = units(links, components)
+        order = np.random.default_rng(one.case.seed).permutation(n)
+        rows = [row for unit in order for row in route_unit(links, components, unit)]
+        matrices = unpack_routes(links, components, pa.Table.from_batches(rows))
+        assert matrices.delay_us.dtype == np.int32
+        assert matrices.pred.dtype == np.int16
+        check(matrices, one)
+    assert pendant > 200
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["by tasks", "by the driver"])
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_compute_routes_equal_the_oracle(spark, seed, few, monkeypatch):
+    monkeypatch.setattr(all_pairs, "_FEW_UNITS", few)
+    one = worlds.worlds()[seed]
+    ids = np.array(one.case.routers) * 3 + 7
+    links = worlds.link_frame(one.case)
+    links = links.assign(src=links["src"] * 3 + 7, dst=links["dst"] * 3 + 7)
+    matrices = compute_routes(spark, ids, links, "delay", 1)
+    assert matrices.routers.tolist() == ids.tolist()
+    check(matrices, one)
+
+
+def test_unpacking_takes_little_more_memory_than_the_matrices():
+    """Blocks are unpacked one after the other."""
+    graph = transit_stub.generate(TopologyConfig(transit_domains=4), 1)
+    links = LinkArrays.of(graph.vertices["id"].to_numpy(), graph.edges, "delay", 1)
+    components = pendant_components(links)
+    rows = [r for n in range(units(links, components)) for r in route_unit(links, components, n)]
+    blocks = pa.Table.from_batches(rows)
+    tracemalloc.start()
+    try:
+        matrices = unpack_routes(links, components, blocks)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * (matrices.delay_us.nbytes + matrices.pred.nbytes)
+
+
+@pytest.mark.parametrize("chain", [2, 3, 40])
+def test_a_route_too_long_for_the_matrices_is_refused(spark, chain):
+    """In one hop or in several, of the core's routers or through a gateway."""
+    ids = np.arange(chain) + 5
+    ends = pd.DataFrame({"src": [*ids[:-1], *ids[1:]], "dst": [*ids[1:], *ids[:-1]]})
+    each = 2_147_483.647 / (chain - 1)
+    for delay_ms, refused in ((each + 0.001, True), (each - 0.001, False)):
+        links = ends.assign(delay_ms=delay_ms, weight=1.0)
+        if refused:
+            said = f"delay_ms = '2147484 or more from router 5 to router {ids[-1]}': a route must"
+            with pytest.raises(InputError, match=re.escape(said)):
+                compute_routes(spark, ids, links, "delay", 1)
+        else:
+            compute_routes(spark, ids, links, "delay", 1)
+
+
+# --- bulk questions -------------------------------------------------------------------------------
 
 
 def test_matrices_are_those_of_the_routes(spark):
@@ -100,3 +197,127 @@ def test_losses_of_routes_are_handed_out(spark):
     assert np.array_equal(underlay.kernel.losses(a, b), loss[a, b])
     underlay.release()
     assert MatrixUnderlay.of(spark, routes, len(links), 500).kernel.losses(a, b) is None
+
+
+# --- the command topology -------------------------------------------------------------------------
+
+
+def graph_of(one: worlds.World) -> Graph:
+    return Graph(router_frame(one.case.routers), worlds.link_frame(one.case))
+
+
+def test_means_over_all_ordered_pairs():
+    for one in worlds.worlds()[:60]:
+        pairs = [(a, b) for a in one.case.routers for b in one.case.routers if a != b]
+        delay = sum(one.routes.delay[a][b] for a, b in pairs) / max(1, len(pairs)) / 1000
+        hops = sum(len(one.routes.path_links(a, b)) for a, b in pairs) / max(1, len(pairs))
+        told = statistics(graph_of(one), "delay", 1)
+        assert told["routers"] == f"{len(one.case.routers):,}"
+        assert told["links (directed)"] == f"{len(one.case.links):,}"
+        assert told["mean route delay"] == f"{delay:.2f} ms"
+        assert told["mean route hops"] == f"{hops:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("delays", "told"),
+    [
+        ([4.0, 6.0], "4 to 6 ms, median 5 ms"),  # both ways: 4, 4, 6, 6
+        ([1.0, 2.0, 9.0], "1 to 9 ms, median 2 ms"),
+        ([1.0, 2.0, 4.5, 9.0], "1 to 9 ms, median 3.25 ms"),
+        ([], "0 to 0 ms, median 0 ms"),
+    ],
+)
+def test_the_median_of_an_even_number_of_links_is_between_two(delays, told):
+    at = np.arange(len(delays))
+    links = pd.DataFrame({"src": at, "dst": at + 1, "delay_ms": delays, "weight": 1.0})
+    graph = Graph(router_frame(np.arange(len(delays) + 1)), both_ways(links))
+    assert statistics(graph, "delay", 1)["link delays"] == told
+
+
+def test_a_large_network_is_sampled(monkeypatch):
+    one = worlds.worlds()[3]
+    monkeypatch.setattr(module, "MOST_ROUTERS", 2)
+    monkeypatch.setattr(module, "_SAMPLE", 2)
+    told = statistics(graph_of(one), "delay", 1)
+    assert told["mean route hops"].endswith("(from 2 sampled routers)")
+
+
+def test_memory_does_not_grow_with_routers_times_links():
+    """500 routers and 40,000 directed links: all pairs of them would be 160 MB a number."""
+    ends = np.random.default_rng(1).integers(0, 500, (20_000, 2))
+    ends = np.concatenate([np.column_stack([np.arange(499), np.arange(1, 500)]), ends])
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    links = pd.DataFrame({"src": ends[:, 0], "dst": ends[:, 1], "delay_ms": 1.0, "weight": 1.0})
+    graph = Graph(router_frame(np.arange(500)), both_ways(links))
+    tracemalloc.start()
+    try:
+        statistics(graph, "delay", 1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6
+
+
+def test_long_routes_do_not_multiply_the_work():
+    """A line of 2,000 routers: 4,000,000 routes of 667 links in the mean."""
+    routers = np.arange(2_000)
+    line = pd.DataFrame({"src": routers[:-1], "dst": routers[1:], "delay_ms": 1.0, "weight": 1.0})
+    graph = Graph(router_frame(routers), both_ways(line))
+    began = time.process_time()
+    told = statistics(graph, "delay", 1)
+    assert told["mean route hops"] == f"{(len(routers) + 1) / 3:.2f}"
+    assert time.process_time() - began < 10  # 1 s; link by link 26 s
+
+
+# --- networks whose routes take too long ----------------------------------------------------------
+
+
+#: A route must take less than this.
+MOST_MS = 2_147_483.647
+
+
+def line(routers: int, delay_ms: float) -> Graph:
+    """A line of routers."""
+    ends = {"src": np.arange(routers - 1), "dst": np.arange(1, routers)}
+    return graph_of_links(None, pd.DataFrame({**ends, "delay_ms": delay_ms}), "line.csv")
+
+
+@pytest.mark.parametrize("most", [10_000, 5], ids=["matrices", "searches"])
+@pytest.mark.parametrize("routers", [4, 300])
+def test_a_line_may_be_as_long_as_a_delay_has_bits(routers, most):
+    longest = MOST_MS / (routers - 1)
+    check_routes(line(routers, np.floor(longest * 1000 - 1) / 1000), "delay", 1, most)
+    with pytest.raises(InputError) as refused:
+        check_routes(line(routers, np.ceil(longest * 1000 + 1) / 1000), "delay", 1, most)
+    assert str(refused.value).startswith("delay_ms = '2147484 or more from router ")
+    assert str(refused.value).endswith(": a route must take less than 2147484 ms")
+
+
+def test_a_ring_is_as_long_as_half_of_it():
+    ends = {"src": np.arange(100), "dst": np.roll(np.arange(100), -1)}
+    for delay_ms, fits in ((MOST_MS / 50 - 1, True), (MOST_MS / 50 + 1, False)):
+        ring = graph_of_links(None, pd.DataFrame({**ends, "delay_ms": delay_ms}), "ring")
+        for most in (10_000, 50):
+            if fits:
+                check_routes(ring, "delay", 1, most)
+            else:
+                with pytest.raises(InputError, match="a route must take less than 2147484 ms"):
+                    check_routes(ring, "delay", 1, most)
+
+
+def test_runs_and_worlds_are_refused_before_spark_starts(tmp_path):
+    """There is no session in this test, and none is started."""
+    path = str(tmp_path / "far.csv")
+    line(4, 800_000.0).edges.to_csv(path, index=False)
+    how = Execution(out=str(tmp_path / "out"))
+    said = "a route must take less than 2147484 ms"
+    with pytest.raises(InputError, match=said):
+        experiments.check(RunConfig(nodes=10, groups=2, group_size=2, topology=path), how)
+    with pytest.raises(InputError, match=said):
+        experiments.check_world_run(WorldConfig(nodes=10, topology=path), how)
+
+
+def test_the_mean_delay_of_a_network_with_long_routes_is_right():
+    """Not cut off at what a matrix holds: of a line of 4 the distances are 1, 1, 1, 2, 2, 3."""
+    told = statistics(line(4, 900_000.0), "delay", 1)
+    assert told["mean route delay"] == f"{900_000 * 10 / 6:.2f} ms"

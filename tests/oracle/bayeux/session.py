@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..pastry import RING, Overlay, common_length, digits
+from ..pastry import Overlay
+from ..ring import RING, digits, shared_digits
 
 PASTRY, SURROGATE = "pastry", "surrogate"
 
@@ -64,9 +65,9 @@ def surrogate_hop(overlay: Overlay, node: int, key: int) -> int | None:
 def hop_to_member(overlay: Overlay, node: int, member: int, hops: str) -> int | None:
     """Return the next hop of a TREE at a node other than the member; None: nobody (B5)."""
     if hops == "table":
-        own, theirs = (digits(overlay.ids[x], overlay.b) for x in (node, member))
-        row = common_length(own, theirs)
-        entry = overlay.routing_table(node).get((row, theirs[row]))
+        row = shared_digits(overlay.ids[node], overlay.ids[member], overlay.b)
+        digit = digits(overlay.ids[member], overlay.b)[row]
+        entry = overlay.routing_table(node).get((row, digit))
         if entry is not None:
             return entry
     return overlay.next_hop(node, overlay.ids[member])

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..living.overlay import Overlay
-from ..living.ring import root_of
 from ..living.routing import candidates
+from ..publications import PublicationResult, account
+from ..ring import root_of
 
 #: (round, node, kind), and the group for join, quit and publish.
 Event = tuple
@@ -387,37 +388,18 @@ class Bayeux:
         }
 
 
-@dataclass(frozen=True)
-class PublicationResult:
-    """What became of a publication; in time + lost + open = expected (B19)."""
-
-    publication: Name
-    expected: int
-    in_time: int
-    lost: int
-    open: int
-    first_copies: int
-    duplicates: int
-
-
 def publications(run: Bayeux) -> list[PublicationResult]:
     """Return what became of each publication after the rounds that were played."""
-    last = run.seen[-1].round
     results = []
     for seen in run.seen:
         for name, had in sorted(seen.had.items()):
-            at, group, _ = name
-            deadline = at + run.settings.deadline
-            until = min(deadline, last)
-            expected = set.intersection(
-                *(
-                    {node for of, node, *_ in one.members if of == group}
-                    for one in run.seen
-                    if at <= one.round <= until
-                )
-            )
-            got, missing = len(expected & had), len(expected - had)
-            lost, left = (missing, 0) if deadline <= last else (0, missing)
+            deadline = seen.round + run.settings.deadline
+            members = [
+                {node for of, node, *_ in one.members if of == name[1]}
+                for one in run.seen
+                if seen.round <= one.round <= deadline
+            ]
+            delivered, is_due = dict.fromkeys(had, seen.round), deadline <= run.seen[-1].round
             copies = seen.first_copies[name], seen.duplicates[name]
-            results.append(PublicationResult(name, len(expected), got, lost, left, *copies))
+            results.append(account(name, "sent", seen.round, is_due, members, delivered, copies))
     return results

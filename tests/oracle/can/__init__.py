@@ -7,6 +7,6 @@ Draws are asked of one callable, ``draw(purpose, *numbers)`` -> 64 bits, unsigne
 is -1. The landmarks (routers) are given.
 
 Use: `zones` (C1 to C3, C5, C6: bits, points, landmarks, one join after the other),
-`can.Can` (one CAN: who is in it, C4; greedy routes, C12), `flood` (C7 to C11), `joining` (C13 to
-C16), `overlay` (C17), `cases` (seeded random cases).
+`zones.Can` (one CAN: who is in it, C4; greedy routes, C12), `flood` (C7 to C11, C13 to C17),
+`cases` (seeded random cases).
 """

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from ..dissemination import Spread
 from ..random_cases import Case, random_case
 from ..routes import Routes
-from .can import Can, global_can, group_can
-from .flood import CORNER, DIRECTED, OPTIMAL, flood
-from .joining import Messages, control
-from .overlay import CanOverlay
-from .zones import Draw, Points, Space
+from .flood import CORNER, DIRECTED, OPTIMAL, CanOverlay, Messages, control, flood
+from .zones import Can, Draw, Points, Space, global_can, group_can
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,8 @@ class CanCase:
 
     def overlay(self, routes: Routes, draw: Draw) -> CanOverlay:
         """Return the CAN of all nodes as the overlay."""
-        case = self.case
-        return CanOverlay(case.ids, case.router, routes.delay, self.space, draw)
+        points = Points(self.space, draw, self.case.router, routes.delay)
+        return CanOverlay(self.case.ids, points, self.case.overlay(routes).proximity)
 
 
 def random_can(seed: int) -> CanCase:

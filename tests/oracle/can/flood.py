@@ -1,12 +1,14 @@
-"""CAN multicast: which copies are sent, and the first ones (rules C7 to C11)."""
+"""CAN multicast (rules C7 to C11), what joining costs (C13 to C16), CAN as the overlay (C17)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 
 from ..dissemination import Edge, First, Spread, spread
-from .can import Can
-from .zones import Point
+from ..ring import BITS
+from .zones import Can, Point, Points, global_can
 
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 
@@ -119,3 +121,75 @@ def duplicates(found: Spread, members: Iterable[int], source: int) -> int:
     others = set(members) - {source}
     taken = sum(copy.receiver in others for copy in found.copies)
     return taken - len(others & found.first.keys())
+
+
+# --- what joining costs, and what nodes keep ------------------------------------------------------
+
+
+#: (sender, receiver, kind) -> messages.
+Messages = Counter[tuple[int, int, str]]
+
+
+def contacts(can: Can, everybody: Can, group_id: int) -> Messages:
+    """Return the CONTACT messages of a group: each node's route to the groupId's point (C13)."""
+    target = can.space.first_bits(group_id, 128)
+    found: Messages = Counter()
+    for node in can.order:
+        found.update((a, b, "CONTACT") for a, b in pairwise(everybody.route(node, target)))
+    return found
+
+
+def joins(can: Can) -> Messages:
+    """Return the JOIN messages: to the contact, and on to the newcomer's point (C14)."""
+    found: Messages = Counter()
+    contact = can.order[0]
+    for node in can.order[1:]:
+        found[node, contact, "JOIN"] += 1
+        at = contact
+        while (following := can.next_hop(at, can.points[node])) not in (None, node):
+            assert following is not None
+            found[at, following, "JOIN"] += 1
+            at = following
+    return found
+
+
+def control(can: Can, everybody: Can, group_id: int) -> Messages:
+    """Return the messages of building a group's CAN that are counted (C15 says which are not)."""
+    return contacts(can, everybody, group_id) + joins(can)
+
+
+def state(can: Can) -> dict[int, int]:
+    """Return the number of neighbours of each node that has some (C16)."""
+    return {node: len(across) for node, across in can.across.items() if across}
+
+
+# --- CAN as the overlay ---------------------------------------------------------------------------
+
+
+class CanOverlay:
+    """A CAN of all nodes; ``proximity(x, y)`` is D."""
+
+    def __init__(
+        self, ids: Mapping[int, int], points: Points, proximity: Callable[[int, int], int]
+    ) -> None:
+        self.ids, self.space, self.proximity = ids, points.space, proximity
+        self.can = global_can(ids, points)
+
+    def root(self, key: int) -> int:
+        """Return the owner of the key's point."""
+        return self.can.owner(self.space.first_bits(key, BITS))
+
+    def next_hop(self, node: int, key: int) -> int | None:
+        """Return the next hop; None at the root."""
+        return self.can.next_hop(node, self.space.first_bits(key, BITS))
+
+    def routing_table(self, node: int) -> set[tuple[int, int, int]]:
+        """Return (row, col, neighbour): the dimension; 0 across the lower face, 1 the upper."""
+        return {
+            (dimension, int(direction > 0), neighbour)
+            for neighbour, (dimension, direction) in self.can.across[node].items()
+        }
+
+    def route(self, node: int, key: int) -> list[int]:
+        """Return the nodes of a route to the root of a key, both ends."""
+        return self.can.route(node, self.space.first_bits(key, BITS))

@@ -1,12 +1,16 @@
-"""Flooding by the rows of routing tables (rules F1 to F7)."""
+"""Flooding by the rows of routing tables (rules F1 to F7), and seeded random cases."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..pastry import Overlay, digits
+from ..knowledge import Damage, overlay_of, random_damage
+from ..pastry import Overlay
+from ..random_cases import Case, random_case
+from ..ring import digits
 
 #: (row, digit): the nodes that share exactly the first `row` digits with a node, and have it next.
 Range = tuple[int, int]
@@ -110,3 +114,41 @@ def announcements(ring: Overlay) -> Counter[tuple[int, int, str]]:
         for node in ring.ids
         for told in {*ring.routing_table(node).values(), *ring.leaf_set(node)}
     )
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FloodingCase:
+    """A case, as plain data; `over` is group (perfect tables) or overlay (damaged ones, too)."""
+
+    case: Case
+    damage: Damage | None
+    over: str
+    sources: dict[int, int]
+
+    def overlay(self) -> Overlay:
+        """Return the run's overlay."""
+        return overlay_of(self.case, self.case.routes(), self.damage)
+
+    def ring(self, overlay: Overlay, group: int) -> Overlay:
+        """Return the ring that the group's message floods."""
+        if self.over == "overlay":
+            return overlay
+        return ring_of(overlay, self.case.members[group], self.sources[group])
+
+
+def random_flooding(seed: int) -> FloodingCase:
+    """Draw a case; sources are roots or members."""
+    rng = random.Random(f"flooding {seed}")
+    case = random_case(seed)
+    case = replace(case, b=min(case.b, 4))
+    over = rng.choice(["group", "overlay"])
+    damage = random_damage(rng) if over == "overlay" and rng.random() < 0.5 else None
+    overlay = case.overlay(case.routes())
+    sources = {
+        group: rng.choice([overlay.root(key), rng.choice(sorted(case.members[group]))])
+        for group, key in case.keys.items()
+    }
+    return FloodingCase(case, damage, over, sources)

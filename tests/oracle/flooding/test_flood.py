@@ -6,8 +6,7 @@ import pytest
 from seeds import seeds
 
 from ..pastry import Overlay
-from .cases import random_flooding
-from .flood import announcements, deliveries, flood, ring_of, state
+from .flood import announcements, deliveries, flood, random_flooding, ring_of, state
 
 #: Five nodes on one router; b = 1: nodeIds 000..., 001..., 010..., 100..., 110...
 IDS = {1: 0, 2: 1 << 125, 3: 1 << 126, 4: 1 << 127, 5: 3 << 126}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..living.draws import Plane, random_idents
 from ..random_cases import Case, random_case
 from ..scribe_living.cases import Story
-from ..scribe_living.groups import Access, Group
+from ..scribe_living.state import Access, Group
 from .run import Played, play
 from .topic import Draw, Settings, dialled_by_all
 from .world import Event, LiveTopic, World

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..publications import PublicationResult, account
 from .run import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
 from .topic import Draw, Messages, Settings, Topic, sample
 
@@ -350,49 +351,20 @@ class World:
         return found
 
 
-@dataclass(frozen=True)
-class PublicationResult:
-    """What became of a publication of a round; in time + late + lost + open = expected (S20)."""
-
-    round: int
-    publication: Name
-    expected: int
-    in_time: int
-    late: int
-    lost: int
-    open: int
-    first_copies: int
-    duplicates: int
-
-
 def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResult]:
     """Return what became of each publication of a topic after the rounds that were played.
 
     The source has its own at once, if it is a member. Duplicates count up to the deadline.
     """
-    last = seen[-1].round
     round_of = {snapshot.heartbeat: snapshot.round for snapshot in seen}
     results = []
     for name in sorted(name for snapshot in seen for name in snapshot.published):
-        heartbeat, _, source = name
-        first = round_of[heartbeat]
-        until = min(first + topic.settings.deadline, last)
-        rounds = [snapshot for snapshot in seen if first <= snapshot.round <= until]
-        expected = set.intersection(*(snapshot.members for snapshot in rounds))
-        when = {node: s.round for s in rounds for of, node in s.deliveries if of == name}
-        when[source] = first
-        got = [when[node] for node in expected if node in when]
-        results.append(
-            PublicationResult(
-                first,
-                name,
-                len(expected),
-                got.count(first),
-                len(got) - got.count(first),
-                len(expected) - len(got) if until == first + topic.settings.deadline else 0,
-                len(expected) - len(got) if until < first + topic.settings.deadline else 0,
-                sum(snapshot.first_copies[name] for snapshot in rounds),
-                sum(snapshot.duplicates[name] for snapshot in rounds),
-            )
-        )
+        first = round_of[name[0]]
+        deadline = first + topic.settings.deadline
+        rounds = [snapshot for snapshot in seen if first <= snapshot.round <= deadline]
+        delivered = {node: s.round for s in rounds for of, node in s.deliveries if of == name}
+        delivered[name[2]] = first
+        copies = sum(s.first_copies[name] for s in rounds), sum(s.duplicates[name] for s in rounds)
+        members, is_due = [snapshot.members for snapshot in rounds], deadline <= seen[-1].round
+        results.append(account(name, "sent", first, is_due, members, delivered, copies))
     return results

@@ -15,11 +15,11 @@ row)`` index a row's entries by column; ``("lookup source", round, i)`` indexes 
 nodeId; ``("lookup key", round, i)`` is the key.
 
 What the texts leave open is settled by the rules P1 to P30 of docs/rules.md, each behind one small
-function: P1 `ring.closeness`; P2 `NodeState.in_span`; P3 `NodeState.take_leaves`; P4
-`Overlay.alive_of`; P5 `table_repair.drop_and_repair`; P7 `routing.hop`; P9 `Overlay.offer`; P10
-`contact.discover`; P11 `arrival.told_of_leaves`; P12 `leaf_exchange.exchange`; P13
+function: P1 `oracle.ring.closeness`; P2 `NodeState.in_span`; P3 `NodeState.take_leaves`; P4
+`Overlay.alive_of`; P5 `routing.drop_and_repair`; P7 `routing.hop`; P9 `Overlay.offer`; P10
+`arrival.discover`; P11 `arrival.told_of_leaves`; P12 `arrival.exchange`; P13
 `arrival.wave_size`; P15 `arrival.first_state`; P16 `departure.leave`; P19
-`table_repair.find_all_dead`; P21 `departure.repair_leaf_sets`; P22 `departure.beyond`,
+`routing.find_all_dead`; P21 `departure.repair_leaf_sets`; P22 `departure.beyond`,
 `departure.ask`, `departure.checked`; P23 `departure.recover`; P25 `world.play_events`; P27
-`table_repair.maintain`; P29 `arrival.introduce`; P30 `contact.latest_of_nearest`.
+`routing.maintain`; P29 `arrival.introduce`; P30 `arrival.latest_of_nearest`.
 """

@@ -1,18 +1,110 @@
-"""Arrival of nodes (JSAC II.B), one after the other or in waves."""
+"""Arrival of nodes (JSAC II.B): contacts, waves, and the exchange of leaf sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from .contact import contact_of
-from .draws import drawn_order
-from .leaf_exchange import exchange
-from .node_state import NodeState
-from .overlay import Overlay
-from .ring import shared_digits
-from .routing import Message, route
-from .table_repair import Found, drop_and_repair, maintain
+from ..ring import shared_digits
+from .draws import choose, drawn_order
+from .overlay import NodeState, Overlay
+from .routing import Found, Message, drop_and_repair, maintain, route
+
+
+def contact_of(overlay: Overlay, node: int) -> int:
+    """The contact by the rule in force; probes are counted for `discovered` (rule P10)."""
+    if overlay.rules.contact == "nearest":
+        return nearest_live(overlay, node)
+    if overlay.rules.contact == "latest":
+        return latest_of_nearest(overlay, node)
+    live = overlay.live_in_ring_order()
+    drawn = choose(overlay.draw, live, "contact", overlay.round, node)
+    return drawn if overlay.rules.contact == "random" else discover(overlay, node, drawn)
+
+
+def nearest_live(overlay: Overlay, node: int) -> int:
+    """The live node with the least (delay, nodeId)."""
+    return min(overlay.live, key=lambda other: overlay.nearness(node, other))
+
+
+def latest_of_nearest(overlay: Overlay, node: int) -> int:
+    """Of the live nodes with the least delay the one that entered last (rule P30)."""
+    return min(
+        overlay.live,
+        key=lambda other: (
+            overlay.delay(node, other),
+            -overlay.entered[other],
+            overlay.idents[other],
+        ),
+    )
+
+
+def discover(overlay: Overlay, node: int, start: int) -> int:
+    """Nearby-node search from a live node; a node is probed (and counted) once."""
+    probed: set[int] = set()
+
+    def nearest(others: list[int]) -> int:
+        """The nearest of some nodes; dead ones do not answer the probe."""
+        for other in others:
+            if other not in probed:
+                probed.add(other)
+                overlay.send("probe", node, other)
+        return min(overlay.alive_of(others), key=lambda other: overlay.nearness(node, other))
+
+    at = nearest([start, *sorted(overlay.states[start].leaves())])
+    for row in range(overlay.states[at].last_row(), -1, -1):
+        at = nearest([at, *overlay.states[at].row(row)])
+    while True:
+        nearer = nearest([at, *overlay.states[at].row(0)])
+        if nearer == at:
+            return at
+        at = nearer
+
+
+# --- exchange of leaf sets ------------------------------------------------------------------------
+
+
+def exchange(overlay: Overlay, started: Iterable[int]) -> int:
+    """Exchange until no node gets a new leaf; the number of rounds in which something was sent.
+
+    All messages of a round carry the leaf sets from before it. A node that is sent a leaf set by
+    one that it does not hold itself answers with its own (rule P12): without that, more than
+    l/2 nodes of a wave between two old neighbours would never hear of each other.
+    """
+    senders, rounds = set(started), 0
+    while senders:
+        rounds += 1
+        inbox: dict[int, list[tuple[int, set[int]]]] = {}
+        for sender in senders:
+            leaves = overlay.states[sender].leaves()
+            for leaf in leaves:
+                if overlay.send("exchange", sender, leaf):
+                    inbox.setdefault(leaf, []).append((sender, leaves))
+        gained = {
+            node
+            for node, letters in inbox.items()
+            if take(overlay, node, *({sender, *leaves} for sender, leaves in letters))
+        }
+        answers: dict[int, list[set[int]]] = {}
+        for node, letters in inbox.items():
+            own = overlay.states[node].leaves()
+            for sender, _ in letters:
+                if sender not in own:
+                    overlay.note("exchange", node, sender)
+                    answers.setdefault(sender, []).append(own)
+        gained |= {node for node, sets in answers.items() if take(overlay, node, *sets)}
+        senders = gained
+    return rounds
+
+
+def take(overlay: Overlay, node: int, *sets: set[int]) -> bool:
+    """Take what is alive of some leaf sets; whether the node got a new leaf."""
+    state = overlay.states[node]
+    heard = set().union(*sets) - state.leaves() - {node}
+    return state.take_leaves(overlay.alive_of(heard), overlay.idents)
+
+
+# --- arrival --------------------------------------------------------------------------------------
 
 
 def arrive_all(overlay: Overlay, nodes: Iterable[int]) -> None:

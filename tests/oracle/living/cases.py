@@ -6,8 +6,8 @@ import random
 
 from .arrival import arrive_all
 from .draws import Plane, keyed_draw, random_idents
+from .measures import enter_perfect
 from .overlay import Overlay, Rules
-from .perfect import enter_perfect
 from .world import Event, drawn_lookups, look_up
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .arrival import arrive, told_of_leaves
-from .leaf_exchange import exchange
-from .node_state import NodeState
-from .overlay import Overlay
+from .arrival import arrive, exchange, told_of_leaves
+from .overlay import NodeState, Overlay
 
 
 def fail(overlay: Overlay, node: int) -> None:

@@ -54,13 +54,6 @@ class Plane:
         dx, dy = self._x[a] - self._x[b], self._y[a] - self._y[b]
         return int(math.sqrt(dx * dx + dy * dy)) + 2000
 
-    def row(self, a: int) -> np.ndarray:
-        """Delays from a to every node."""
-        dx, dy = (self.points - self.points[a]).T
-        delays = np.sqrt(dx * dx + dy * dy).astype(np.int64) + 2000
-        delays[a] = 0
-        return delays
-
 
 class Matrix:
     """Delays given as a symmetric matrix of routers and a router for each node."""
@@ -70,12 +63,6 @@ class Matrix:
 
     def __call__(self, a: int, b: int) -> int:
         return 0 if a == b else int(self.between[self.router[a], self.router[b]]) + self.lan
-
-    def row(self, a: int) -> np.ndarray:
-        """Delays from a to every node."""
-        delays = self.between[self.router[a]][self.router].astype(np.int64) + self.lan
-        delays[a] = 0
-        return delays
 
 
 def random_idents(count: int, seed: int) -> dict[int, int]:

@@ -1,15 +1,12 @@
-"""How good the tables are beside perfect ones."""
+"""How good the tables are beside perfect ones, and overlays with perfect tables."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
-
-from .overlay import Overlay
-from .ring import BITS, SortedRing, digit, shared_digits
+from ..ring import SortedRing
+from .overlay import NodeState, Overlay
 
 
 def wrong_leaf_sets(overlay: Overlay) -> list[int]:
@@ -50,56 +47,40 @@ class TableQuality:
         return self.other / max(1, self.other + self.nearest)
 
 
-def prefix_groups(overlay: Overlay) -> tuple[dict[int, int], dict[tuple[int, int], np.ndarray]]:
-    """Node -> rows of its perfect table; (digits, prefix) -> live nodes with it, by nodeId."""
-    bits, idents = overlay.rules.b, overlay.idents
-    in_order = overlay.live_in_ring_order()
-    beside = [shared_digits(idents[a], idents[b], bits) for a, b in pairwise(in_order)]
-    rows = {
-        node: max([-1, *beside[max(0, at - 1) : at + 1]]) + 1 for at, node in enumerate(in_order)
-    }
-    members: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for node in in_order:
-        for digits in range(1, rows[node] + 1):
-            members[digits, idents[node] >> (BITS - bits * digits)].append(node)
-    return rows, {key: np.array(nodes) for key, nodes in members.items()}
+def perfect_state(overlay: Overlay, node: int) -> NodeState:
+    """The state of a live node with perfect tables: each cell the nearest live node that fits."""
+    state = overlay.new_state(node)
+    for other in overlay.live:
+        overlay.offer(state, other)
+    return state
 
 
 def table_quality(overlay: Overlay) -> TableQuality:
     """Compare every cell of the live nodes with the perfect one."""
-    bits = overlay.rules.b
-    rows, groups = prefix_groups(overlay)
     total, delays, nearest = TableQuality(), 0, 0
-    for node in overlay.live_in_ring_order():
-        state, ident = overlay.states[node], overlay.idents[node]
-        row_delays = delays_from(overlay, node)
+    for node in overlay.live:
+        state = overlay.states[node]
         total.dead += len(state.entries() - overlay.live)
-        for row in range(rows[node]):
-            prefix = ident >> (BITS - bits * row)
-            for column in set(range(1 << bits)) - {digit(ident, row, bits)}:
-                group = groups.get((row + 1, prefix << bits | column))
-                if group is None:
-                    continue
-                total.fillable += 1
-                entry = state.cell(row, column)
-                if entry is None:
-                    total.missing += 1
-                elif entry in overlay.live:
-                    best = int(group[np.argmin(row_delays[group])])  # first of a tie: least nodeId
-                    delays += int(row_delays[entry])
-                    nearest += int(row_delays[best])
-                    total.nearest += entry == best
-                    total.other += entry != best
+        for row, column, best in perfect_state(overlay, node).cells():
+            entry = state.cell(row, column)
+            total.fillable += 1
+            total.missing += entry is None
+            if entry in overlay.live:
+                delays += overlay.delay(node, entry)
+                nearest += overlay.delay(node, best)
+                total.nearest += entry == best
+                total.other += entry != best
     held = max(1, total.nearest + total.other)
     total.mean_delay, total.mean_nearest = delays / held, nearest / held
     return total
 
 
-def delays_from(overlay: Overlay, node: int) -> np.ndarray:
-    """Delays from a node to all others, by node number."""
-    if hasattr(overlay.delay, "row"):
-        return overlay.delay.row(node)
-    delays = np.zeros(max(overlay.idents) + 1, np.int64)
-    for other in overlay.live:
-        delays[other] = overlay.delay(node, other)
-    return delays
+def enter_perfect(overlay: Overlay, nodes: Iterable[int]) -> None:
+    """Nodes of an empty overlay are alive with perfect tables and the ring's leaf sets."""
+    for node in nodes:
+        overlay.enter(overlay.new_state(node))
+        overlay.entered[node] = 0
+    leaf_sets = SortedRing(overlay.idents, overlay.live).leaf_sets(overlay.rules.l // 2)
+    for node, state in overlay.states.items():
+        state.smaller, state.larger = leaf_sets[node]
+        state.rows = perfect_state(overlay, node).rows

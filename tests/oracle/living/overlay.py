@@ -1,14 +1,135 @@
-"""The overlay: all nodes' states, who is alive, the rules in force, and what was counted."""
+"""The overlay: what each node knows, who is alive, the rules in force, and what was counted."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..ring import MASK, RING, clockwise, digit, shared_digits
 from .draws import Draw
-from .node_state import NodeState
+
+LARGER, SMALLER = "larger", "smaller"
+
+
+class NodeState:
+    """The state of one node; everything it holds are node numbers.
+
+    `larger` and `smaller` are the two sides of the leaf set, nearest first, at most `half` each.
+    In a ring of fewer than 2 half other nodes the sides overlap: a node stands on both.
+    `rows[r][c]` is the entry of row r and column c; an empty cell (and row) has no key.
+    """
+
+    __slots__ = ("bits", "half", "ident", "larger", "node", "rows", "smaller")
+
+    def __init__(self, node: int, ident: int, bits: int, half: int) -> None:
+        self.node, self.ident, self.bits, self.half = node, ident, bits, half
+        self.larger: list[int] = []
+        self.smaller: list[int] = []
+        self.rows: dict[int, dict[int, int]] = {}
+
+    # ---- leaf set
+
+    def leaves(self) -> set[int]:
+        """The leaf set."""
+        return set(self.larger).union(self.smaller)
+
+    def side(self, side: str) -> list[int]:
+        """One side of the leaf set, nearest first."""
+        return self.larger if side == LARGER else self.smaller
+
+    def order(self, side: str, ident: int) -> int:
+        """How far out a nodeId is on a side."""
+        out = clockwise(self.ident, ident)
+        return out if side == LARGER else RING - out
+
+    def fill(self, side: str, candidates: Iterable[int], idents: Mapping[int, int]) -> bool:
+        """Take into one side what is nearer than its farthest; whether the side changed."""
+        held = self.side(side)
+        limit = self.order(side, idents[held[-1]]) if len(held) >= self.half else RING
+        ident, larger, new = self.ident, side == LARGER, set()
+        for node in candidates:
+            out = (idents[node] - ident) & MASK
+            if not larger:
+                out = (RING - out) & MASK
+            if 0 < out < limit and node not in held:
+                new.add(node)
+        if not new:
+            return False
+        ordered = sorted([*held, *new], key=lambda node: self.order(side, idents[node]))
+        setattr(self, side, ordered[: self.half])
+        return True
+
+    def take_leaves(self, candidates: Iterable[int], idents: Mapping[int, int]) -> bool:
+        """Take candidates into both sides (rule P3); whether a new leaf was got."""
+        candidates = list(candidates)
+        before = self.leaves()
+        changed = self.fill(LARGER, candidates, idents)
+        changed = self.fill(SMALLER, candidates, idents) or changed
+        return changed and not self.leaves() <= before
+
+    def drop_leaf(self, node: int) -> list[str]:
+        """Take a node out of the leaf set; the sides that lost it."""
+        lost = [side for side in (LARGER, SMALLER) if node in self.side(side)]
+        for side in lost:
+            self.side(side).remove(node)
+        return lost
+
+    def in_span(self, key: int, idents: Mapping[int, int]) -> bool:
+        """Whether the key lies on the arc from the farthest smaller to the farthest larger leaf.
+
+        Where the two sides overlap the arcs meet, and every key is inside (rule P2).
+        """
+        for side in (LARGER, SMALLER):
+            held = self.side(side)
+            limit = self.order(side, idents[held[-1]]) if held else 0
+            if key == self.ident or self.order(side, key) <= limit:
+                return True
+        return not self.larger and not self.smaller
+
+    # ---- routing table
+
+    def cell_of(self, ident: int) -> tuple[int, int]:
+        """The cell (row, column) in which a node of that nodeId belongs."""
+        row = shared_digits(self.ident, ident, self.bits)
+        return row, digit(ident, row, self.bits)
+
+    def cell(self, row: int, column: int) -> int | None:
+        """The entry of a cell."""
+        return self.rows.get(row, {}).get(column)
+
+    def set_cell(self, row: int, column: int, node: int) -> None:
+        """Write a cell."""
+        self.rows.setdefault(row, {})[column] = node
+
+    def clear_cell(self, row: int, column: int) -> None:
+        """Empty a cell."""
+        del self.rows[row][column]
+        if not self.rows[row]:
+            del self.rows[row]
+
+    def row(self, row: int) -> list[int]:
+        """The entries of a row, by column."""
+        held = self.rows.get(row, {})
+        return [held[column] for column in sorted(held)]
+
+    def last_row(self) -> int:
+        """The deepest row that has an entry; -1 without any."""
+        return max(self.rows, default=-1)
+
+    def cells(self) -> Iterator[tuple[int, int, int]]:
+        """All (row, column, entry), sorted."""
+        for row in sorted(self.rows):
+            for column in sorted(self.rows[row]):
+                yield row, column, self.rows[row][column]
+
+    def entries(self) -> set[int]:
+        """All nodes of the routing table."""
+        return {node for row in self.rows.values() for node in row.values()}
+
+
+# --- all nodes ------------------------------------------------------------------------------------
+
 
 Delay = Callable[[int, int], int]
 
@@ -69,7 +190,6 @@ class Overlay:
     sent: list[tuple[str, int, int]] | None = None
     waves: int = 0
     round: int = 0
-    _in_ring_order: list[tuple[int, int]] = field(default_factory=list)
 
     # ---- population
 
@@ -84,18 +204,15 @@ class Overlay:
         self.live.add(node)
         self.died.pop(node, None)
         self.entered[node] = max(self.entered.values(), default=0) + 1
-        insort(self._in_ring_order, (state.ident, node))
 
     def exit(self, node: int, detection: int) -> None:
         """A node is dead from now on."""
         self.live.discard(node)
         self.died[node] = (self.round, detection)
-        at = bisect_left(self._in_ring_order, (self.idents[node], node))
-        del self._in_ring_order[at]
 
     def live_in_ring_order(self) -> list[int]:
         """The live nodes by nodeId: what draws of a live node index."""
-        return [node for _, node in self._in_ring_order]
+        return sorted(self.live, key=self.idents.__getitem__)
 
     # ---- small rules that several steps share
 

@@ -1,17 +1,44 @@
-"""Worlds: rounds of events, detection and repair, lookups; and what is seen after each."""
+"""Worlds: rounds of events, detection and repair, lookups; what is seen, and where it differs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from ..ring import BITS, SortedRing
 from .arrival import arrive_all
 from .departure import detect, fail, keep_alive, leave, recover, repair_leaf_sets
 from .overlay import Overlay
-from .ring import BITS, SortedRing
-from .routing import DELIVERED, route_all
-from .table_repair import find_all_dead, maintain
+from .routing import DELIVERED, find_all_dead, maintain, route_all
+
+PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
+
+
+def differences(ours: Any, theirs: Any, parts: Iterable[str] = PARTS, most: int = 5) -> list[str]:
+    """At most `most` lines for each part and side that differs; none where the two are equal.
+
+    Snapshots are those of Pastry, or of another system whose parts are named.
+    """
+    lines = []
+    for part in parts:
+        a, b = getattr(ours, part), getattr(theirs, part)
+        if isinstance(a, Mapping):
+            a, b = sorted(a.items()), sorted(b.items())
+        if a == b:
+            continue
+        only_a = [row for row in a if row not in b]
+        only_b = [row for row in b if row not in a]
+        lines += [f"round {ours.round}, {part}, ours: {row}" for row in only_a[:most]]
+        lines += [f"round {ours.round}, {part}, theirs: {row}" for row in only_b[:most]]
+        if not only_a and not only_b:
+            lines.append(f"round {ours.round}, {part}: the same rows in another order")
+    return lines
+
+
+# --- a round --------------------------------------------------------------------------------------
+
 
 Event = tuple[int, int, str]  # round, node, arrive | leave | fail | recover
 Lookup = tuple[int, int]  # source, key

@@ -7,6 +7,6 @@
 ``play``           networks of nodes, commands, results
 ``draws``          keyed draws in plain Python
 ``cases``          seeded random cases, and waves of newcomers
-``measured``       measured values beside published ones: ``python -m oracle.plumtree.measured``
+``measured``       what is held against published values
 =================  ==============================================================================
 """

@@ -270,7 +270,7 @@ class HyParView:
 
     # --- shuffling (H11, H12) -------------------------------------------------------------------
 
-    def on_shuffle_command(self) -> None:
+    def on_shuffle_command(self, _: int = -1) -> None:
         """Begin a shuffle (H11)."""
         self.new_round()
         if self.active:

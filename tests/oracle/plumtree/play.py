@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .event_queue import Draw, Event, EventQueue
+from .event_queue import COMMAND, Draw, Event, EventQueue
 from .hyparview import HyParView, Views
 from .plumtree import Multicasts, Plumtree, Rules
 
@@ -110,57 +110,26 @@ class Network:
             if sender in views.active:
                 views.drop_active(sender)
             return
-        match event.kind:
-            case "join":
-                assert me not in self.alive
-                assert not views.active
-                self.alive.add(me)
-                views.on_join_command(*fields)
-            case "fail":
-                self.alive.remove(me)
-                if self.settings.breaks:
-                    for node in sorted(views.active):
-                        self.queue.send(me, node, "down")
-            case "leave":
-                self.alive.remove(me)
-                for node in sorted(views.active):
-                    self.queue.send(me, node, "DISCONNECT", False)
-            case "shuffle":
-                views.on_shuffle_command()
-            case "publish":
-                tree.on_publish_command(*fields)
-            case "request_timer":
-                views.on_request_timer(*fields)
-            case "graft_timer":
-                tree.on_graft_timer(*fields)
-            case "JOIN":
-                views.on_join(sender)
-            case "FORWARDJOIN":
-                views.on_forwardjoin(sender, *fields)
-            case "NEIGHBOR":
-                views.on_neighbor(sender, *fields)
-            case "ACCEPT":
-                views.on_accept(sender, *fields)
-            case "REFUSE":
-                views.on_refuse(sender, *fields)
-            case "DISCONNECT":
-                views.on_disconnect(sender, *fields)
-            case "down":
-                views.on_down(sender)
-            case "SHUFFLE":
-                views.on_shuffle(sender, *fields)
-            case "SHUFFLEREPLY":
-                views.on_shufflereply(sender, *fields)
-            case "GOSSIP":
-                tree.on_gossip(sender, *fields)
-            case "IHAVE":
-                tree.on_ihave(sender, *fields)
-            case "GRAFT":
-                tree.on_graft(sender, *fields)
-            case "PRUNE":
-                tree.on_prune(sender)
-            case _:
-                raise ValueError(event.kind)
+        if sender == COMMAND:
+            self.obey(me, event.kind)
+        if event.kind not in ("fail", "leave"):
+            name = f"on_{event.kind.lower()}" + ("_command" if sender == COMMAND else "")
+            handler = getattr(views, name, None) or getattr(tree, name)
+            handler(*((sender,) if sender >= 0 else ()), *fields)
+
+    def obey(self, me: int, command: str) -> None:
+        """Do what a command says of the node's life (Q7)."""
+        neighbours = sorted(self.nodes[me].views.active)
+        if command == "join":
+            assert me not in self.alive
+            assert not neighbours
+            self.alive.add(me)
+        elif command in ("fail", "leave"):
+            self.alive.remove(me)
+            for node in neighbours if command == "leave" or self.settings.breaks else ():
+                self.queue.send(
+                    me, node, *{"fail": ("down",), "leave": ("DISCONNECT", False)}[command]
+                )
 
     def played(self) -> Played:
         """Return what came of the play so far; views are those of living nodes."""

@@ -5,13 +5,9 @@ Written from "Publish-Subscribe Tree Maintenance over a DHT" (section numbers ar
 with ``scribe_spark``.
 
 ===================  ===========================================================================
-``tree``             the reference tree of keys, by arithmetic and written out (3.2)
-``dht``              keysets of hosts, chord and pastry (3, Definition 1)
-``topmost``          the topmost key of a keyset (Definition 2)
-``host_tree``        the tree of hosts, computed from nothing (Definition 3)
-``search``           how a host finds its parent and its children, and its look-ups (3.4)
+``tree``             the reference tree of keys (3.2), keysets of hosts and the tree of hosts (3,
+                     Definitions 1 to 3), searches and look-ups (3.4), paths (4.2.2)
 ``reconfiguration``  hosts join, leave and fail: rounds of computing and notices (3.4)
-``paths``            reconfiguration area (4.2.2), edges of a multicast
 ``cases``            ``random_case(seed)``
 ===================  ===========================================================================
 

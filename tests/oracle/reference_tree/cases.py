@@ -6,9 +6,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .dht import Dht
 from .reconfiguration import Event
-from .tree import reference_tree
+from .tree import Dht, reference_tree
 
 MAX_HOSTS = 80
 MAX_EVENT_ROUNDS = 5

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .dht import Dht
-from .host_tree import Neighbours
-from .search import Found, find_neighbours
+from .tree import Dht, Found, Neighbours, find_neighbours
 
 KINDS = ("join", "leave", "failure")
 

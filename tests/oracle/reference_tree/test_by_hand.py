@@ -11,13 +11,20 @@ import pytest
 from seeds import seeds
 
 from .cases import BY_HAND, UNREACHED, random_case
-from .dht import ASSIGNMENTS, Dht, Keyset, owner_by_definition
-from .host_tree import tree_from_nothing
-from .paths import multicast_edges, reconfiguration_area
 from .reconfiguration import KINDS, Event, Round, reconfigure
-from .search import find_neighbours
-from .topmost import topmost_by_definition
-from .tree import explicit_tree, reference_tree
+from .tree import (
+    ASSIGNMENTS,
+    Dht,
+    Keyset,
+    explicit_tree,
+    find_neighbours,
+    multicast_edges,
+    owner_by_definition,
+    reconfiguration_area,
+    reference_tree,
+    topmost_by_definition,
+    tree_from_nothing,
+)
 
 EXAMPLE = BY_HAND["example"]
 START = EXAMPLE.dht()

@@ -1,9 +1,9 @@
-"""The reference tree of keys (Section 3.2): by arithmetic, and for few keys written out."""
+"""The reference tree of keys, hosts on a ring, the tree of hosts, searches and paths."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -161,3 +161,312 @@ def dealt(keys: list[int], parts: int) -> list[list[int]]:
         lists.append(rest[:size])
         rest = rest[size:]
     return [one for one in lists if one]
+
+
+# --- hosts on a ring ------------------------------------------------------------------------------
+
+ASSIGNMENTS = ("chord", "pastry")
+
+
+@dataclass(frozen=True)
+class Keyset:
+    """The keys from ``first`` clockwise to ``last`` on a ring of ``2**bits`` keys.
+
+    It wraps around 0 where ``first > last``. A keyset is never empty, so an interval that ends
+    just before it starts is the ring.
+    """
+
+    first: int
+    last: int
+    bits: int
+
+    @functools.cached_property
+    def size(self) -> int:
+        """The number of keys."""
+        return (self.last - self.first) % (1 << self.bits) + 1
+
+    def __contains__(self, key: int) -> bool:
+        return (key - self.first) % (1 << self.bits) < self.size
+
+    def covers(self, low: int, high: int) -> bool:
+        """Whether all of ``low .. high`` are in it."""
+        ring = 1 << self.bits
+        return self.size == ring or (low - self.first) % ring + high - low < self.size
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether any of ``low .. high`` is in it."""
+        return low in self or high in self or low <= self.first <= high
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the DHT says of a key: its owner, the owner's keyset, and so the owner's topmost key."""
+
+    owner: int
+    keyset: Keyset
+    topmost: int
+
+
+class Dht:
+    """A stable DHT over hosts, which are named by their ids.
+
+    Parameters
+    ----------
+    hosts : iterable of int
+        Ids, each below ``2**reference.bits``.
+    assignment : {"chord", "pastry"}
+    """
+
+    def __init__(self, reference: ReferenceTree, hosts, assignment: str):
+        self.reference, self.assignment = reference, assignment
+        self.hosts = sorted(hosts)
+        assert len(set(self.hosts)) == len(self.hosts)
+        self.keysets = {
+            host: keyset(self.hosts, place, assignment, reference.bits)
+            for place, host in enumerate(self.hosts)
+        }
+        self.topmost = {
+            host: topmost_key(reference, keyset) for host, keyset in self.keysets.items()
+        }
+
+    def lookup(self, key: int) -> Answer:
+        """Who owns ``key``."""
+        (owner,) = (host for host, keyset in self.keysets.items() if key in keyset)
+        return Answer(owner, self.keysets[owner], self.topmost[owner])
+
+
+def keyset(hosts: list[int], place: int, assignment: str, bits: int) -> Keyset:
+    """The keyset of the host at ``place`` among ``hosts``, which are sorted."""
+    host, before, after = hosts[place], hosts[place - 1], hosts[(place + 1) % len(hosts)]
+    ring = 1 << bits
+    if assignment == "chord":
+        return Keyset((before + 1) % ring, host, bits)
+    if len(hosts) == 1:
+        return Keyset((host - ring // 2 + 1) % ring, (host + ring // 2) % ring, bits)
+    last_of_before = last_nearer(before, host, ring)
+    return Keyset((last_of_before + 1) % ring, last_nearer(host, after, ring), bits)
+
+
+def last_nearer(host: int, after: int, ring: int) -> int:
+    """The last key that is ``host``'s clockwise of it, before ``after``'s keys begin."""
+    gap = (after - host) % ring
+    ours = gap // 2
+    if gap % 2 == 0 and after < host:  # halfway: the smaller id
+        ours -= 1
+    return (host + ours) % ring
+
+
+def owner_by_definition(hosts: list[int], key: int, assignment: str, bits: int) -> int:
+    """The owner of ``key``, by comparing all hosts."""
+    ring = 1 << bits
+    if assignment == "chord":  # the first host at or after the key
+        return min(hosts, key=lambda host: (host - key) % ring)
+    return min(hosts, key=lambda host: (min((host - key) % ring, (key - host) % ring), host))
+
+
+# --- the tree of hosts ----------------------------------------------------------------------------
+
+
+Neighbours = dict[int, frozenset[int]]
+
+
+@dataclass(frozen=True)
+class HostTree:
+    """Each host's place.
+
+    Attributes
+    ----------
+    topmost : dict of host to key
+    depth : dict of host to int
+        The depth of its topmost key.
+    parent : dict of host to host or None
+    """
+
+    topmost: dict[int, int]
+    depth: dict[int, int]
+    parent: dict[int, int | None]
+
+    def children(self, host: int) -> frozenset[int]:
+        """The hosts whose parent ``host`` is."""
+        return frozenset(child for child, parent in self.parent.items() if parent == host)
+
+    def neighbours(self) -> Neighbours:
+        """The parent and the children of each host."""
+        sets: dict[int, set[int]] = {host: set() for host in self.parent}
+        for child, parent in self.parent.items():
+            if parent is not None:
+                sets[child].add(parent)
+                sets[parent].add(child)
+        return {host: frozenset(neighbours) for host, neighbours in sets.items()}
+
+
+def tree_from_nothing(dht: Dht) -> HostTree:
+    """Compute all topmost keys, then of each the closest ancestor that is one, too."""
+    host_of = {key: host for host, key in dht.topmost.items()}
+    parent = {}
+    for host, key in dht.topmost.items():
+        above = (host_of[one] for one in dht.reference.ancestors(key) if one in host_of)
+        parent[host] = next(above, None)
+    depth = {host: dht.reference.depth(key) for host, key in dht.topmost.items()}
+    return HostTree(dict(dht.topmost), depth, parent)
+
+
+def parents_of_hosts(
+    hosts: Iterable[int], bits: int, children: int, assignment: str
+) -> dict[int, int | None]:
+    """Each host's parent in the tree computed from nothing; None at the root."""
+    return tree_from_nothing(Dht(reference_tree(bits, children), hosts, assignment)).parent
+
+
+# --- topmost hosts --------------------------------------------------------------------------------
+
+
+def topmost_key(reference: ReferenceTree, keyset: Keyset) -> int:
+    """The key of ``keyset`` with the least depth, and of those the least key.
+
+    Level by level, of each level only the subtrees that have keys of the keyset. At most four are
+    ever looked at: a subtree all of whose keys are in the keyset ends the search, and the others
+    have an end of the keyset, of which there are two, or four where it wraps around 0.
+    """
+    level = [reference.root]
+    while True:
+        found = [tree.node for tree in level if tree.node in keyset]
+        if found:
+            return min(found)
+        level = [
+            inner
+            for tree in level
+            for inner in reference.subtrees(tree)
+            if keyset.overlaps(inner.low, inner.high)
+        ]
+
+
+def topmost_by_definition(explicit: ExplicitTree, keyset: Keyset) -> int:
+    """The first key of ``keyset`` in a breadth first traversal of the tree written out."""
+    return next(key for key in explicit.order if key in keyset)
+
+
+# --- searches -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a host finds.
+
+    Attributes
+    ----------
+    parent_asked, child_asked : tuple of keys
+        The keys it asked for, in that order: one look-up each.
+    """
+
+    parent: int | None
+    children: frozenset[int]
+    parent_asked: tuple[int, ...]
+    child_asked: tuple[int, ...]
+
+    @property
+    def neighbours(self) -> frozenset[int]:
+        """Parent and children."""
+        return self.children | ({self.parent} if self.parent is not None else set())
+
+
+def find_neighbours(dht: Dht, host: int) -> Found:
+    """The parent and the children of ``host``; the two searches share no answers."""
+    parent, parent_asked = find_parent(dht, host)
+    children, child_asked = find_children(dht, host)
+    return Found(parent, children, tuple(parent_asked), tuple(child_asked))
+
+
+def find_parent(dht: Dht, host: int) -> tuple[int | None, list[int]]:
+    """The parent of ``host`` (None: there is none), and the keys that it asks for."""
+    asked: list[int] = []
+    answers: list[Answer] = []
+    for key in dht.reference.ancestors(dht.topmost[host]):
+        # No ancestor of its topmost key is in its own keyset.
+        known = [answer for answer in answers if key in answer.keyset]
+        if not known:
+            asked.append(key)
+            known = [dht.lookup(key)]
+            answers += known
+        if known[0].topmost == key:
+            return known[0].owner, asked
+    return None, asked
+
+
+def find_children(dht: Dht, host: int) -> tuple[frozenset[int], list[int]]:
+    """The children of ``host``, and the keys that it asks for."""
+    own = dht.keysets[host]
+    asked: list[int] = []
+    children: set[int] = set()
+    # Subtrees to visit, with the host's own keyset and those of the owners of keys above them.
+    # Such an owner's topmost key is not below: it has a key that comes before.
+    start = dht.reference.subtree(dht.topmost[host])
+    level: list[tuple[Subtree, tuple[Keyset, ...]]]
+    level = [(tree, (own,)) for tree in dht.reference.subtrees(start)]
+    while level:
+        following = []
+        for tree, known in level:
+            if any(keyset.covers(tree.low, tree.high) for keyset in known):
+                continue
+            if not any(tree.node in keyset for keyset in known):
+                asked.append(tree.node)
+                answer = dht.lookup(tree.node)
+                if answer.topmost == tree.node:
+                    children.add(answer.owner)
+                    continue
+                if answer.keyset not in known:
+                    known = (*known, answer.keyset)
+            following += [(inner, known) for inner in dht.reference.subtrees(tree)]
+        level = following
+    return frozenset(children), asked
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def joining_subtree(neighbours: Neighbours, ends: Iterable[int]) -> Neighbours:
+    """The smallest subtree that has all of ``ends``: what is left when other leaves are cut off."""
+    ends = set(ends)
+    if not ends:
+        return {}
+    left = {host: set(others) for host, others in neighbours.items()}
+    leaves = [host for host, others in left.items() if len(others) <= 1 and host not in ends]
+    while leaves:
+        leaf = leaves.pop()
+        for other in left.pop(leaf):
+            left[other].remove(leaf)
+            if len(left[other]) <= 1 and other not in ends:
+                leaves.append(other)
+    return {host: frozenset(others) for host, others in left.items()}
+
+
+def links(neighbours: Neighbours) -> set[frozenset[int]]:
+    """The links, each a pair of hosts."""
+    return {frozenset({host, other}) for host, others in neighbours.items() for other in others}
+
+
+def reconfiguration_area(old: Neighbours, new: Neighbours) -> frozenset[int]:
+    """The hosts of the area of one event: in the tree that has the host that came or went."""
+    (host,) = set(old) ^ set(new)
+    changed = links(old) ^ links(new)
+    tree = new if host in new else old
+    return frozenset(joining_subtree(tree, {end for link in changed for end in link}))
+
+
+def multicast_edges(
+    neighbours: Neighbours, source: int, members: Iterable[int]
+) -> dict[int, tuple[int, int]]:
+    """Who gets the message of ``source`` to ``members``: host -> (host that sends it, hops).
+
+    The edges are those of the smallest subtree that joins the source and the members.
+    """
+    subtree = joining_subtree(neighbours, {source, *members})
+    reached = {source: (source, 0)}
+    waiting = [source]
+    for sender in waiting:
+        for receiver in sorted(subtree[sender]):
+            if receiver not in reached:
+                reached[receiver] = (sender, reached[sender][1] + 1)
+                waiting.append(receiver)
+    del reached[source]
+    return reached

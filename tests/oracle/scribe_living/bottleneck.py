@@ -11,11 +11,10 @@ from ..living.draws import Draw
 from ..living.overlay import Delay
 from ..living.routing import drawn_candidates
 from .joining import JoinPhase, Routed, common_extra
-from .leaving import lose_parent
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
-from .state import Scribe
-from .upcalls import Join
+from .state import Join, Scribe
+from .upkeep import lose_parent
 
 #: Randomised routes of a JOIN, before it goes to the end of the path that its source knew.
 ATTEMPTS = 8

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from ..living.cases import overlay_of, small_rules
 from ..living.draws import random_idents
 from ..living.overlay import Overlay, Rules
-from ..living.ring import RING, closeness
-from .groups import Access, Group, Settings
+from ..ring import RING, closeness
 from .reliable import Reliable
-from .state import Scribe
-from .upcalls import Application
+from .state import Access, Application, Group, Scribe, Settings
 from .world import Event, Run
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .joining import JoinPhase, Routed
-from .leaving import lose_parent
 from .phase import Message, Phase
 from .state import Scribe
+from .upkeep import lose_parent
 
 
 def collapse(scribe: Scribe, phase: Phase) -> None:

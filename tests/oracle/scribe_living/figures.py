@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .state import Answer, Child, Scribe
-from .upcalls import Join, Payload
+from .state import Answer, Child, Join, Payload, Scribe
 
 
 def forward(

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..living.draws import Draw
+from ..living.measures import enter_perfect
 from ..living.overlay import Delay, Overlay, Rules
-from ..living.perfect import enter_perfect
 from ..random_cases import Case
 from . import bottleneck, collapse, lazy
 from .bottleneck import Drop, Removal
-from .groups import Access, Group, GroupState, Settings
 from .phase import Phase
-from .state import Child, Copy, Scribe
-from .upcalls import Join
+from .state import Access, Child, Copy, Group, GroupState, Join, Scribe, Settings
 
 Edge = tuple[int, int, int]  # group, parent, child
 

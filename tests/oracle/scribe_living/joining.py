@@ -1,15 +1,14 @@
-"""JOINs of a round: all start together and go up hop by hop (JSAC III.A.2)."""
+"""JOINs and CREATEs of a round, which go up hop by hop (JSAC III.A.1 and III.A.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .figures import deliver_join, forward, take_answers
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
-from .state import Scribe
-from .upcalls import Application, Join
+from .state import Application, Copy, GroupState, Join, Scribe
 
 
 @dataclass
@@ -157,3 +156,39 @@ def refuse_unknown_members(scribe: Scribe, phase: Phase) -> None:
 def knows_list(scribe: Scribe, group: int, node: int) -> bool:
     """Whether a node can check credentials: it is in the tree, or has the group's state."""
     return scribe.entry(group, node) is not None or (group, node) in scribe.copies
+
+
+# --- CREATE ---------------------------------------------------------------------------------------
+
+
+def create_groups(
+    scribe: Scribe, phase: Phase, creates: Iterable[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """All CREATEs (group, creator) of a round; those that came to something.
+
+    Of several for one group the creator with the least nodeId is the first.
+    """
+    idents = scribe.overlay.idents
+    made = []
+    for group, creator in sorted(creates, key=lambda pair: (pair[0], idents[pair[1]])):
+        message = phase.route(creator, scribe.groups[group].key, "CREATE")
+        if message.status != DELIVERED:
+            scribe.refused["CREATE lost"] += 1
+        elif deliver_create(scribe, group, creator, message.at):
+            made.append((group, creator))
+    return made
+
+
+def deliver_create(scribe: Scribe, group: int, creator: int, node: int) -> bool:
+    """Figure 4, line 3: groups = groups + msg.group, if the credentials permit it.
+
+    Where the group is there already nothing changes.
+    """
+    access = scribe.groups[group].access
+    if (group, node) in scribe.copies or not access.allows("create", creator):
+        scribe.refused["CREATE"] += 1
+        return False
+    state = GroupState(creator, scribe.round, 0, access)
+    scribe.copies[group, node] = Copy(state, node, -1)  # become_root says who is the root
+    become_root(scribe, group, node)
+    return True

@@ -9,8 +9,7 @@ from .figures import forward, take_answers
 from .joining import JoinPhase, common_extra
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
-from .state import Scribe
-from .upcalls import Join
+from .state import Join, Scribe
 
 
 @dataclass(frozen=True)

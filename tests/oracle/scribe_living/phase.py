@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..living.overlay import Overlay
-from ..living.routing import DELIVERED, ON_ITS_WAY, UNDELIVERABLE, Message, hop
-from ..living.table_repair import Found, drop_and_repair
+from ..living.routing import (
+    DELIVERED,
+    ON_ITS_WAY,
+    UNDELIVERABLE,
+    Found,
+    Message,
+    drop_and_repair,
+    hop,
+)
 
 __all__ = ["DELIVERED", "ON_ITS_WAY", "UNDELIVERABLE", "Message", "Phase"]
 

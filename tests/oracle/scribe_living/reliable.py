@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .upcalls import Application, Ask, Change, Join, Local, Payload, Publication
+from .state import Application, Ask, Change, Join, Local, Payload, Publication
 
 Buffer = dict[int, Publication]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .figures import send_leave
-from .state import Copy, Entry, Scribe
-from .upcalls import Join
+from .state import Copy, Entry, Join, Scribe
 
 
 @dataclass(frozen=True)

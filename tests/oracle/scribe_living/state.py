@@ -1,29 +1,205 @@
-"""The state of Scribe by (group, node), and what was counted."""
+"""Groups, the upcalls of JSAC III.B.2, the state of Scribe by (group, node), what was counted."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..living.overlay import Overlay
-from ..living.ring import closeness
-from .groups import Group, GroupState, Settings
-from .upcalls import Application, Join, Local, Publication
+from ..ring import closeness
+
+OPERATIONS = ("create", "join", "multicast")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may create, join, and multicast to a group; None: everybody."""
+
+    create: frozenset[int] | None = None
+    join: frozenset[int] | None = None
+    multicast: frozenset[int] | None = None
+
+    def allows(self, operation: str, node: int) -> bool:
+        """Whether the node's credentials permit the operation."""
+        allowed: Collection[int] | None = getattr(self, operation)
+        return allowed is None or node in allowed
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a CREATE says of a group: its groupId and its access list."""
+
+    key: int
+    access: Access = field(default_factory=Access)
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """The state of a group, at its root and its replicas.
+
+    A group that was lost and created again has another epoch, the round of its creation; `version`
+    counts changes, and `application` is what the application keeps at the root.
+    """
+
+    creator: int
+    epoch: int
+    version: int
+    access: Access
+    application: object = None
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Which of two copies is the newer one."""
+        return self.epoch, self.version
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of Scribe in a living world; times are rounds."""
+
+    parent_timeout: int = 2
+    refresh: int = 2
+    child_timeout: int = 4
+    replicas: int = 5  # k, the root among them
+    deadline: int = 5  # rounds after which an undelivered publication counts as lost
+    limit: int | None = None  # of children, over all groups; None: no bottleneck remover
+    collapse: bool = False
+    source: str = "root"  # | routed | direct: where measured multicasts begin (rule S25)
+    lazy: bool = False  # then `limit` is that of lazy growth, too
+    remover: bool = True  # whether nodes above the limit drop children
+    capacities: tuple[int, ...] | None = None  # every node's own limit instead
+    shed: tuple[str, str, str] = ("largest", "farthest", "remaining")  # group, child, table
+
+    def limit_of(self, node: int) -> int:
+        """How many children a node may have, where there are limits."""
+        assert self.limit is not None
+        return self.limit if self.capacities is None else self.capacities[node]
+
+    def check(self, leaf_set_size: int) -> None:
+        """Refuse what contradicts itself (rule S23)."""
+        for name in ("parent_timeout", "refresh", "child_timeout", "replicas"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more")
+        if self.child_timeout <= self.refresh:
+            raise ValueError("child_timeout must be larger than refresh")
+        if self.replicas > leaf_set_size // 2:
+            raise ValueError("replicas must be at most half of the leaf set size")
+        if self.deadline < 0:
+            raise ValueError("deadline must not be negative")
+
+
+# --- upcalls --------------------------------------------------------------------------------------
+
+
+#: (round, group, source): at most one publication of a source to a group in a round.
+Publication = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Join:
+    """A JOIN message.  `extra` is what faultHandler adds: an integer, or None."""
+
+    group: int
+    source: int
+    number: int  # the join number: the round in which it was sent
+    cause: str
+    extra: int | None = None
+
+
+@dataclass(frozen=True)
+class Local:
+    """What a node knows of itself in a group when Scribe calls the application.
+
+    It entered the tree in round `entered` and joined in round `joined` (-1: no member). `asked` is
+    what its own JOIN of this round carried, if it was answered.  At the root there are the group's
+    epoch and the application's state.
+    """
+
+    round: int
+    group: int
+    node: int
+    root: bool
+    entered: int
+    joined: int
+    children: frozenset[int]
+    asked: int | None = None
+    epoch: int | None = None
+    state: object = None
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The content of a MULTICAST message as an application made it.
+
+    `number` is the least number in it (messages that reach a node together are taken in this
+    order), `publications` are those that it carries.
+    """
+
+    number: int
+    publications: tuple[Publication, ...]
+    start: int | None = None  # the reliable application's fields: see there
+    floor: int | None = None
+    since: int | None = None
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ask:
+    """To the own parent: another JOIN with this extra."""
+
+    extra: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """To the group's state, at the root only: the application's state from now on."""
+
+    state: object
+
+
+class Application:
+    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives.
+
+    If publications are `acknowledged`, sources keep them until a root has answered (rule S24).
+    """
+
+    acknowledged = False
+
+    def forward_handler(
+        self, here: Local, message: Payload
+    ) -> tuple[Mapping[int, Payload], Change | None]:
+        """Before a message goes to the children: child -> message; a new state at the root."""
+        return dict.fromkeys(here.children, message), None
+
+    def join_handler(self, here: Local, join: Join) -> Iterable[Payload | Ask]:
+        """After a child was added: messages to that child, questions to the own parent."""
+        return ()
+
+    def fault_handler(self, here: Local, join: Join) -> int | None:
+        """Before a JOIN that repairs is sent: its extra."""
+        return None
+
+    def common_extra(self, extras: Sequence[int]) -> int | None:
+        """What one JOIN carries for all that several would: None if there are none."""
+        return min(extras, default=None)
+
+    def message_handler(self, here: Local, message: Payload) -> Iterable[Publication]:
+        """At a member (given with join, JSAC III): the publications that its user gets now."""
+        return message.publications
+
+    def node_died(self, node: int) -> None:
+        """The memory of a node's process is gone."""
+
+
+# --- all nodes ------------------------------------------------------------------------------------
+
 
 #: Why a node sends a JOIN of its own; the first of several in this order is taken.
 CAUSES = (
-    "own",
-    "forwarder",
-    "parent failed",
-    "root failed",
-    "parent left",
-    "refused",
-    "hand-over",
-    "cycle",
-    "shed",
-    "collapse",
-)
+    "own", "forwarder", "parent failed", "root failed", "parent left", "refused", "hand-over",
+    "cycle", "shed", "collapse",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

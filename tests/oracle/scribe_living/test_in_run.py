@@ -8,14 +8,13 @@ from functools import partial
 import pytest
 
 from ..living.draws import Draw, keyed_draw, random_idents
+from ..living.measures import enter_perfect
 from ..living.overlay import Delay, Overlay, Rules
-from ..living.perfect import enter_perfect
 from . import in_run, lazy
 from .bottleneck import overloaded
 from .in_run import Edge, RemovalInRun
 from .phase import DELIVERED, Message, Phase
-from .state import Scribe
-from .upcalls import Join
+from .state import Join, Scribe
 
 
 def chosen(removals: list[RemovalInRun]) -> list[tuple[int, int, int, int, int]]:

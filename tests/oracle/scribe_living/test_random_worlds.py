@@ -1,20 +1,21 @@
-"""What must hold in every round of random worlds with every kind of event."""
+"""What must hold in every round of random worlds with every kind of event, in any order."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from seeds import seeds
 
 from ..living.measures import wrong_leaf_sets
+from . import joining, roots, upkeep
 from .cases import World, random_world
-from .compare import differences
 from .measures import attached, calm, publications, with_two_roots
-from .upcalls import Publication
-from .world import Run, Snapshot
+from .state import Publication
+from .world import Run, Snapshot, differences
 
 FATES = ("sent", "refused", "no root", "kept", "source died")
 #: The first six were wrong once.
@@ -167,3 +168,23 @@ def test_worlds_are_of_many_kinds() -> None:
     causes = {cause for seen in rounds for *_, cause in seen.joins}
     assert causes >= {"own", "forwarder", "parent failed", "root failed", "parent left"}
     assert causes >= {"refused", "hand-over", "ask"}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_messages_of_a_superstep_may_be_taken_in_any_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = random_world(seed)
+    before = world.play().seen
+    pick = random.Random(seed)
+
+    def shuffled(items: Iterable, key: object = None) -> list:
+        """Only ties have an order of their own, and those of arrivals have none."""
+        items = list(items)
+        pick.shuffle(items)
+        return items if key in (None, joining.place_of) else sorted(items, key=key)
+
+    for module in (joining, roots, upkeep):
+        monkeypatch.setattr(module, "sorted", shuffled, raising=False)
+    pairs = zip(before, world.play().seen, strict=True)
+    assert [differences(a, b) for a, b in pairs] == [[]] * world.rounds

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from seeds import seeds
 
-from ..imperfect import Damage, ImperfectOverlay
+from ..knowledge import Damage, ImperfectOverlay
 from ..living.draws import keyed_draw
-from ..living.ring import RING
 from ..living.routing import candidates
 from ..random_cases import Case, random_case
+from ..ring import RING
 from ..scribe import Scribe as StaticScribe
 from . import bottleneck, in_run
 from .bottleneck import SHED_TABLE
-from .groups import Group, Settings
-from .state import Scribe
+from .state import Group, Scribe, Settings
 from .world import Event, Run
 
 SEEDS = [seed for seed in range(120) if (case := random_case(seed)).keys and len(case.ids) > 1]

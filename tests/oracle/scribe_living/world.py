@@ -1,27 +1,15 @@
-"""Worlds with groups: a round of Pastry and Scribe, and what is seen after it."""
+"""Worlds with groups: a round of Pastry and Scribe, what is seen after it, and where it differs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ..living import world as pastry
-from . import (
-    bottleneck,
-    collapse,
-    creating,
-    joining,
-    lazy,
-    leaving,
-    multicast,
-    roots,
-    sources,
-    upkeep,
-)
+from ..scribe_living import bottleneck, collapse, joining, lazy, multicast, roots, upkeep
 from .phase import Phase
-from .state import Scribe
-from .upcalls import Publication
+from .state import Publication, Scribe
 
 #: round, node, kind[, group]
 Event = tuple[int, int, str] | tuple[int, int, str, int]
@@ -124,7 +112,7 @@ class Run:
         going = [node for _, node, kind, *_ in overlay_events if kind in ("leave", "fail")]
         saying = {node for _, node, kind, *_ in overlay_events if kind == "leave"}
         pastry.play_events(scribe.overlay, overlay_events)
-        entries, copies = leaving.take_away(scribe, going)
+        entries, copies = upkeep.take_away(scribe, going)
         self.dead_roots |= {(group, node, now) for group, node, entry in entries if entry.root}
         for group, node, entry in entries:
             under = {
@@ -136,7 +124,7 @@ class Run:
         for _, node, kind, *_ in overlay_events:
             if kind in ("arrive", "recover"):
                 scribe.incarnation[node] = now
-        leaving.say_goodbye(scribe, [one for one in entries if one[1] in saying], copies)
+        upkeep.say_goodbye(scribe, [one for one in entries if one[1] in saying], copies)
         by_kind: dict[str, list[tuple[int, int]]] = {kind: [] for kind in GROUP_EVENTS}
         for _, node, kind, *group in events:
             if kind not in OVERLAY_EVENTS:
@@ -183,9 +171,9 @@ class Run:
         upkeep.refresh(scribe)
         upkeep.expire(scribe)
         upkeep.suspect(scribe, self.dead_roots)
-        leaving.leave_up(scribe)
+        upkeep.leave_up(scribe)
         phase = Phase(scribe.overlay)
-        made = creating.create_groups(scribe, phase, creates)
+        made = joining.create_groups(scribe, phase, creates)
         self.created |= {group for group, _ in made}
         (lazy.send_lazily if scribe.settings.lazy else joining.send_joins)(scribe, phase)
         if scribe.settings.remover:
@@ -201,14 +189,14 @@ class Run:
         """(4) Publications go to the roots and down the trees."""
         scribe = self.scribe
         phase = Phase(scribe.overlay)
-        sent = sources.find_roots(scribe, phase, published)
+        sent = multicast.find_roots(scribe, phase, published)
         phase.close()
         multicast.settle(scribe)
-        sources.keep(scribe, sent)
+        multicast.keep(scribe, sent)
         scribe.taken = [(one.publication, one.root) for one in sent if one.fate == "sent"]
         multicast.disseminate(scribe, multicast.number(sent))
         roots.replicate_changed(scribe)
-        sources.acknowledge(scribe, sent)
+        multicast.acknowledge(scribe, sent)
         fates = [(one.publication, one.fate) for one in sent]
         return sorted(fates + [(publication, "source died") for publication in scribe.died])
 
@@ -276,3 +264,20 @@ def is_orphan(scribe: Scribe, group: int, node: int) -> bool:
         return False
     parent = None if entry.parent is None else scribe.entry(group, entry.parent)
     return parent is None or node not in parent.children
+
+
+# --- where two snapshots differ -------------------------------------------------------------------
+
+
+PARTS = tuple(
+    one.name
+    for one in fields(Snapshot)
+    if one.compare and one.name not in ("round", "ordered", "members", "overlay")
+)
+
+
+def differences(
+    ours: Snapshot, theirs: Snapshot, parts: Iterable[str] = PARTS, most: int = 5
+) -> list[str]:
+    """See `living.world.differences`; of Scribe's parts."""
+    return pastry.differences(ours, theirs, parts, most)

@@ -1,0 +1,450 @@
+"""Programs and their supersteps: in one process, in turn, and loops that do not end."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+
+from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.setting import (
+    Discipline,
+    Nodes,
+    TimedLinks,
+    TimedPublications,
+    mesh_links,
+)
+from scribe_spark.bandwidth.windows import LINKS, play_windows
+from scribe_spark.dissemination import EDGES, START, Dissemination
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play, thread_bounds
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
+from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
+from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
+from scribe_spark.engine.ring import Ring
+from scribe_spark.errors import RunError
+from scribe_spark.overlay import Application
+from scribe_spark.overlay.route import Route
+from scribe_spark.reference_tree.live import LiveTree, live_tree_measures
+from scribe_spark.rounds.system import LivingRound, Publications, SystemRound, play_run
+from scribe_spark.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.scribe.collapse import collapse
+from scribe_spark.scribe.lazy import grow_lazily
+
+
+@dataclass(frozen=True)
+class Halve:
+    """Every node sends its number to the node of half its position, until node 0 has all."""
+
+    bounds: np.ndarray
+
+    def step(self, bucket, tables, inbox, superstep):
+        """See `engine.Program`."""
+        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+        at = value = np.arange(first, last) if not superstep else inbox["number"][AT]
+        if superstep:
+            value = inbox["number"]["value"]
+            sums = tables["sums"]["sum"].copy()
+            np.add.at(sums, at - first, value)
+            tables["sums"] = {"sum": sums}
+        moving = at > 0
+        return {"number": {AT: at[moving] // 2, "value": value[moving]}}
+
+
+def played(bounds: np.ndarray, threads: int) -> tuple[list[int], list[int]]:
+    """The messages of each superstep, and what each node has summed up."""
+    tables = [Tables.of({"sums": {"sum": np.zeros(n, dtype=np.int64)}}) for n in np.diff(bounds)]
+    counts = play(Halve(bounds), tables, threads=threads)
+    return counts, np.concatenate([mine["sums"]["sum"] for mine in tables]).tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_do_not_depend_on_buckets_and_threads(threads):
+    expected = played(np.array([0, 50]), 1)
+    assert expected[1][0] == sum(range(50))
+    for bounds in ([0, 1, 50], [0, 0, 20, 50], [0, 7, 21, 33, 50]):
+        assert played(np.array(bounds), threads) == expected
+
+
+def test_an_error_of_a_step_comes_out_of_its_thread():
+    with pytest.raises(KeyError, match="sums"):
+        play(Halve(np.array([0, 25, 50])), [Tables(), Tables()], threads=2)
+
+
+rows = st.lists(st.lists(st.integers(-1, 19), min_size=3, max_size=3), max_size=8)
+
+
+@given(rows, st.lists(st.integers(0, 20), max_size=4))
+def test_a_row_goes_once_to_each_bucket_that_it_is_for(rows, cuts):
+    bounds = np.array([0, *sorted(cuts), 20])
+    positions = np.array(rows, dtype=np.int32).reshape(-1, 3)
+    row, at = once_a_bucket(bounds, positions)
+    bucket = np.searchsorted(bounds[1:-1], at, side="right")
+    expected = {
+        (number, int(np.searchsorted(bounds[1:-1], position, side="right")))
+        for number, one in enumerate(rows)
+        for position in one
+        if position >= 0
+    }
+    found = list(zip(row.tolist(), bucket.tolist(), strict=True))
+    assert sorted(found) == sorted(expected)
+    assert all(position in rows[number] for number, position in zip(row, at, strict=True))
+
+
+def test_few_nodes_are_not_worth_a_thread():
+    assert thread_bounds(100).tolist() == [0, 100]
+    assert thread_bounds(0).tolist() == [0, 0]
+    assert thread_bounds(100_000)[-1] == 100_000
+
+
+@pytest.mark.parametrize("buckets", [2, 4, 5, 31, 40])
+def test_messages_go_to_the_bucket_of_their_node_in_their_order(buckets):
+    rng = np.random.default_rng(buckets)
+    bounds = np.sort(np.r_[0, 0, rng.integers(0, 300, buckets - 2), 300])  # the first is empty
+    at = rng.integers(0, 300, 500).astype(np.int32)
+    bucket = [max(b for b in range(buckets) if bounds[b] <= one) for one in at.tolist()]
+    assert bucket_of(bounds, at).tolist() == bucket
+    found = {}
+    for to, kind, columns in deliver(bounds, {"kind": {AT: at, "row": np.arange(500)}, "none": {}}):
+        assert (kind, columns[AT].tolist()) == ("kind", at[columns["row"]].tolist())
+        found[to] = columns["row"].tolist()
+    assert found == {
+        to: [row for row, of in enumerate(bucket) if of == to] for to in sorted(set(bucket))
+    }
+
+
+# --- programs in turn share a superstep if they send nothing --------------------------------------
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to the workers
+
+OF_THREE = np.array([0, 1, 2, 3])
+
+
+@dataclass(frozen=True)
+class Sends:
+    """Buckets send along the ring; each writes down what it plays, and finds rows."""
+
+    number: int
+    senders: tuple[int, ...] = ()
+    finders: tuple[int, ...] = ()
+    silent: bool = False
+    bounds = OF_THREE
+
+    def step(self, bucket, tables, inbox, superstep):
+        """See `engine.Program`."""
+        came = inbox["number"]["number"].tolist() if inbox else []
+        before = tables["log"]["log"] if "log" in tables else np.empty(0, dtype=np.int64)
+        tables["log"] = {"log": np.r_[before, self.number, superstep, came]}
+        if not superstep:
+            tables.pop("found", None)
+            if bucket in self.finders:
+                tables["found"] = {"log": np.array([self.number])}
+        if superstep == 2 or (bucket not in self.senders and not came):
+            return {"number": {AT: np.empty(0, dtype=np.int64)}}
+        return {"number": {AT: np.array([(bucket + 1) % 3]), "number": np.array([self.number])}}
+
+
+def drawn(draw: np.random.Generator) -> list[Sends | IfRows]:
+    """Programs of a round, of which most send nothing."""
+    steps: list[Sends | IfRows] = []
+    for number in range(8):
+        senders, finders = (tuple(np.flatnonzero(draw.random(3) < 0.1).tolist()) for _ in "12")
+        steps.append(Sends(number, senders, finders))
+        if draw.random() < 0.3:
+            steps.append(IfRows(("found", "nowhere"), (Sends(100 + number, senders),)))
+    return steps
+
+
+def in_process(rounds: list[Steps]) -> list[list[int]]:
+    """The logs of the buckets."""
+    tables = [Tables() for _ in range(3)]
+    player = InTask(tables)
+    for steps in rounds:
+        play_in_turn(player, steps)
+    return [mine["log"]["log"].tolist() for mine in tables]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
+    draw = np.random.default_rng(seed)
+    rounds = [drawn(draw) for _ in range(2)]
+    rounds = [rounds[0], rounds[0], rounds[1]]  # what is expected comes true, and does not
+    player, layout = on_spark(spark)
+    tables, costs = player.tables, []
+    for number, steps in enumerate(rounds):
+        player.begin_round(number)
+        play_in_turn(player, steps)
+        costs.append(tables.costs)
+    found = {bucket: columns["log"].tolist() for bucket, _, columns in tables.take("log")}
+    assert [found[bucket] for bucket in range(3)] == in_process(rounds)
+    assert not tables.has("stopped at 0")
+    assert costs[1].messages == costs[0].messages
+    assert costs[1].supersteps < costs[0].supersteps
+    player.release()
+    layout.release()
+
+
+def on_spark(spark) -> tuple[OnSpark, Layout]:
+    """A player of three buckets."""
+    some = {"log": np.arange(1)}
+    packed = [row for bucket in range(3) for row in pack_rows(bucket, bucket, True, "some", some)]
+    rows = [row.to_pylist()[0] for row in packed]
+    layout = Layout(spark, 3, 2)
+    return OnSpark(BucketTables(layout, spark.createDataFrame(rows, ROWS))), layout
+
+
+def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spark):
+    """One of them is wrong, which changes the supersteps and nothing else."""
+    supersteps = []
+    for silent in (False, True):
+        player, layout = on_spark(spark)
+        steps = [Sends(number, silent=silent) for number in range(3)]
+        play_in_turn(player, [*steps, Sends(3, senders=(1,), silent=silent), Sends(4)])
+        supersteps.append(player.tables.costs.supersteps)
+        logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
+        assert logs == in_process([[*steps, Sends(3, senders=(1,)), Sends(4)]])
+        player.release()
+        layout.release()
+    # the job of four programs stands up to the one that sends
+    assert supersteps[1] < supersteps[0] - 1
+
+
+def test_a_fork_leaves_the_tables_as_they_are(spark):
+    player, layout = on_spark(spark)
+    player.play(Sends(0))
+    forked = player.fork("fork, ")
+    again = forked.fork()
+    assert forked.has("log")
+    play_in_turn(forked, [Sends(1), Sends(2)])
+    play_in_turn(again, [Sends(3)])
+    for played, numbers in ((player, [0]), (forked, [0, 1, 2]), (again, [0, 3])):
+        logs = [log["log"].tolist() for _, _, log in played.tables.read("log")]
+        assert logs == in_process([[Sends(number) for number in numbers]])
+    for played in (again, forked, player):
+        played.release()
+    layout.release()
+
+
+def test_a_bucket_stops_where_it_sends_or_has_rows():
+    steps = (Sends(0), Sends(1, finders=(1,)), IfRows(("found",), (Sends(9),)), Sends(2, (2,)))
+    stopped = []
+    for bucket in range(3):
+        tables = Tables()
+        InTurn(steps).step(bucket, tables, {}, 0)
+        stopped += [name for name in tables if name.startswith("stopped")]
+    assert stopped == ["stopped at 3", "stopped at 2", "stopped at 3"]
+    assert trimmed(steps[:3]) == steps[:2]
+
+
+def test_programs_are_called_by_their_classes():
+    assert name_of(Together((Sends(0), Sends(1)))) == "Sends, Sends"
+
+
+# --- loops of supersteps that do not end ----------------------------------------------------------
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to the workers
+
+
+@pytest.mark.parametrize(
+    ("nodes", "most"), [(0, 1_000), (1, 1_004), (100, 1_400), (2_250, 10_000), (10**7, 10_000)]
+)
+def test_the_limit_follows_from_the_nodes(nodes, most):
+    assert most_supersteps(nodes) == most
+
+
+def test_a_limit_is_the_number_of_passes():
+    assert [*islice(counted("a step", 3), 3)] == [0, 1, 2]
+    with pytest.raises(RunError, match=r"^a step: has not ended after 3 supersteps; "):
+        list(counted("a step", 3))
+
+
+# --- programs
+
+NUMBERS = np.arange(4, dtype=np.uint64)
+RING = RingInMemory(Ring(NUMBERS, NUMBERS, np.arange(4), np.zeros(4, dtype=np.int64)))
+
+
+@dataclass(frozen=True)
+class Echo:
+    """Nodes 0 and 3 answer each other; supersteps are counted in `seen`."""
+
+    bounds: np.ndarray
+    seen: list[int]
+
+    def step(self, bucket, tables, inbox, superstep):
+        """See `engine.Program`."""
+        self.seen.append(superstep)
+        at = np.array([0]) if not superstep and not bucket else inbox.get("echo", {AT: []})[AT]
+        return {"echo": {AT: 3 - np.asarray(at, dtype=np.int64)}}
+
+
+@dataclass(frozen=True)
+class Negative:
+    """Delays between the routers of nodes."""
+
+    delay_us: int
+
+    def delays(self, a, b):
+        return np.full(len(a), self.delay_us)
+
+
+def circle(delay_us: int) -> tuple[Dissemination, Tables]:
+    """Return a program that sends a message from node 0 around nodes 1, 2 and 3, and the edges."""
+    node = np.arange(1, 4)
+    edges = {"group": 0 * node, "node": np.r_[0, node], "peer": np.r_[1, 2, 3, 1]}
+    edges["group"] = np.zeros(4, dtype=np.int64)
+    program = Dissemination(np.array([0, 4]), RING, Negative(delay_us), 0)
+    return program, Tables.of({EDGES: edges})
+
+
+BOUNDS = np.array([0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("program", "step"),
+    [
+        (Echo(BOUNDS, []), "test_supersteps Echo"),
+        (Together((Echo(BOUNDS, []), Echo(BOUNDS, []))), "test_supersteps Echo, Echo"),
+        (Prefixed(Echo(BOUNDS, []), "bayeux/"), "bayeux/Echo"),
+    ],
+)
+@pytest.mark.parametrize("in_task", [False, True])
+def test_nodes_that_answer_each_other_end(program, step, in_task):
+    tables = [Tables(), Tables()]
+    with pytest.raises(RunError, match=f"^{step}: has not ended after 1,016 supersteps; "):
+        InTask(tables).play(program) if in_task else play(program, tables)
+
+
+def test_a_program_has_all_supersteps_of_its_limit():
+    echo = Echo(np.array([0, 4]), [])
+    with pytest.raises(RunError, match="supersteps"):
+        play(echo, [Tables()])
+    assert echo.seen == list(range(1_016))
+
+
+def test_a_message_that_gains_time_on_a_circle_ends():
+    start = {START: {AT: np.array([0]), "group": np.array([0])}}
+    program, tables = circle(5)
+    assert len(play(program, [tables], start)) < 10
+    program, tables = circle(-5)
+    with pytest.raises(RunError, match=r"^dissemination Dissemination: .* delays"):
+        play(program, [tables], start)
+
+
+class Around:
+    """A rule that sends every message to the next node, for ever."""
+
+    def __call__(self, first, tables, at, hi, lo):
+        return (at + 1) % 4
+
+
+class Alone(Application):
+    independent = True
+
+
+def test_a_route_in_a_circle_inside_a_bucket_ends():
+    route = Route(np.array([0, 4]), RING, Alone(), (), {}, Around(), Negative(1), 0)
+    zero = np.zeros(1, dtype=np.int64)
+    columns = dict.fromkeys((AT, "key_hi", "key_lo", "start", "hops", "delay_us"), zero)
+    with pytest.raises(RunError, match=r"^overlay route: .* 1,016 hops inside a bucket; "):
+        play(route, [Tables()], {"message": columns})
+
+
+def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
+    monkeypatch.setattr("scribe_spark.engine.limits._LEAST", 3)
+    monkeypatch.setattr("scribe_spark.engine.limits._OF_A_NODE", 0)
+    layout = Layout(spark, 1, 1)
+    first = spark.createDataFrame([(0, 0, True, "a", 0, None, None, 0, 1)], ROWS)
+    tables = BucketTables(layout, first)
+    try:
+        with pytest.raises(RunError, match=r"^GossipSub PUBLISH: has not ended after 3 supersteps"):
+            tables.play(Echo(np.array([0, 4]), []), "GossipSub PUBLISH")
+    finally:
+        tables.release()
+        layout.release()
+
+
+# --- repeated programs
+
+
+class Endless:
+    """A player whose programs always leave something to do."""
+
+    given = SimpleNamespace(facts=SimpleNamespace(ring=range(4)))
+
+    def play(self, program, first=None):
+        return 1
+
+    def has(self, name):
+        return True
+
+
+@dataclass(frozen=True)
+class Hosts(LiveTree):
+    def hosts(self, player):
+        return SimpleNamespace(bounds=np.array([0, 4]))
+
+
+def own_rounds(player) -> None:
+    """A run of a system that never says that its last own round is over."""
+    again = SystemRound({}, Publications(), goes_on=True)
+    system = SimpleNamespace(rounds_before=0, play_round=lambda *_: again)
+    now = LivingRound(0, 1, range(4), *[None] * 14)
+    play_run(system, player, now)
+
+
+@pytest.mark.parametrize(
+    ("repeat", "step"),
+    [
+        (lambda player: collapse(player, None), "scribe collapse: .* passes"),
+        (lambda player: grow_lazily(player, None), "scribe lazy growth: .* waves"),
+        (lambda player: remove_bottlenecks(player, None), "scribe bottleneck remover: .* passes"),
+        (
+            lambda player: live_tree_measures(Hosts(), player),
+            "reference_tree reconfiguration: .* rounds",
+        ),
+        (own_rounds, "own rounds of a run: .* rounds"),
+    ],
+)
+def test_a_step_that_is_repeated_for_ever_ends(repeat, step, monkeypatch):
+    for name in ("AssignKeys", "FindParents", "Reconfigure"):
+        monkeypatch.setattr(f"scribe_spark.reference_tree.live.{name}", lambda *_: None)
+    with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
+        repeat(Endless())
+
+
+# --- windows of time
+
+
+def test_windows_that_do_not_go_on_end(monkeypatch):
+    """A publication on two links: its beginning, and four windows of each of two copies."""
+    zero = np.zeros(2, dtype=np.int64)
+    node, peer = np.array([0, 1]), np.array([1, 0])
+    links = mesh_links(zero, node, zero, peer, zero + 50, zero)
+    assert {*links} >= {*TimedLinks().to_columns()}
+    rate = np.full(2, 10**6)
+    published = TimedPublications.of(zero[:1], zero[:1], zero[:1], zero[:1] + 100)
+    given = ClockSetting(Nodes(node, rate, rate, zero), published, Discipline())
+
+    def played() -> None:
+        tables = [Tables.of({LINKS: dict(links)})]
+        play_windows(InTask(tables), np.array([0, 2]), replace(given, kept=()))
+
+    played()
+    monkeypatch.setattr("scribe_spark.bandwidth.bucket.ClockBucket.first_window", lambda _: 7)
+    with pytest.raises(RunError, match=r"^clock with bandwidth: .* after 11 windows; "):
+        played()

@@ -1,0 +1,341 @@
+"""The tables of small runs: trees of the page, parts of nodes, schedules, digests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.dissemination import disseminate
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation
+from scribe_spark.experiments.digests import content_digest, same_content, watch_content
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.phases import TABLE_PHASES
+from scribe_spark.experiments.reporting import read_trees
+from scribe_spark.experiments.world_setup import network_of
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.systems import all_systems, is_built_in, plays_schedules
+from scribe_spark.topology import Topology
+from scribe_spark.topology.region_matrix import read_matrix
+
+from .conftest import manifest
+
+
+def table(out: Path, name: str) -> pd.DataFrame:
+    return pd.read_parquet(out / "tables" / name)
+
+
+def reader(spark, out):
+    return Folder(spark, str(out)).collect
+
+
+def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
+    """Against the tables, edge by edge."""
+    out = Path(small.out)
+    groups = table(out, "groups").sort_values(["size", "group"], ascending=[False, True])
+    groups = groups[groups["size"] > 1].reset_index(drop=True)
+    picked = [groups.iloc[-1], groups.iloc[(len(groups) - 1) // 2], groups.iloc[0]]
+    found = read_trees(reader(spark, out))
+    assert [what for what, _ in found.trees] == [
+        "smallest group", "median group", "largest group",
+    ]  # fmt: skip
+    assert found.left_out == ""
+    edges = table(out, "tree_edges")
+    edges = edges[edges["system"] == "scribe"]
+    members, nodes = table(out, "members"), table(out, "nodes").set_index("node")["router"]
+    for row, (_, tree) in zip(picked, found.trees, strict=True):
+        assert (tree.group, tree.size) == (row["group"], row["size"])
+        mine = edges[edges["group"] == row["group"]]
+        parents = dict(zip(mine["child"], mine["parent"], strict=True))
+        assert {int(tree.node[i]): int(tree.node[tree.parent[i]]) for i in tree.below} == parents
+        assert len(tree) == len(parents) + 1
+        assert tree.node[tree.parent < 0].tolist() == [row["root"]]
+        assert set(tree.node[tree.member]) == set(
+            members.loc[members["group"] == row["group"], "node"]
+        ) & set(tree.node)
+        assert tree.router.tolist() == nodes[tree.node].tolist()
+        for index in range(len(tree)):
+            assert tree.depth[index] == len(tree.path(index)) - 1
+    page = (out / "report.html").read_text()
+    titles = re.findall(r"<h3 id=\"tree-\w+-heading\">Group (\d+), the (\w+) group", page)
+    assert titles == [
+        (str(row["group"]), what)
+        for row, what in zip(picked, ("smallest", "median", "largest"), strict=True)
+    ]
+    figures = sorted(file.stem for file in (out / "figures").glob("tree-*.svg"))
+    assert figures == ["tree-largest", "tree-median", "tree-smallest"]
+
+
+def test_groups_too_large_for_the_driver_are_left_out_and_it_is_said(spark, small, monkeypatch):
+    sizes = table(Path(small.out), "groups")["size"].sort_values(ascending=False).to_numpy()
+    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", int(sizes[3]))
+    found = read_trees(reader(spark, Path(small.out)))
+    too_large = int((sizes > sizes[3]).sum())
+    assert found.left_out.startswith(f"{too_large} groups with more than {sizes[3]:,} members")
+    assert found.trees[-1][1].size == sizes[3]
+    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", 0)
+    assert read_trees(reader(spark, Path(small.out))).trees == []
+
+
+# --- a graph that the caller has in hand ----------------------------------------------------------
+
+
+EDGES = pd.DataFrame({"src": [4, 5, 6, 7], "dst": [5, 6, 7, 4], "delay_ms": [1.0, 2.0, 3.0, 4.0]})
+
+
+def test_a_graph_goes_where_a_path_goes_and_a_run_is_resumed_by_its_content(spark, tmp_path):
+    def run(topology, phases=("topology",), resume=True):
+        execution = Execution(out=str(tmp_path / "out"), resume=resume)
+        config = RunConfig(nodes=5, groups=1, topology=topology)
+        experiments.check(config, execution)
+        return experiments.run(spark, config, execution, phases=phases)
+
+    done = run((None, EDGES), resume=False)
+    links = done.table("links").toPandas().sort_values(["src", "dst"])
+    assert links["delay_ms"].tolist() == [1, 4, 1, 2, 2, 3, 4, 3]
+    assert (links["weight"] == links["delay_ms"]).all()
+    assert manifest(done.out)["resolved"]["topology"] == str(done.simulation.config.topology.kind)
+
+    with pytest.raises(InputError, match=r"topology = 'graph:\w{16}'"):
+        run((None, EDGES.assign(delay_ms=9.0)))
+    with pytest.raises(InputError, match="topology = 'transit-stub'"):
+        run("transit-stub")
+
+    before = manifest(done.out)["phases"][0]
+    shuffled = spark.createDataFrame(EDGES.sample(frac=1, random_state=1)).repartition(2)
+    resumed = run(Topology(spark.range(4, 8), shuffled), phases=("topology", "overlay"))
+    assert manifest(done.out)["phases"][0] == before
+    assert resumed.table("nodes").count() == 5
+
+
+# --- classes and regions of nodes -----------------------------------------------------------------
+
+
+CLASSES = ({"name": "fast", "share": 0.25}, {"name": "slow", "share": 0.75})
+
+
+@pytest.fixture(scope="module")
+def tables_of_parts(spark, tmp_path_factory):
+    config = RunConfig(
+        nodes=150,
+        groups=5,
+        overlay="perfect",
+        regions="continents",
+        classes=CLASSES,
+        write_routing_table=True,
+    )
+    out = tmp_path_factory.mktemp("parts") / "run"
+    how = Execution(out=str(out), engine="tasks", partitions=1)
+    experiments.run(spark, config, how, phases=tuple(TABLE_PHASES)).close()
+    names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups")
+    names += ("routing_table", "part_latencies")
+    return {name: pd.read_parquet(out / "tables" / name) for name in names}
+
+
+def test_nodes_have_a_class_and_a_region(tables_of_parts):
+    nodes, matrix = tables_of_parts["nodes"], read_matrix("continents")
+    assert [*nodes.columns] == ["node", "id_hi", "id_lo", "router", "class", "region"]
+    assert {*nodes["class"]} == {"fast", "slow"}
+    assert (nodes["region"] == np.array(matrix.names)[nodes["router"]]).all()
+
+
+def test_delays_between_nodes_are_the_matrix(tables_of_parts):
+    """Naive unicast sends each copy from the root, which may be in the region of a member."""
+    matrix = read_matrix("continents")
+    router = tables_of_parts["nodes"].set_index("node")["router"]
+    root = tables_of_parts["groups"].set_index("group")["root"]
+    sent = tables_of_parts["deliveries"].query("system == 'naive_unicast'")
+    ends = router[root[sent["group"]]].to_numpy(), router[sent["node"]].to_numpy()
+    assert (ends[0] == ends[1]).any()
+    assert np.allclose(sent["delay_ms"], matrix.us[ends] / 1000 + 2 * 1.0)
+    core = tables_of_parts["link_stress"].query("kind == 'core' and system == 'naive_unicast'")
+    assert core["packets"].sum() == (ends[0] != ends[1]).sum()
+
+
+def test_the_nearest_node_is_by_the_matrix(tables_of_parts):
+    """A node of the own region is as far as the diagonal says, and not at no distance."""
+    us = read_matrix("continents").us
+    nodes = tables_of_parts["nodes"].sort_values("node", ignore_index=True)
+    key = nodes["id_hi"].to_numpy().view(np.uint64)
+    router, digit = nodes["router"].to_numpy(), key >> np.uint64(60)
+    entries = tables_of_parts["routing_table"].query("row == 0")
+    assert len(entries) > 1_000
+    for node, col, entry in entries[["node", "col", "entry"]].itertuples(index=False):
+        among = np.flatnonzero(digit == col)
+        nearest = min(among, key=lambda one: (us[router[node], router[one]], key[one]))
+        assert entry == nearest
+
+
+@pytest.mark.parametrize("by", ["class", "region"])
+@pytest.mark.parametrize(
+    ("measure", "table"), [("delay_ms", "deliveries"), ("children_entries", "node_stress")]
+)
+def test_measures_are_split(tables_of_parts, by, measure, table):
+    rows = tables_of_parts[table].merge(tables_of_parts["nodes"][["node", by]], on="node")
+    found = tables_of_parts["by_part"].query("by == @by and measure == @measure")
+    found = found.set_index(["system", "part"])
+    split = rows.groupby(["system", by])[measure]
+    assert {*found.index} == {*split.groups}
+    for key, values in split:
+        ordered, n = np.sort(values), len(values)
+        row = found.loc[key]
+        assert row["count"] == n
+        assert row["mean"] == pytest.approx(ordered.mean())
+        for name, q in (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99), ("max", 100)):
+            assert row[name] == ordered[-(-q * n // 100) - 1]
+
+
+@pytest.mark.parametrize("by", ["class", "region"])
+def test_latencies_are_counted_by_part(tables_of_parts, by):
+    rows = tables_of_parts["deliveries"].merge(tables_of_parts["nodes"][["node", by]], on="node")
+    whole = rows.assign(value=np.ceil(rows["delay_ms"].round(3)))
+    expected = whole.groupby([by, "system", "value"]).size()
+    found = tables_of_parts["part_latencies"].query("by == @by")
+    assert found.set_index(["part", "system", "value"])["count"].to_dict() == expected.to_dict()
+
+
+def test_the_network_of_a_world_has_its_classes():
+    assert network_of(WorldConfig(classes=CLASSES, regions="azure")).classes[1].name == "slow"
+
+
+# --- a schedule without some groups ---------------------------------------------------------------
+
+
+#: The schedule leaves out the first group, one in the middle and the last one.
+NODES, GROUPS, SCHEDULED = 60, (1, 2, 3, 5, 7), (2, 5)
+GIVEN = {
+    "nodes": NODES, "overlay": "perfect", "transit_domains": 2, "transit_size": 2,
+    "stubs_per_transit": 2, "stub_size": 3, "source": "direct", "lan_delay_ms": 0.5, "seed": 4,
+    "uplink": "10Mbit/s", "downlink": "16Mbit/s", "limit": 64,
+    "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3,
+}  # fmt: skip
+SYSTEMS = [
+    system.name for system in all_systems() if is_built_in(system) and plays_schedules(system)
+]
+VARIANTS = [system.variant for system in all_systems() if system.variant and is_built_in(system)]
+
+
+def members(group: int) -> list[int]:
+    """Return twelve nodes or more, some in several groups."""
+    return np.random.default_rng(group).permutation(NODES)[: 12 + group].tolist()
+
+
+#: The nodes that publish: two of a group, so that some systems have two channels; one is no member.
+NO_MEMBER = next(node for node in range(NODES) if node not in members(2))
+SOURCES = {2: [members(2)[0], NO_MEMBER], 5: members(5)[:1]}
+
+
+def tables(spark, folder, joined: tuple[int, ...]) -> dict[str, dict[str, Counter]]:
+    """Return the rows of each system and table of a run, without those of unscheduled groups."""
+    rows = [f"{group},{node}" for group in joined for node in members(group)]
+    (folder / "members.csv").write_text("\n".join(["group,node", *rows]) + "\n")
+    sent = [(n * 5, g, node) for g in SCHEDULED for n, node in enumerate(SOURCES[g])]
+    lines = [f"{ms},{g},{node},20000" for ms, g, node in sent]
+    (folder / "schedule.csv").write_text("\n".join(["time,group,node,size", *lines]) + "\n")
+    files = {name: str(folder / f"{name}.csv") for name in ("members", "schedule")}
+    given = {"systems": ",".join(SYSTEMS), "variants": ",".join(VARIANTS)}
+    found: dict[str, dict[str, Counter]] = {}
+    with Simulation(spark, RunConfig(**GIVEN | given | files), engine="tasks") as stages:
+        for made in stages.systems:
+            by_name = {name: made.handed_over(name) for name in ("copies", "state", "control")}
+            by_name |= {"edges": made.edges, "deliveries": made.deliveries}
+            found[made.system] = {
+                name: counted(Batches.of(table).frame.toPandas())
+                for name, table in by_name.items()
+                if table is not None
+            }
+    return found
+
+
+def counted(table: pd.DataFrame) -> Counter:
+    table = table[table["group"].isin(SCHEDULED) | table["group"].isna()].astype(object)
+    return Counter(table.where(table.notna(), None).itertuples(False, None))
+
+
+@pytest.fixture(scope="module")
+def runs(spark, tmp_path_factory):
+    """Return a run in which all groups have members, and one in which the scheduled groups have."""
+    folder = tmp_path_factory.mktemp("left_out")
+    return [tables(spark, folder, joined) for joined in (GROUPS, SCHEDULED)]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_members_of_other_groups_change_nothing(runs, system):
+    with_them, without = (run[system] for run in runs)
+    assert with_them.keys() == without.keys()
+    for name in without:
+        assert with_them[name] == without[name], name
+    got = Counter(row[0] for row in without["deliveries"].elements())
+    assert got == {2: 13 + 14, 5: 16}
+
+
+def test_edges_of_groups_without_a_source_are_left_out(spark):
+    """Groups 4 and 8 have sources; those before, between and after them have edges only."""
+    config = RunConfig(**GIVEN | {"groups": 1, "uplink": None, "downlink": None})
+    edges = [(group, a, b) for group in (3, 4, 6, 8, 9) for a, b in ((group, 20), (20, 30))]
+    with Simulation(spark, config) as stages:
+        frame = spark.createDataFrame(edges, "group bigint, node bigint, peer bigint")
+        sources = spark.createDataFrame([(4, 4), (8, 8)], "group bigint, source bigint")
+        spread = disseminate(stages.overlay.ring, stages.underlay, frame, sources)
+        found = spread.copies.frame.select("group", "sender", "receiver").collect()
+        spread.release()
+    wanted = [(4, 4, 20), (4, 20, 30), (8, 8, 20), (8, 20, 30)]
+    assert sorted(tuple(row) for row in found) == wanted
+
+
+# --- digests of tables ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def frame(spark) -> DataFrame:
+    rows = [(1, None, "x"), (2, 5, None), (None, 1, ""), (7, 7, "NULL in"), (None, None, None)]
+    return spark.createDataFrame(rows, "a bigint, b bigint, c string").coalesce(1)
+
+
+def content(frame: DataFrame) -> dict[str, Any]:
+    seen = Observation()
+    watched = watch_content(frame, seen)
+    assert watched.collect() == frame.collect()
+    return content_digest(seen.get, frame.schema)
+
+
+def test_order_and_partitions_do_not_matter(frame):
+    assert content(frame) == content(frame.orderBy(F.desc("c"), "b").repartition(3))
+    assert content(frame)["columns"] == "a BIGINT, b BIGINT, c STRING"
+    assert content(frame)["rows"] == 5
+
+
+OTHERS = {
+    "names exchanged": lambda frame: frame.toDF("b", "a", "c"),
+    "columns exchanged": lambda frame: frame.select("b", "a", "c"),
+    "a NULL moved": lambda frame: frame.select(
+        F.when(F.col("c") == "x", F.col("b")).otherwise(F.col("a")).alias("a"),
+        F.when(F.col("c") == "x", F.col("a")).otherwise(F.col("b")).alias("b"),
+        "c",
+    ),
+    "another type": lambda frame: frame.withColumn("a", F.col("a").cast("int")),
+    "a row twice": lambda frame: frame.union(frame.limit(1)),
+    "a NULL filled": lambda frame: frame.fillna({"c": ""}),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_others_are_told_apart(frame, other):
+    assert not same_content(content(frame), content(OTHERS[other](frame)))
+
+
+def test_where_nothing_is_null_only_values_count(frame):
+    """Digests of tables without NULLs are those that were recorded before NULLs counted."""
+    filled = frame.fillna(0).fillna("").select("a", "b", "c")
+    high = F.sum(F.call_function("shiftrightunsigned", F.xxhash64("a", "b", "c"), F.lit(32)))
+    assert content(filled)["digest"].split("-")[0] == f"{filled.agg(high).collect()[0][0]:x}"

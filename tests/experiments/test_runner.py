@@ -1,0 +1,442 @@
+"""The runner of all commands: steps, the lock of a folder, resources that are released."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.errors import InputError, RunError
+from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
+from scribe_spark.experiments.manifest import version_of
+from scribe_spark.experiments.plan import Plan, plan_run
+from scribe_spark.experiments.scope import SavedTables, Scope, stage
+from scribe_spark.experiments.steps import Step, Work
+from scribe_spark.experiments.world_setup import plan_world
+from scribe_spark.runtime.filesystem import LocalFiles
+
+from .conftest import Notes
+
+NAMES = ("first", "second", "third")
+
+
+class NoLock:
+    def check(self) -> None:
+        """Nobody else is here."""
+
+
+class Played:
+    """Three steps, each with a text of its own; the runs of one command after the other."""
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.content = out, dict.fromkeys(NAMES, "as ever")
+        self.played: list[str] = []
+        self.loaded: list[str] = []
+        self.current = set(NAMES)
+
+    def run(self, wanted: tuple[str, ...] | None = None, killed_in: str | None = None) -> list[str]:
+        """Run the command; the names of the steps that were played."""
+        self.played, self.loaded = [], []
+        with Folder(None, str(self.out)) as folder:
+            work = Work(folder, NoLock(), notes := Notes())
+            if (self.out / "manifest.json").exists():
+                work.manifest = folder.read_json("manifest.json")
+            else:
+                work.save({"done": {}})
+            self.lines = notes.lines
+            work.play([self.step(work, name, name == killed_in) for name in NAMES], wanted)
+        return self.played
+
+    def step(self, work: Work, name: str, is_killed: bool) -> Step:
+        def play() -> dict[str, Any]:
+            self.played.append(name)
+            digest = work.write_json(f"{name}.json", self.content[name])
+            if is_killed:
+                raise KeyboardInterrupt
+            return {"tables": {}, "texts": {f"{name}.json": digest}}
+
+        return Step(
+            name,
+            play,
+            lambda manifest: manifest["done"].get(name),
+            lambda manifest, record: {"done": {**manifest["done"], name: record}},
+            lambda record: self.loaded.append(name),
+            lambda record: name in self.current,
+        )
+
+
+@pytest.fixture
+def command(tmp_path) -> Played:
+    return Played(tmp_path)
+
+
+@pytest.fixture
+def finished(command) -> Played:
+    assert command.run() == [*NAMES]
+    return command
+
+
+def test_what_is_complete_is_skipped_and_read(finished):
+    assert finished.run() == []
+    assert finished.loaded == [*NAMES]
+    assert finished.lines == [f"{name}: complete, skipped" for name in NAMES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_command_goes_on_with_the_step_that_was_killed(command, name):
+    with pytest.raises(KeyboardInterrupt):
+        command.run(killed_in=name)
+    assert command.run() == list(NAMES[NAMES.index(name) :])
+    assert command.run() == []
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("{}")])
+def test_a_damaged_step_is_played_and_those_after_it_stay(finished, damage):
+    damage(finished.out / "second.json")
+    assert finished.run() == ["second"]
+    assert finished.loaded == ["first", "third"]
+    assert finished.lines[1].startswith("second: second.json is not as written: it ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_outputs_have_all_later_steps_played(finished, name):
+    finished.current.remove(name)
+    finished.content[name] = "new"
+    assert finished.run() == list(NAMES[NAMES.index(name) :])
+
+
+def test_the_same_outputs_keep_later_steps(finished):
+    finished.current.remove("first")
+    assert finished.run() == ["first"]
+
+
+def test_only_wanted_steps_are_played(command):
+    assert command.run(("first",)) == ["first"]
+    assert command.run(("first", "second")) == ["second"]
+    (command.out / "first.json").unlink()
+    with pytest.raises(InputError, match=r"^phase = 'second': needs the tables of first, which "):
+        command.run(("second",))
+    assert command.played == []
+
+
+def test_the_manifest_is_kept_as_a_reader_gets_it(tmp_path):
+    with Folder(None, str(tmp_path)) as folder:
+        work = Work(folder, NoLock(), Notes())
+        work.save({"members": "s3a://user:secret@bucket/a.csv", "seeds": (1, 2)})
+        assert work.manifest == json.loads((tmp_path / "manifest.json").read_text())
+        assert "secret" not in str(work.manifest)
+
+
+# --- what is gone on with
+
+
+def begun(plan: Plan, **others: Any) -> dict[str, Any]:
+    """A manifest that a command has begun here."""
+    manifest = {"resolved": plan.resolved, "inputs": plan.inputs(), **plan.done}
+    return manifest | {"versions": {"scribe_spark": version_of("scribe_spark")}} | others
+
+
+@pytest.mark.parametrize(
+    ("config", "plan_of"),
+    [
+        (RunConfig(nodes=9, groups=2), plan_run),
+        (WorldConfig(nodes=9, generator="churn"), plan_world),
+    ],
+)
+def test_other_inputs_and_another_version_of_topohub_are_refused(
+    config, plan_of, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    network, out = tmp_path / "network.csv", tmp_path / "out"
+    network.write_text("src,dst,delay_ms\n0,1,2\n")
+    how = Execution(out=str(out), resume=True)
+    plan = plan_of(config.replace(topology="network.csv"), how)
+    out.mkdir()
+    (out / "manifest.json").write_text(json.dumps(begun(plan)))
+    with Folder(None, str(out)) as folder:
+        assert plan.previous(folder)["inputs"].keys() == {"topology"}
+        network.write_text("src,dst,delay_ms\n0,1,3\n")
+        with pytest.raises(InputError, match=r"^topology = .*: has changed since .*out was made"):
+            plan.previous(folder)
+        plan = plan_of(config.replace(topology="topohub:backbone/africa"), how)
+        versions = {"scribe_spark": version_of("scribe_spark"), "topohub": "0.1"}
+        (out / "manifest.json").write_text(json.dumps(begun(plan, versions=versions)))
+        with pytest.raises(InputError, match=r"^topohub = .* was made by 0.1; use that"):
+            plan.previous(folder)
+
+
+# --- executors that are lost
+
+LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
+
+
+@pytest.mark.parametrize(
+    ("losses", "saved", "attempts"),
+    [(0, "a", 1), (1, "aa", 2), (2, "aab", 3), (2, "abb", None), (3, "abcd", 4)],
+)
+def test_a_step_is_repeated_after_a_loss_but_twice_only_if_more_is_saved(losses, saved, attempts):
+    """`saved` are the states of what is saved, before each attempt."""
+    states, begun_at, released = iter(saved), [], []
+
+    def attempt(state: str) -> int:
+        begun_at.append(state)
+        if len(begun_at) <= losses:
+            raise RuntimeError(f"Job aborted:\n{LOST}\n\tat org.apache...")
+        return len(begun_at)
+
+    def play() -> int:
+        release = partial(released.append, None)
+        return Work(None, NoLock(), Notes()).until_played(
+            "trees", attempt, release, partial(next, states)
+        )
+
+    if attempts is None:
+        with pytest.raises(RunError, match=r"^trees: .* lost repeatedly; .* --resume"):
+            play()
+    else:
+        assert play() == attempts
+        assert begun_at == list(saved)
+    assert len(released) == losses
+
+
+def test_other_errors_of_a_step_are_raised_at_once():
+    def attempt(_: None) -> None:
+        raise RuntimeError("no loss")
+
+    with pytest.raises(RuntimeError, match="no loss"):
+        Work(None, NoLock(), Notes()).until_played("trees", attempt, lambda: None)
+
+
+# --- one run at a time in a folder ----------------------------------------------------------------
+
+
+#: Seconds between renewals, here.
+EVERY = 0.1
+
+
+def lock(folder: Path, notes: list[str] | None = None, every: float = EVERY) -> Lock:
+    told = notes if notes is not None else []
+    return Lock(LocalFiles(), folder.as_uri(), str(folder), every=every, note=told.append)
+
+
+def left_by(folder: Path, owner: LockOwner) -> str:
+    """A lock that its owner does not renew; its text."""
+    text = json.dumps({"owner": vars(owner), "renewed": 3})
+    (folder / LOCK).write_text(text)
+    return text
+
+
+def elsewhere() -> LockOwner:
+    return replace(LockOwner.here(), host="another")
+
+
+def test_only_one_has_it(tmp_path):
+    with lock(tmp_path).acquired():
+        for other in (lock(tmp_path), lock(tmp_path)):
+            with pytest.raises(InputError, match=r"^out = .* is in use by another run \(process"):
+                other.acquire()
+            other.release()  # which must not give back what it never had
+        text = (tmp_path / LOCK).read_text()
+        with pytest.raises(InputError, match="is in use"):
+            refuse_locked(str(tmp_path), text)
+        with pytest.raises(InputError, match="is in use"):  # before Spark is started
+            refuse_local_lock(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+    refuse_local_lock(str(tmp_path))
+    refuse_locked(str(tmp_path), text)  # a lock of ours that is not ours any more
+    with lock(tmp_path).acquired() as again:
+        again.check()
+
+
+def test_released_where_something_raises_and_once(tmp_path):
+    one = lock(tmp_path)
+    with pytest.raises(KeyboardInterrupt), one.acquired():
+        raise KeyboardInterrupt
+    with lock(tmp_path).acquired():
+        one.release()
+        assert (tmp_path / LOCK).exists()
+
+
+def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
+    left_by(tmp_path, owner)
+    with pytest.raises(InputError, match=f"process {child.pid} on "):
+        lock(tmp_path).acquire()
+    child.kill()
+    while _started(child.pid):  # from here on it only waits to be collected
+        time.sleep(0.01)
+    notes: list[str] = []
+    with lock(tmp_path, notes).acquired():
+        assert notes == []
+    child.wait()
+
+
+def _started(pid: int) -> str:
+    from scribe_spark.experiments.lock import _started as started
+
+    return started(pid)
+
+
+def test_a_process_id_that_is_used_again_is_another_process(tmp_path):
+    left_by(tmp_path, replace(LockOwner.here(), pid=1, started="before"))
+    with lock(tmp_path).acquired():
+        pass
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"owner": {"pid": 1}}', "\udcff"])
+def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
+    """Of another machine, or of nobody who can be told."""
+    if text is None:
+        left_by(tmp_path, elsewhere())
+    else:
+        (tmp_path / LOCK).write_bytes(text.encode(errors="surrogateescape"))
+    notes: list[str] = []
+    with lock(tmp_path, notes).acquired():
+        assert len(notes) == 1
+        assert "sign of life" in notes[0]
+        assert LockOwner.read((tmp_path / LOCK).read_text()).pid == LockOwner.here().pid
+
+
+def test_a_link_in_the_place_of_a_lock_is_refused_at_once(tmp_path):
+    """A lock that cannot be read seems to be given back; one that is a link never is."""
+    (tmp_path / LOCK).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="is a symbolic link"):
+        lock(tmp_path).acquire()
+
+
+def test_a_lock_that_is_renewed_is_not(tmp_path):
+    theirs = lock(tmp_path)
+    theirs._owner = replace(theirs._owner, host="another")
+    with theirs.acquired():
+        with pytest.raises(InputError, match=rf"process {theirs._owner.pid} on another"):
+            lock(tmp_path, every=2.0).acquire()  # has patience where the machine is busy
+        theirs.check()
+
+
+def test_whoever_was_taken_for_dead_stops(tmp_path):
+    with lock(tmp_path).acquired() as one:
+        text = left_by(tmp_path, elsewhere())
+        end = time.monotonic() + 20
+        while one._lost is None:
+            assert time.monotonic() < end
+            time.sleep(EVERY / 5)
+        with pytest.raises(InputError, match="is in use by another run"):
+            one.check()
+    assert (tmp_path / LOCK).read_text() == text  # it is theirs now
+
+
+def test_a_release_while_somebody_waits(tmp_path):
+    left_by(tmp_path, elsewhere())
+    notes: list[str] = []
+
+    class Released(list):
+        def append(self, text: str) -> None:
+            notes.append(text)
+            (tmp_path / LOCK).unlink()
+
+    with lock(tmp_path, Released()).acquired():
+        assert len(notes) == 1
+
+
+# --- resources ------------------------------------------------------------------------------------
+
+
+class Resource:
+    def __init__(self, log: list[str], name: str, fails: bool = False) -> None:
+        self.log, self.name, self.fails = log, name, fails
+
+    def release(self) -> None:
+        self.log.append(self.name)
+        if self.fails:
+            raise RuntimeError(self.name)
+
+
+def test_the_newest_is_released_first_and_once():
+    log: list[str] = []
+    with Scope() as scope:
+        for name in "abc":
+            assert scope.own(Resource(log, name)).name == name
+    assert log == ["c", "b", "a"]
+    scope.close()
+    assert log == ["c", "b", "a"]
+    scope.own(Resource(log, "d"))
+    scope.close()
+    assert log[3:] == ["d"]
+
+
+def test_one_failure_does_not_keep_the_others():
+    log: list[str] = []
+    scope = Scope()
+    for name in "abc":
+        scope.own(Resource(log, name, fails=name == "b"))
+    with pytest.raises(RuntimeError):
+        scope.close()
+    assert log == ["c", "b", "a"]
+
+
+def test_released_where_something_raises():
+    log: list[str] = []
+
+    def work() -> float:
+        with Scope() as scope:
+            scope.own(Resource(log, "a"))
+            return 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert log == ["a"]
+
+
+def test_stages_are_computed_once_until_they_are_forgotten():
+    class Owner:
+        def __init__(self) -> None:
+            self.stages: dict[str, object] = {}
+            self.made = 0
+
+        @stage
+        def number(self) -> int:
+            """How often it was made."""
+            self.made += 1
+            return self.made
+
+    owner = Owner()
+    assert (owner.number, owner.number) == (1, 1)
+    owner.stages.clear()
+    assert owner.number == 2
+    assert Owner.number.__doc__ == "How often it was made."
+
+
+def test_a_table_on_its_way_is_waited_for():
+    saved, write = SavedTables(), Future()
+    saved["nodes"] = write
+    assert "nodes" in saved
+    assert list(saved) == ["nodes"]
+    assert not saved.has("nodes")
+    write.set_result("the rows")
+    assert saved.has("nodes")
+    assert not saved.has("links")
+    assert saved["nodes"] == "the rows"
+
+
+def test_a_write_that_failed_is_raised_to_the_reader_and_can_be_made_again():
+    saved, write = SavedTables(), Future()
+    write.set_exception(OSError("no space"))
+    saved["nodes"] = write
+    with pytest.raises(OSError, match="no space"):
+        saved["nodes"]
+    del saved["nodes"]
+    saved["nodes"] = "the rows"
+    assert dict(saved) == {"nodes": "the rows"}
+    assert len(saved) == 1

@@ -1,0 +1,486 @@
+"""Jobs: tables that they materialise and write, arrays that executors get, what tasks report."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark import SparkFiles
+from pyspark.sql import functions as F
+
+from scribe_spark.runtime import arrow_writer, blocks
+from scribe_spark.runtime.arrow_writer import can_write, write_parquet
+from scribe_spark.runtime.batches import Batches, _row_groups
+from scribe_spark.runtime.blocks import delete_checkpoints
+from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
+from scribe_spark.runtime.distribute import (
+    arrays_of_rows,
+    discard_arrays,
+    distribute_arrays,
+    open_array,
+)
+from scribe_spark.runtime.sessions import describe_jobs
+from scribe_spark.runtime.task_reports import Reporter, receive_reports
+
+
+def persistent_rdds(spark) -> set[int]:
+    """The RDDs that the block manager keeps."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def test_materialise_counts_and_cuts(spark):
+    frame = spark.range(10).withColumn("twice", F.col("id") * 2).where("id > 3")
+    table, rows = blocks.materialise(frame)
+    assert rows == 6
+    assert sorted(map(tuple, table.collect())) == [(n, 2 * n) for n in range(4, 10)]
+    assert "LogicalRDD" in table._jdf.queryExecution().analyzed().getClass().getSimpleName()
+    blocks.release(table)
+
+
+def test_release_of_what_is_not_materialised_does_nothing(spark):
+    before = persistent_rdds(spark)
+    blocks.release(spark.range(3).where("id > 1"))
+    assert not persistent_rdds(spark) - before
+
+
+def test_union_goes_by_names(spark):
+    first = spark.createDataFrame([(1, 2)], "a int, b int")
+    second = spark.createDataFrame([(4, 3)], "b int, a int")
+    together = blocks.union_tables([first, second])
+    assert sorted(map(tuple, together.collect())) == [(1, 2), (3, 4)]
+
+
+def test_read_partition_is_all_rows_in_one_table():
+    batches = [pa.RecordBatch.from_pydict({"n": rows}) for rows in ([1, 2], [], [3])]
+    batches[1] = batches[0].slice(0, 0)
+    table = blocks.read_partition(iter(batches))
+    assert table is not None
+    np.testing.assert_array_equal(table["n"], [1, 2, 3])
+    assert blocks.read_partition([batches[1]]) is None
+
+
+def test_describe_jobs_puts_the_description_back(spark):
+    context = spark.sparkContext
+    with describe_jobs(spark, "outer"):
+        with describe_jobs(spark, "inner"):
+            assert context.getLocalProperty("spark.job.description") == "inner"
+        assert context.getLocalProperty("spark.job.description") == "outer"
+    assert context.getLocalProperty("spark.job.description") is None
+
+
+@pytest.fixture
+def reliable(spark, tmp_path):
+    """A checkpoint directory that the user named."""
+    context = spark.sparkContext
+    before = spark._jsc.sc().getCheckpointDir()
+    context.setCheckpointDir(str(tmp_path))
+    yield tmp_path
+    getattr(spark._jsc.sc(), "checkpointDir_$eq")(before)
+
+
+def test_a_checkpoint_directory_of_the_user_is_used(spark, reliable):
+    before = persistent_rdds(spark)
+    table, rows = blocks.materialise(spark.range(5).where("id > 1"))
+    assert rows == 3
+    assert not persistent_rdds(spark) - before  # it is in files
+    assert len(list(reliable.glob("*/rdd-*"))) == 1
+    assert sorted(row["id"] for row in table.collect()) == [2, 3, 4]
+    blocks.release(table)
+
+
+def test_release_deletes_the_files_of_a_reliable_checkpoint(spark, reliable):
+    kept, _ = blocks.materialise(spark.range(3))
+    table, _ = blocks.materialise(spark.range(5))
+    both = blocks.union_tables([kept, table])
+    blocks.release(both)  # not materialised: nothing happens
+    assert both.count() == 8
+    blocks.release(table)
+    assert len(list(reliable.glob("*/rdd-*"))) == 1
+    assert kept.count() == 3
+    blocks.release(kept)
+    assert not list(reliable.glob("*/rdd-*"))
+
+
+def test_the_folder_of_a_sessions_checkpoints_is_deleted(spark, reliable):
+    """Spark makes one for each session in the directory that the user named, and leaves it."""
+    blocks.materialise(spark.range(3))
+    (reliable / "of the user").touch()
+    delete_checkpoints(spark)
+    assert [path.name for path in reliable.iterdir()] == ["of the user"]
+    delete_checkpoints(spark)
+
+
+def test_graphframes_directory_is_not_used(spark):
+    """A local session has a checkpoint directory, because GraphFrames fails without one."""
+    directory = Path(spark.sparkContext.getCheckpointDir().removeprefix("file:"))
+    before = persistent_rdds(spark)
+    table, _ = blocks.materialise(spark.range(5))
+    assert len(persistent_rdds(spark) - before) == 1
+    assert not list(directory.glob("rdd-*"))
+    blocks.release(table)
+    frame = spark.range(3).checkpoint()  # as GraphFrames does
+    assert list(directory.glob("rdd-*"))
+    assert frame.count() == 3
+    blocks.release(frame)
+
+
+@pytest.mark.parametrize("tricks", ["none", "all,-release_blocks"])
+def test_without_tricks_the_rows_are_the_same(spark, monkeypatch, tricks):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
+    first, rows = blocks.materialise(spark.range(5).repartition(2, "id"))
+    second, _ = blocks.materialise(spark.range(3).repartition(2, "id"))
+    assert rows == 5
+    both = blocks.union_tables([second, first])
+    assert sorted(row["id"] for row in both.collect()) == [0, 0, 1, 1, 2, 2, 3, 4]
+    for table in (first, second):
+        blocks.release(table)
+    monkeypatch.undo()
+    for table in (first, second):
+        blocks.release(table)
+
+
+# --- arrays for executors -------------------------------------------------------------------------
+
+
+def test_workers_read_the_arrays_in_the_order_they_were_given(spark):
+    squares, halves = distribute_arrays(spark, squares=np.arange(5) ** 2, halves=np.arange(5) / 2)
+
+    def read(batches):
+        for batch in batches:
+            at = batch["id"].to_numpy()
+            columns = [pa.array(open_array(name)[at]) for name in (squares, halves)]
+            yield pa.RecordBatch.from_arrays(columns, names=["square", "half"])
+
+    rows = spark.range(5).mapInArrow(read, "square bigint, half double").collect()
+    assert sorted(map(tuple, rows)) == [(n * n, n / 2) for n in range(5)]
+    discard_arrays(squares, halves)
+
+
+def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark):
+    (name,) = distribute_arrays(spark, numbers=np.arange(1000))
+    with open(SparkFiles.get(name), "rb") as copy:
+        assert len(copy.read()) > 8000
+    discard_arrays(name)
+    with open(SparkFiles.get(name), "rb") as copy:
+        assert not copy.read()
+    with pytest.raises(EOFError):
+        open_array(name)
+
+
+@pytest.mark.parametrize("tricks", ["all", "-mapped_tables"])
+def test_a_task_makes_arrays_of_rows_where_it_shares_the_disk(spark, monkeypatch, tricks):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
+    made_here = []
+
+    def make(rows):
+        made_here.append(len(rows))
+        numbers = np.sort(rows.column("id").to_numpy())
+        return {"numbers": numbers, "squares": numbers**2}
+
+    numbers, squares = arrays_of_rows(spark.range(7), make)
+    assert made_here == ([] if tricks == "all" else [7])
+    assert open_array(numbers).tolist() == list(range(7))
+    assert open_array(squares).tolist() == [n * n for n in range(7)]
+    discard_arrays(numbers, squares)
+
+
+# --- jobs in a thread beside the caller's ---------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+def test_jobs_run_beside_the_callers(spark):
+    """And say nothing on stderr."""
+    context = spark.sparkContext
+    context.setLocalProperty("scribe.test", "mine")
+    with concurrent_jobs(spark) as submit:
+        rows = submit(spark.range(5).count)
+        told = submit(context.getLocalProperty, "scribe.test")
+        assert spark.range(7).count() == 7
+        assert (rows.result(), told.result()) == (5, "mine")
+    context.setLocalProperty("scribe.test", None)
+
+
+def test_what_raises_there_raises_here(spark):
+    with concurrent_jobs(spark) as submit, pytest.raises(ZeroDivisionError):
+        submit(lambda: 1 / 0).result()
+
+
+def test_what_has_not_begun_is_dropped_where_the_caller_raises(spark):
+    begun, free, done, pending = threading.Event(), threading.Event(), [], []
+
+    def first() -> None:
+        begun.set()
+        free.wait(10)
+        done.append("first")
+
+    def interrupted() -> None:
+        with concurrent_jobs(spark) as submit:
+            submit(first)
+            pending.append(submit(done.append, "second"))
+            begun.wait(10)
+            threading.Timer(0.2, free.set).start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["first"]  # what runs is waited for
+    assert pending[0].cancelled()
+
+
+def test_a_running_job_is_cancelled_where_the_caller_raises(spark):
+    """Not waited for, which can take minutes; and no job of anybody else."""
+    failed = []
+
+    def compute() -> None:
+        try:
+            spark.range(10**12).selectExpr("sum(id % 7)").collect()
+        except Exception as error:
+            failed.append(error)
+
+    def interrupted() -> None:
+        with concurrent_jobs(spark) as submit:
+            submit(compute)
+            while not spark.sparkContext.statusTracker().getActiveJobsIds():
+                time.sleep(0.05)
+            raise KeyboardInterrupt
+
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.perf_counter() - started < 30
+    assert "cancelled" in str(failed[0])
+    with concurrent_jobs(spark) as submit:
+        assert submit(spark.range(5).count).result() == 5
+
+
+# --- tables that tasks write themselves -----------------------------------------------------------
+
+
+@pytest.fixture
+def frame(spark):
+    return spark.range(1000).select(
+        "id",
+        F.when(F.col("id") % 7 > 0, F.col("id").cast("int")).alias("number"),
+        (F.col("id") / 3).alias("share"),
+        F.concat(F.lit("text "), F.col("id") % 3).alias("text"),
+        (F.col("id") % 2 == 0).alias("even"),
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*"))
+
+
+def test_rows_of_tasks_and_of_the_driver_are_written_and_read_back(spark, frame, tmp_path):
+    """Whatever partitions and order they have."""
+    tables = [Batches.of(frame.repartition(3)), Batches.of(frame.orderBy(F.desc("id")))]
+    written = []
+    for table in (*tables, frame.toArrow()):
+        written.append(write_parquet(table, tmp_path / "table"))
+        back = spark.read.parquet(str(tmp_path / "table"))
+        assert [(f.name, f.dataType) for f in back.schema] == [
+            (f.name, f.dataType) for f in frame.schema
+        ]
+        assert sorted(back.collect()) == sorted(frame.collect())
+    assert written[0]["rows"] == 1000
+    assert written[0] == written[1] == written[2]
+    write_parquet(tables[0], tmp_path / "table")
+    assert sum(name.endswith(".parquet") for name in names(tmp_path / "table")) == 3
+
+
+@pytest.mark.parametrize("of", [Batches.of, lambda frame: frame.toArrow()], ids=["tasks", "driver"])
+def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path, of):
+    content = write_parquet(of(frame.limit(0)), tmp_path / "table")
+    assert content == {"rows": 0, "high": 0, "low": 0}
+    assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
+
+
+def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
+    def double(batch: pa.RecordBatch) -> dict:
+        return {"id": batch.column("id").to_numpy() * 2}
+
+    doubled = Batches.of(frame, ["id"]).each(double, "id bigint")
+    both = Batches.union([doubled, doubled.each(double, "id bigint")])
+    assert write_parquet(both, tmp_path / "table")["rows"] == 2000
+    found = [row["id"] for row in spark.read.parquet(str(tmp_path / "table")).collect()]
+    assert sorted(found) == sorted([2 * n for n in range(1000)] + [4 * n for n in range(1000)])
+    saved = Batches.saved(spark, tmp_path / "table", ["id"]).frame
+    assert sorted(row["id"] for row in saved.collect()) == sorted(found)
+
+
+def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow_writer, "_ROWS_AT_ONCE", 100)
+    rows = frame.orderBy("id").toArrow().combine_chunks()
+    write_parquet(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
+    wanted = {"id": [3, 250, 251], "text": ["text 0", "text 1"]}
+    read = partial(Batches.saved, spark, tmp_path / "table", ["id", "text"])
+    assert sorted(row["id"] for row in read(wanted).frame.collect()) == [3, 250]
+    (file,) = (tmp_path / "table").glob("*.parquet")
+    assert list(_row_groups(str(file), wanted)) == [0, 2]
+    assert len(list(_row_groups(str(file), {}))) == 10
+    assert read({"id": []}).frame.count() == 0
+    assert read({"id": [-1, 1000]}).frame.count() == 0
+
+
+def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, monkeypatch):
+    """A task that is tried again writes a second file; Spark takes one result of the two."""
+    written = arrow_writer._writer
+
+    def twice(schema, folder):
+        kernel = written(schema, folder)
+
+        def run(batches):
+            kept = list(batches)
+            list(kernel(iter(kept)))  # an attempt whose result is lost
+            yield from kernel(iter(kept))
+
+        return run
+
+    once = write_parquet(Batches.of(frame), tmp_path / "table")
+    before = len(names(tmp_path / "table"))
+    monkeypatch.setattr(arrow_writer, "_writer", twice)
+    assert write_parquet(Batches.of(frame), tmp_path / "table") == once
+    assert len(names(tmp_path / "table")) == before
+
+
+def test_a_failure_leaves_no_half_table(frame, tmp_path):
+    def fails(batch: pa.RecordBatch) -> dict:
+        raise ValueError("as a test")
+
+    write_parquet(Batches.of(frame), tmp_path / "table")
+    with pytest.raises(Exception, match="as a test"):
+        write_parquet(Batches.of(frame).each(fails, frame.schema), tmp_path / "table")
+    assert names(tmp_path / "table") == []
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    """Otherwise nobody would know which disk it is, once the file has been deleted."""
+    full = pytest.raises(OSError, match=r"No space left on device: '.*/part'")
+    with full, arrow_writer._naming(tmp_path / "part"):
+        raise OSError(28, "Error writing bytes to file")
+
+
+def test_only_tables_on_the_disk_that_tasks_share_and_of_plain_columns(spark, frame, monkeypatch):
+    plain = frame.schema
+    assert can_write(plain, spark, "file:///out/tables/nodes")
+    assert not can_write(plain, spark, "s3a://bucket/tables/nodes")
+    listed = frame.select(F.array("id").alias("ids")).schema
+    assert not can_write(listed, spark, "file:///out/tables/nodes")
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "-arrow_writer")
+    assert not can_write(plain, spark, "file:///out/tables/nodes")
+
+
+# --- reports of running tasks ---------------------------------------------------------------------
+
+
+class Taken:
+    """Remembers reports, and waits for them."""
+
+    def __init__(self, count: int) -> None:
+        self.reports: list = []
+        self._count, self._all = count, threading.Event()
+
+    def __call__(self, report) -> None:
+        self.reports.append(report)
+        if len(self.reports) == self._count:
+            self._all.set()
+
+    def wait(self) -> list:
+        assert self._all.wait(30)
+        return self.reports
+
+
+def test_reports_come_in_order_while_a_task_runs(spark):
+    taken = Taken(3)
+    with receive_reports(spark, taken) as address:
+
+        def run(batches):
+            reporter = Reporter(address)
+            for number in range(3):
+                reporter.report({"number": number, "value": 0.1 + number})
+            yield from batches
+
+        assert spark.range(1).coalesce(1).mapInArrow(run, "id bigint").count() == 1
+        expected = [{"number": number, "value": 0.1 + number} for number in range(3)]
+        assert taken.wait() == expected
+
+
+def test_who_does_not_know_the_token_is_not_heard(spark):
+    taken = Taken(1)
+    with receive_reports(spark, taken) as address:
+        stranger = Reporter(replace(address, token="0" * 32))
+        assert not stranger.is_heard
+        stranger.report("stranger")
+        known = Reporter(address)
+        assert known.is_heard
+        known.report("known")
+        assert taken.wait() == ["known"]
+
+
+def test_where_the_driver_is_not_reached_nothing_fails(spark):
+    with receive_reports(spark, print) as address:
+        pass
+    for nowhere in (address, None, replace(address, host="no.such.host.invalid")):
+        reporter = Reporter(nowhere)
+        assert not reporter.is_heard
+        reporter.report(1)
+        reporter.close()
+
+
+def test_a_driver_that_is_gone_is_no_error(spark):
+    with receive_reports(spark, print) as address:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            other = replace(address, port=server.getsockname()[1])
+            accepted = threading.Thread(target=lambda: _welcome_and_leave(server))
+            accepted.start()
+            reporter = Reporter(other)
+            accepted.join()
+        assert reporter.is_heard
+        for _ in range(1_000):
+            reporter.report("x" * 1_000)
+        assert not reporter.is_heard
+
+
+def _welcome_and_leave(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    connection.recv(64)
+    connection.sendall(b"go on\n")
+    connection.close()
+
+
+def test_what_takes_a_report_may_raise(spark):
+    raised = threading.Event()
+
+    def take(report) -> None:
+        raised.set()
+        raise KeyError(report)
+
+    with (
+        pytest.raises(KeyError, match="first"),
+        receive_reports(spark, take) as address,
+    ):
+        report_twice(address, raised)
+
+
+def report_twice(address, taken: threading.Event) -> None:
+    reporter = Reporter(address)
+    reporter.report("first")
+    assert taken.wait(30)
+    reporter.report("second")
+
+
+def test_a_driver_that_cannot_listen_has_no_address(spark, monkeypatch):
+    monkeypatch.setattr(socket, "create_server", _refuse)
+    with receive_reports(spark, print) as address:
+        assert address is None
+
+
+def _refuse(*given) -> None:
+    raise OSError("no port is left")

@@ -1,0 +1,381 @@
+"""The JVM: the Java check, the heap's size, a process that does not start, masters."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from scribe_spark.errors import InputError, RunError
+from scribe_spark.runtime import jvm_process
+from scribe_spark.runtime.environment import spark_failure
+from scribe_spark.runtime.java import check_java
+from scribe_spark.runtime.jvm_process import (
+    JvmError,
+    JvmWords,
+    how_it_ended,
+    reason_in,
+    start_jvm,
+)
+from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
+from scribe_spark.runtime.memory import heap_mib, memory_limit, young_mib
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """JAVA_HOME of a java that answers as told."""
+
+    def make(version: str, vector: bool = True) -> Path:
+        program = tmp_path / "bin" / "java"
+        program.parent.mkdir(exist_ok=True)
+        refuse = "" if vector else 'case "$1" in --add*) exit 1;; esac\n'
+        program.write_text(f"#!/bin/sh\n{refuse}echo 'openjdk version \"{version}\" x' >&2\n")
+        program.chmod(0o755)
+        return tmp_path
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    return make
+
+
+@pytest.mark.parametrize(
+    ("version", "major"), [("17.0.15", 17), ("21", 21), ("21-ea", 21), ("17.0.1+12", 17)]
+)
+def test_versions_that_spark_runs_on(home, version, major):
+    home(version)
+    assert check_java() == major
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16), ("23", 23), ("25.0.1", 25), ("26-ea", 26)],
+)
+def test_too_old_or_too_new(home, version, major):
+    home(version, vector=major >= 16)
+    with pytest.raises(InputError, match=f"is Java {major}; Spark needs a full Java 17 or 21: "):
+        check_java()
+
+
+def test_java_that_cannot_be_used(home, monkeypatch, tmp_path):
+    program = home("17") / "bin" / "java"
+    said = "Picked up JAVA_TOOL_OPTIONS: -Xmx9\nError occurred\nCould not reserve\nmore"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"cannot be run \(Error occurred; Could not reserve\);"):
+        check_java()
+    home("17.0.2", vector=False)
+    with pytest.raises(InputError, match=r"is Java 17 without jdk\.incubator\.vector"):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(InputError, match="JAVA_HOME = '/nowhere': cannot be run"):
+        check_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="java = 'java': cannot be run"):
+        check_java()
+
+
+def test_needs_no_installed_package():
+    """``make`` runs it before there is a .venv."""
+    code = "import sys; sys.argv = ['x']; import scribe_spark.runtime.java; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not {"pyspark", "numpy", "pandas", "click"} & set(done.stdout.split())
+
+
+def test_as_a_script_one_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "scribe_spark.runtime.java"],
+        cwd=ROOT, env={"JAVA_HOME": "/nowhere", "PATH": ""}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("scribe-spark: error: JAVA_HOME = '/nowhere': ")
+
+
+# --- a JVM that does not start, or ends -----------------------------------------------------------
+
+
+#: What JVMs have said, and the line that is made of each.
+SAID = {
+    "WARNING: Using incubator modules\n"
+    "Picked up JAVA_TOOL_OPTIONS: -Xms900g\n"
+    "Error occurred during initialization of VM\n"
+    "Could not reserve enough space for 943718400KB object heap\n": (
+        "Error occurred during initialization of VM; Could not reserve enough space for "
+        "943718400KB object heap",
+        "it has too little memory",
+    ),
+    ":: loading settings :: url = jar:file:x\n"
+    "Ivy Default Cache set to: /x\n"
+    'Exception in thread "main" java.net.UnknownHostException: box: Name or service not known\n'
+    "\tat java.base/java.net.InetAddress.getLocalHost(InetAddress.java:1671)\n"
+    "Caused by: java.net.UnknownHostException: box: Name or service not known\n"
+    "\t... 13 more\n": (
+        'Exception in thread "main" java.net.UnknownHostException: box: Name or service not known; '
+        "Caused by: java.net.UnknownHostException: box: Name or service not known",
+        "this machine does not know its own name",
+    ),
+    'Exception in thread "main" java.lang.X: basedir must be absolute: ?\n': (
+        'Exception in thread "main" java.lang.X: basedir must be absolute: ?',
+        "the user of this process has no name",
+    ),
+    "java.io.IOException: Failed to get a temp directory under [/tmp].\n": (
+        "java.io.IOException: Failed to get a temp directory under [/tmp].",
+        "it has no folder for temporary files",
+    ),
+    "env: 'bash': No such file or directory\n": (
+        "env: 'bash': No such file or directory",
+        "check JAVA_HOME",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_one_line_and_what_to_do(said):
+    reason, cure = SAID[said]
+    assert reason_in(said.encode().splitlines()) == reason
+    line = str(spark_failure(RuntimeError(reason)))
+    assert line.startswith(f"Spark cannot start ({reason}); {cure}")
+
+
+def test_words_are_held_back_until_there_is_a_session(capfd):
+    words = JvmWords()
+    with open(words.write_end, "wb", buffering=0) as jvm:
+        jvm.write(b"first\n")
+        jvm.write(b"second\n")
+        assert words.reason() == "first; second"
+        assert capfd.readouterr().err == ""
+        words.pass_on()
+        jvm.write(b"third\n")
+    words._reader.join()
+    assert capfd.readouterr().err == "first\nsecond\nthird\n"
+
+
+@pytest.fixture
+def no_jvm(monkeypatch):
+    """As in a process that has started no JVM."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "SCRIBE_SPARK_TRICKS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_jvm_that_does_not_start(no_jvm, monkeypatch, tmp_path, capfd):
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\necho 'Error occurred'\necho '\tat trace' >&2\nexit 1\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(JvmError, match=r"^Error occurred$"):
+        start_jvm({"spark.master": "local[2]"})
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"])
+def test_no_jvm_is_started_where_spark_is_elsewhere(no_jvm, monkeypatch, name):
+    monkeypatch.setattr(jvm_process, "launch_gateway", lambda *_: pytest.fail("it is started"))
+    monkeypatch.setenv(name, "1")
+    assert start_jvm({}) is None
+
+
+def test_how_a_process_ended():
+    asleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(asleep) as process:
+        assert how_it_ended(process) is None
+        process.kill()
+        assert how_it_ended(process) == "signal 9"
+    with subprocess.Popen([sys.executable, "-c", "exit(3)"]) as process:
+        process.wait()
+        assert how_it_ended(process) == "exit code 3"
+    assert how_it_ended(None) is None
+
+
+def test_a_session_whose_jvm_has_ended_is_one_line(monkeypatch):
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    from scribe_spark.cli import sessions
+    from scribe_spark.config import Execution
+
+    ended = SimpleNamespace(cancel_all=None, how_it_ended=lambda: "signal 9")
+    monkeypatch.setattr(sessions, "_checked", lambda *_: "a session")
+    monkeypatch.setattr(sessions, "interruptible", lambda _: nullcontext())
+    monkeypatch.setattr("scribe_spark.runtime.sessions.abilities", lambda _: ended)
+    monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", lambda _: nullcontext())
+    with (
+        pytest.raises(RunError, match=r"^Spark's JVM ended \(signal 9\), probably"),
+        sessions.open_session(Execution(out="out"), 10, 10),
+    ):
+        raise ConnectionError("Answer from Java side is empty")
+
+
+# --- the heap's size ------------------------------------------------------------------------------
+
+
+GIB = 2**30
+
+
+def limit_file(root: Path, place: str, text: str) -> None:
+    file = root / "sys/fs/cgroup" / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/", {"memory.max": "3000000000"}, 3_000_000_000),  # a container, version 2
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "2000000000"}, 2_000_000_000),
+        ("0::/a", {"a/memory.max": "2000000000", "memory.max": "1500000000"}, 1_500_000_000),
+        (
+            "5:cpu:/x\n4:memory:/docker/5e\n0::/",  # version 1, the group as the host knows it
+            {"memory/memory.limit_in_bytes": "1000000000"},
+            1_000_000_000,
+        ),
+        (
+            "4:hugetlb,memory:/y",
+            {
+                "memory/memory.limit_in_bytes": "9223372036854771712",  # version 1's "no limit"
+                "memory/y/memory.limit_in_bytes": "1200000000",
+            },
+            1_200_000_000,
+        ),
+    ],
+)
+def test_a_containers_limit_is_the_limit(tmp_path, groups, limits, expected):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups + "\n")
+    for place, text in limits.items():
+        limit_file(tmp_path, place, text)
+    assert memory_limit(tmp_path) == expected
+
+
+@pytest.mark.parametrize("text", ["max", "", "0", "-1", "9223372036854771712"])
+def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
+    physical = memory_limit(tmp_path)  # no such files at all
+    assert physical > GIB // 2
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\nodd line\n")
+    limit_file(tmp_path, "memory.max", text)
+    assert memory_limit(tmp_path) == physical
+
+
+def test_heap_by_nodes_and_limit():
+    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 244
+    assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
+    assert heap_mib(10, limit=GIB) == 1024
+    assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True) == 3 * 1024
+    assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True, mapped=True) == 1_536
+    assert heap_mib(100_000, limit=100 * GIB, mapped=True) == 3 * 1024 + 244
+
+
+def test_young_generation_by_nodes():
+    assert young_mib(3_488, 100_000) == 1_744
+    assert young_mib(6_000, 1_000_000) == 1_500
+    assert young_mib(3_100, 20_000) == 512
+    assert young_mib(1_024, 10) == 512
+    assert young_mib(800, 10) == 400
+
+
+# --- masters that Spark cannot use ----------------------------------------------------------------
+
+
+GOOD = [
+    "local", "local[1]", "local[*]", "local[2,4]", "local[*, 3]", "local-cluster[2,1,1024]",
+    "spark://host:7077", "spark://a:7077,b:7077", "k8s://https://host:6443", "k8s://host",
+    "k8s://[::1]:6443/path",
+]  # fmt: skip
+BAD = [
+    "",
+    "nonsense",
+    "local[0]",
+    "local[",
+    "local[-1]",
+    "local[2,0]",
+    "local[99999999999]",
+    "local-cluster[0,1,1024]",
+    "local://x",
+    "spark://host",
+    "spark://host:0",
+    "spark://host:70000",
+    "spark://",
+    "LOCAL",
+    "local[\N{ARABIC-INDIC DIGIT FOUR}]",
+    "other://host",  # spark-submit, which starts every session's JVM, takes no other scheme
+    "mesos://host:5050",
+    "k8s://",
+    "k8s://https://host:70000",
+]
+
+
+@pytest.mark.parametrize("master", GOOD)
+def test_good_masters(master):
+    check_master(master)
+
+
+@pytest.mark.parametrize("master", BAD)
+def test_bad_masters(master):
+    with pytest.raises(InputError, match=r"^master = ") as caught:
+        check_master(master)
+    assert "\n" not in str(caught.value)
+
+
+def test_yarn_needs_its_settings(monkeypatch):
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="HADOOP_CONF_DIR"):
+        check_master("yarn")
+    monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
+    check_master("yarn")
+
+
+def test_where_executors_are():
+    assert is_local_master("local[2]")
+    assert not is_local_master("local-cluster[2,1,1024]")
+    assert on_this_machine("local-cluster[2,1,1024]")
+    assert not on_this_machine("spark://host:7077")
+
+
+@pytest.fixture
+def port():
+    """A port of this machine that accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_master_that_accepts_a_connection(port):
+    reach_master(f"spark://127.0.0.1:{port}")
+    reach_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    reach_master(f"k8s://https://127.0.0.1:{port}")
+    reach_master("local[2]")
+    reach_master("yarn")
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "spark://127.0.0.1:1", "spark://no.such.host.invalid:7077", "spark://a..b:7077",
+        "k8s://https://127.0.0.1:1", "k8s://http://127.0.0.1:1",
+    ],
+)  # fmt: skip
+def test_a_master_that_does_not(master):
+    with pytest.raises(InputError, match=r"^master = .* cannot be reached \(.+\)$"):
+        reach_master(master)
+
+
+def test_a_master_that_never_answers_is_given_up_soon(monkeypatch):
+    def connect(address, timeout):
+        time.sleep(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    begun = time.perf_counter()
+    with pytest.raises(InputError, match=r"no answer in 0\.1 s"):
+        reach_master("spark://10.0.0.1:7077", patience=0.1)
+    assert time.perf_counter() - begun < 5
