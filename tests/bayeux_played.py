@@ -33,7 +33,7 @@ from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.overlay import PastryNextHop

@@ -20,7 +20,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring

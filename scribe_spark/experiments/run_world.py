@@ -50,8 +50,8 @@ from scribe_spark.worlds.group_measures import (
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
+from scribe_spark.worlds.summary import with_zeros
 from scribe_spark.worlds.watched_trees import all_told
-from scribe_spark.worlds.zeros import with_zeros
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.

@@ -14,7 +14,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, distinct, sums_at
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Tables
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.reference_tree.climb import climb, climbs_from

@@ -24,8 +24,7 @@ from scribe_spark.bandwidth import (
     play_windows,
 )
 from scribe_spark.bandwidth.setting import mesh_links
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
 
 from .played import case_of

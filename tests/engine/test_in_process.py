@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scribe_spark.engine import Tables
-from scribe_spark.engine.in_process import play, thread_bounds
+from scribe_spark.engine.in_task import play, thread_bounds
 from scribe_spark.engine.program import AT, bucket_of, deliver, once_a_bucket
 
 

@@ -22,8 +22,7 @@ from scribe_spark.bandwidth.setting import (
 from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout
 from scribe_spark.engine.program import AT, Prefixed, Tables, Together

@@ -10,7 +10,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.world_setup import network_of
-from scribe_spark.topology.region_matrix import read_matrix
+from scribe_spark.topology.regions import read_matrix
 
 CLASSES = ({"name": "fast", "share": 0.25}, {"name": "slow", "share": 0.75})
 

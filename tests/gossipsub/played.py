@@ -14,7 +14,7 @@ from spread_out import FarApart, SpreadOut
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,

@@ -9,7 +9,7 @@ from reference_tree.test_places import at_once, random_ids
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE

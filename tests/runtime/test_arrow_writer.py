@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from scribe_spark.runtime import arrow_writer
-from scribe_spark.runtime.arrow_writer import can_write, write_parquet
-from scribe_spark.runtime.batches import Batches, _row_groups
+from scribe_spark.runtime import batches
+from scribe_spark.runtime.batches import Batches, _row_groups, can_write, write_parquet
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
 
 
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow_writer, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(batches, "_ROWS_WRITTEN_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()
     write_parquet(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
     wanted = {"id": [3, 250, 251], "text": ["text 0", "text 1"]}
@@ -82,7 +81,7 @@ def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_p
 
 def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, monkeypatch):
     """A task that is tried again writes a second file; Spark takes one result of the two."""
-    written = arrow_writer._writer
+    written = batches._writer
 
     def twice(schema, folder):
         kernel = written(schema, folder)
@@ -96,7 +95,7 @@ def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, mon
 
     once = write_parquet(Batches.of(frame), tmp_path / "table")
     before = len(names(tmp_path / "table"))
-    monkeypatch.setattr(arrow_writer, "_writer", twice)
+    monkeypatch.setattr(batches, "_writer", twice)
     assert write_parquet(Batches.of(frame), tmp_path / "table") == once
     assert len(names(tmp_path / "table")) == before
 
@@ -114,7 +113,7 @@ def test_a_failure_leaves_no_half_table(frame, tmp_path):
 def test_a_full_disk_is_told_with_the_file(tmp_path):
     """Otherwise nobody would know which disk it is, once the file has been deleted."""
     full = pytest.raises(OSError, match=r"No space left on device: '.*/part'")
-    with full, arrow_writer._naming(tmp_path / "part"):
+    with full, batches._naming(tmp_path / "part"):
         raise OSError(28, "Error writing bytes to file")
 
 

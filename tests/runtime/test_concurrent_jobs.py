@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
+from scribe_spark.runtime.sessions import concurrent_jobs
 
 
 @pytest.mark.filterwarnings("error")

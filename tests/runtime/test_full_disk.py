@@ -15,7 +15,7 @@ import pytest
 
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.runtime import distribute, full_disk
+from scribe_spark.runtime import distribute, filesystem
 from scribe_spark.runtime.filesystem import LocalFiles
 
 GO_ON = "free space there, then continue with --resume"
@@ -48,7 +48,7 @@ def free(monkeypatch, tmp_path):
     def disk_usage(folder: Path) -> SimpleNamespace:
         return SimpleNamespace(free=room.get(Path(folder).name, 1 << 40))
 
-    monkeypatch.setattr(full_disk.shutil, "disk_usage", disk_usage)
+    monkeypatch.setattr(filesystem.shutil, "disk_usage", disk_usage)
     return room
 
 
@@ -76,7 +76,7 @@ NO_ROOM = "java.io.IOException: No space left on device"
 def test_which_folder(session, free, tmp_path, text, least, named):
     free.update(least)
     error = RuntimeError("An error occurred\n" + text.replace("{tmp}", str(tmp_path)))
-    line = full_disk.full_disk(error, session, "given", tmp_path / "out")
+    line = filesystem.full_disk(error, session, "given", tmp_path / "out")
     assert line is not None
     whose = "out = 'given': " if named == "out" else f"SPARK_LOCAL_DIRS = '{tmp_path}/scratch': "
     assert line.startswith(whose + "has no space left (")
@@ -85,15 +85,15 @@ def test_which_folder(session, free, tmp_path, text, least, named):
 
 def test_an_executor_elsewhere(free):
     session = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://host:7077"))
-    line = full_disk.full_disk(RuntimeError(NO_ROOM), session, "s3a://b/x", None)
+    line = filesystem.full_disk(RuntimeError(NO_ROOM), session, "s3a://b/x", None)
     assert "an executor's" in str(line)
-    line = full_disk.full_disk(RuntimeError(WRITING + NO_ROOM), session, "s3a://b/x", None)
+    line = filesystem.full_disk(RuntimeError(WRITING + NO_ROOM), session, "s3a://b/x", None)
     assert str(line).startswith("out = 's3a://b/x': has no space left")
 
 
 def test_other_failures_are_none_of_it(session, tmp_path):
     for error in (RuntimeError("Task failed"), OSError(errno.EACCES, "Permission denied")):
-        assert full_disk.full_disk(error, session, "out", tmp_path) is None
+        assert filesystem.full_disk(error, session, "out", tmp_path) is None
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
@@ -111,7 +111,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 def test_an_array_that_finds_no_room_names_its_file(tmp_path):
     with files_of_at_most(1000), pytest.raises(OSError) as error:  # noqa: PT011
         distribute._save(tmp_path / "a.npy", np.zeros(1000))
-    assert full_disk.full_disk(error.value, None, "out", tmp_path) is not None
+    assert filesystem.full_disk(error.value, None, "out", tmp_path) is not None
     assert error.value.filename == str(tmp_path / "a.npy")
 
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from scribe_spark.errors import InputError
-from scribe_spark.runtime import remote
-from scribe_spark.runtime.remote import check_remote, reach_remote
+from scribe_spark.runtime import master as remote
+from scribe_spark.runtime.master import check_remote, reach_remote
 from scribe_spark.runtime.sessions import _zipped
 
 pytest.importorskip("grpc", reason="the extra `connect` is not installed")

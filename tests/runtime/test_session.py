@@ -23,9 +23,8 @@ from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime import session as sessions
 from scribe_spark.runtime import settings
-from scribe_spark.runtime.java_options import is_short, java_options
-from scribe_spark.runtime.session import session
-from scribe_spark.runtime.user_settings import user_jars
+from scribe_spark.runtime.jvm_process import user_jars
+from scribe_spark.runtime.session import is_short, java_options, session
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,7 @@ import pytest
 
 from scribe_spark.errors import InputError
 from scribe_spark.topology import Graph, check
-from scribe_spark.topology.graph import router_frame
-from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.graph import Hosts, router_frame
 
 
 def graph(links, ids=(0, 1, 2, 3)) -> Graph:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.errors import InputError
-from scribe_spark.topology.connectivity import check_connectable, connected_probability
+from scribe_spark.topology.transit_stub import check_connectable, connected_probability
 
 
 def counted(n: int, p: float) -> float:

@@ -14,15 +14,15 @@ import worlds
 from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology import transit_stub
-from scribe_spark.underlay import all_pairs
-from scribe_spark.underlay.all_pairs import (
+from scribe_spark.underlay import matrices as module
+from scribe_spark.underlay.dijkstra import LinkArrays
+from scribe_spark.underlay.matrices import (
     RouteMatrices,
     compute_routes,
     route_unit,
     units,
     unpack_routes,
 )
-from scribe_spark.underlay.dijkstra import LinkArrays
 from scribe_spark.underlay.pendant import pendant_components
 
 
@@ -35,7 +35,7 @@ def check(matrices: RouteMatrices, one: worlds.World) -> None:
 
 
 def test_units_of_work_in_any_order_make_the_matrices(monkeypatch):
-    monkeypatch.setattr(all_pairs, "_BLOCK", 3)
+    monkeypatch.setattr(module, "_BLOCK", 3)
     pendant = 0
     for one in worlds.worlds():
         links = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
@@ -54,7 +54,7 @@ def test_units_of_work_in_any_order_make_the_matrices(monkeypatch):
 @pytest.mark.parametrize("few", [0, 10**6], ids=["by tasks", "by the driver"])
 @pytest.mark.parametrize("seed", [1, 2, 5])
 def test_compute_routes_equal_the_oracle(spark, seed, few, monkeypatch):
-    monkeypatch.setattr(all_pairs, "_FEW_UNITS", few)
+    monkeypatch.setattr(module, "_FEW_UNITS", few)
     one = worlds.worlds()[seed]
     ids = np.array(one.case.routers) * 3 + 7
     links = worlds.link_frame(one.case)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from scribe_spark.underlay.breadth_first import HopGraph, Search, hops, nearest, searches
+from scribe_spark.underlay.hops import HopGraph, Search, hops, nearest, searches
 from scribe_spark.underlay.paths import merged_links, path_links
 
 SEEDS = range(240)

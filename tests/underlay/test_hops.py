@@ -17,9 +17,8 @@ from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
 from scribe_spark.underlay import hops, protocol
-from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopKernel, HopUnderlay
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 
 LAN_US = 700
 

@@ -10,8 +10,7 @@ import numpy as np
 import worlds
 from oracle.random_cases import random_case
 
-from scribe_spark.underlay.all_pairs import compute_routes
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 
 
 def test_matrices_are_those_of_the_routes(spark):

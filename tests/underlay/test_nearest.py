@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import worlds
 
-from scribe_spark.underlay import nearest as module
+from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay.dijkstra import LinkArrays
-from scribe_spark.underlay.nearest import nearest
+from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_components, pendant_exits
 
 

@@ -11,8 +11,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import check, check_world_run
 from scribe_spark.topology import Graph
 from scribe_spark.topology.links import graph_of_links
-from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.statistics import statistics
+from scribe_spark.underlay.routable import check_routes, statistics
 
 #: A route must take less than this.
 MOST_MS = 2_147_483.647

@@ -13,8 +13,8 @@ import worlds
 from scribe_spark.topology import Graph
 from scribe_spark.topology.graph import router_frame
 from scribe_spark.topology.links import both_ways
-from scribe_spark.underlay import statistics as module
-from scribe_spark.underlay.statistics import statistics
+from scribe_spark.underlay import routable as module
+from scribe_spark.underlay.routable import statistics
 
 
 def graph_of(one: worlds.World) -> Graph:

@@ -29,7 +29,7 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
-from scribe_spark.topology.hosts import NO_HOSTS
+from scribe_spark.topology.graph import NO_HOSTS
 from scribe_spark.worlds.live_groups import LiveGroups
 
 ROUNDS, LAN_US = 4, 1_000

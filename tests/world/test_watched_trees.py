@@ -8,8 +8,7 @@ from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
-from scribe_spark.worlds.access import AccessLists
-from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.groups import AccessLists, WorldGroups
 from scribe_spark.worlds.watched_trees import (
     MOST_NODES,
     WATCHED,
