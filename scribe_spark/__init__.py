@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.core.lazy import load
+from scribe_spark.core.registry import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

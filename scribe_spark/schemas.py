@@ -266,7 +266,7 @@ ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
 #: The tables that the experiments on the reference tree leave.
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
-#: Packed unicast routes from a block of sources to targets (`underlay.all_pairs.pack_routes`).
+#: Packed unicast routes from a block of sources to targets (`underlay.matrices.pack_routes`).
 ROUTES = _schema(
     sources=_INT, targets=_INT, source=BinaryType(), delay_us=BinaryType(), pred=BinaryType()
 )

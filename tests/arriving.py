@@ -25,7 +25,7 @@ from scribe_spark.pastry.arrivals.waves import Plan, planned_contacts, wave_size
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.pastry.table_repair import row_bits
-from scribe_spark.underlay.nearest import nearest
+from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 
 MOST_ROWS = 128

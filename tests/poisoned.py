@@ -10,8 +10,7 @@ import numpy as np
 from in_memory import InMemory
 
 from scribe_spark.engine import Inbox, Program, Tables
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play
 
 
 class Poisoned(Tables):

@@ -489,7 +489,7 @@ def experiments(monkeypatch):
         sparkContext=types.SimpleNamespace(_gateway=None),  # no JVM of its own
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
-    monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", contextlib.nullcontext)
+    monkeypatch.setattr("scribe_spark.runtime.session.warmed_up", contextlib.nullcontext)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
 

@@ -27,7 +27,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.packing import Packed, concatenate, pack, take
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.engine.ring import Ring

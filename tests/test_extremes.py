@@ -26,8 +26,7 @@ from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.scribe.groups import group_sizes
 from scribe_spark.topology import load
 from scribe_spark.worlds import check_world
-from scribe_spark.worlds.churn import Weibull
-from scribe_spark.worlds.node_generators import share_of
+from scribe_spark.worlds.node_generators import Weibull, share_of
 
 NUMBERS = [
     *(0, 1, -1, 2, 8, 30, 2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 10**400),

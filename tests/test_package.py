@@ -228,7 +228,7 @@ def test_executors_need_no_library_of_the_config():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-WORDS = """leaf_set routing_table next_hop route arrival repair create join leave multicast children
+WORDS = """LeafSets routing_table next_hop route arrival repair create join leave multicast children
 root failover heartbeat replicas upcalls reliable"""
 
 

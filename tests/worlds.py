@@ -35,9 +35,8 @@ from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
-from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
 from scribe_spark.underlay.pendant import pendant_exits
 
 SEEDS = range(240)

@@ -14,8 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.worlds.steady import TOLERANCE, WINDOW, first_steady
-from scribe_spark.worlds.summary import measures_by_round, totals_by_number
+from scribe_spark.worlds.summary import (
+    TOLERANCE,
+    WINDOW,
+    first_steady,
+    measures_by_round,
+    totals_by_number,
+)
 from tools.pages import number, over_seeds, share_cell
 
 #: What the pages say of the steady state of worlds under churn.

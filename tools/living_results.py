@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from scribe_spark.worlds.steady import steady_from
+from scribe_spark.worlds.summary import steady_from
 from tools import pages
 from tools.folders import Folder
 from tools.pages import Section, number, over_seeds, table

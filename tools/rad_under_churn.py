@@ -16,8 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.worlds.steady import WINDOW, first_steady
-from scribe_spark.worlds.summary import measures_by_round
+from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round
 from tools import pages
 from tools.folders import Folder, of, rounds_in_words
 from tools.pages import Panel, number, over_seeds, table

@@ -32,7 +32,7 @@ from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.node_classes import NodeClasses, NodeRates
-from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.graph import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
 #: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a

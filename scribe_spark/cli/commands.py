@@ -283,7 +283,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
         given["topology"] = file
     config, _ = resolve(given)
     from scribe_spark import topology
-    from scribe_spark.underlay.statistics import statistics
+    from scribe_spark.underlay.routable import statistics
 
     if out is not None:
         from scribe_spark.experiments.checks import check_new

@@ -20,8 +20,8 @@ from scribe_spark.cli.parsing import Command
 from scribe_spark.errors import InputError, RunError, listed
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java import check_java
+from scribe_spark.runtime.master import missing_libraries
 from scribe_spark.runtime.memory import heap_mib, memory_limit
-from scribe_spark.runtime.remote import missing_libraries
 from scribe_spark.runtime.scratch import SCRATCH
 
 #: The oldest Spark that works, and the first later one that does not; setup.cfg has the same.

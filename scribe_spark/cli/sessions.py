@@ -12,7 +12,7 @@ from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime.interrupts import deferred, in_thread, interruptible
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.remote import check_remote, is_own
+from scribe_spark.runtime.master import check_remote, is_own
 
 
 @contextmanager
@@ -22,9 +22,8 @@ def open_session(
     """Return a context manager with a session for `nodes` nodes and the work of all runs."""
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
-    from scribe_spark.runtime.session import session
+    from scribe_spark.runtime.session import session, warmed_up
     from scribe_spark.runtime.sessions import abilities
-    from scribe_spark.runtime.warm_up import warmed_up
 
     make = partial(session, worlds=worlds)
     spark = in_thread(_checked, make, execution, nodes, estimated_work)

@@ -38,17 +38,24 @@ from scribe_spark.experiments.strange_files import find_link, find_strange_file
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.redaction import redacted
 from scribe_spark.report import Report, figure_files
-from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
-from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
+from scribe_spark.runtime.batches import (
+    EVERY,
+    Among,
+    Batches,
+    Table,
+    can_write,
+    shares_disk,
+    write_parquet,
+)
 from scribe_spark.runtime.filesystem import (
     CorruptFileError,
     Files,
     LocalFiles,
+    full_disk,
     open_files,
     table_url,
     tasks_write,
 )
-from scribe_spark.runtime.full_disk import full_disk
 from scribe_spark.runtime.sessions import local_frame
 
 #: The option with which Spark does not read a path as a pattern.

@@ -22,7 +22,7 @@ from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
 from scribe_spark.topology import is_path
-from scribe_spark.topology.region_matrix import is_shipped
+from scribe_spark.topology.regions import is_shipped
 
 MANIFEST = "manifest.json"
 

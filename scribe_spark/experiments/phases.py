@@ -51,7 +51,7 @@ from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.report import preload
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
+from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
 from scribe_spark.systems import is_built_in, system_of_variant

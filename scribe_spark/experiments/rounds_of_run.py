@@ -28,8 +28,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems import System, system_of_variant
 from scribe_spark.worlds import World, extent_of, world_events, world_groups
-from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
-from scribe_spark.worlds.groups import WorldGroups, group_keys
+from scribe_spark.worlds.groups import MAY_MULTICAST, AccessLists, WorldGroups, group_keys
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation

@@ -32,7 +32,7 @@ from scribe_spark.experiments.simulation import MakeApplication, Simulation
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
-from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
+from scribe_spark.runtime.sessions import concurrent_jobs
 
 
 def run(

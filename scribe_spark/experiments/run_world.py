@@ -44,7 +44,7 @@ from scribe_spark.systems import SCRIBE
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import publication_measures, system_of
 from scribe_spark.worlds.save import VERSION
-from scribe_spark.worlds.zeros import with_zeros
+from scribe_spark.worlds.summary import with_zeros
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.

@@ -38,10 +38,8 @@ from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
-from scribe_spark.underlay.all_pairs import compute_routes, with_own_delays
-from scribe_spark.underlay.hops import HopUnderlay
-from scribe_spark.underlay.losses import route_losses
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.hops import HopUnderlay, route_losses
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start

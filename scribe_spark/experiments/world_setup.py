@@ -51,7 +51,7 @@ from scribe_spark.worlds import (
     world_events,
     world_groups,
 )
-from scribe_spark.worlds.access import RIGHTS
+from scribe_spark.worlds.groups import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems

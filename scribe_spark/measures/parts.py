@@ -19,7 +19,7 @@ from scribe_spark.pastry.nodes import router_index
 from scribe_spark.rounds.counts import Counted, Counts
 
 if TYPE_CHECKING:
-    from scribe_spark.topology.hosts import Hosts
+    from scribe_spark.topology.graph import Hosts
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,19 @@
 A user's own session (for example of a notebook) is used as it is, and settings of ``spark-submit``
 override the settings here; :func:`~scribe_spark.runtime.settings.tuned` sets and restores the
 settings that can change at run time.
+
+The first job of a session, at the same time as the driver's own work.  The first job with a Python
+kernel takes two seconds of both cores: Python workers start, and the JVM loads its planner.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -30,18 +36,102 @@ from scribe_spark.runtime.environment import (
     names_address,
     spark_failure,
 )
-from scribe_spark.runtime.graphframes_jar import jars
+from scribe_spark.runtime.graphframes_jar import FOLDER, jars
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.java_options import is_short, java_options, log_option
 from scribe_spark.runtime.jvm import java_letters
-from scribe_spark.runtime.jvm_process import start_jvm
-from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
+from scribe_spark.runtime.jvm_process import is_submitted, start_jvm, submitted_settings, user_jars
+from scribe_spark.runtime.master import (
+    check_master,
+    check_remote,
+    is_local_master,
+    is_own,
+    on_this_machine,
+    reach_master,
+    reach_remote,
+)
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
-from scribe_spark.runtime.remote import check_remote, is_own, reach_remote
-from scribe_spark.runtime.sessions import Connected, abilities
+from scribe_spark.runtime.sessions import Classic, Connected, abilities, describe_jobs, parallelism
 from scribe_spark.runtime.settings import partitions_of, set_all, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
-from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
+
+#: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
+#: in half the time. A JVM that does not fit it ignores it.
+CLASS_ARCHIVE = FOLDER / "classes.jsa"
+
+#: The greatest estimated work, in nodes of a plain run, for which the JVM's first compiler
+#: suffices.
+_SHORT = 200_000
+
+
+def is_short(nodes: int, estimated_work: int) -> bool:
+    """Return True if the JVM's first compiler suffices: also for a plain run of any size."""
+    return estimated_work <= max(_SHORT, nodes)
+
+
+def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
+    """Return the JVM's options for a heap of `heap_mib` MiB, with `young_mib` for new objects.
+
+    In a `short` session, half of a JVM's work is the compilation of its own code, so the first
+    compiler alone is faster.  Its code is slower by a third than the final code of the second.
+    """
+    options = [archive_option(), log_option()]
+    if enabled("first_compiler") and short:
+        # room for the code of many queries: with this compiler's own 48 MiB a long session of small
+        # ones spends a sixth of its time making room
+        options.append("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+    if enabled("heap_layout"):
+        # the whole heap from the start, as growing costs collections
+        sizes = f"-Xms{heap_mib}m -Xmn{young_mib}m -XX:MetaspaceSize=256m"
+        # objects that survive two collections are rows of tables, which stay: do not copy them
+        # again
+        options += ["-XX:+UseParallelGC", sizes, "-XX:MaxTenuringThreshold=1"]
+    return " ".join(option for option in options if option)
+
+
+def archive_option() -> str:
+    """Return the option that starts the JVM from set-up's archive of classes; '' without one."""
+    if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
+        return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
+    archive = CLASS_ARCHIVE
+    usable = archive.is_file() and not any(letter.isspace() for letter in str(archive))
+    if not usable or not enabled("class_archive"):
+        return ""
+    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def log_option() -> str:
+    """Return the option for the log settings beside this module; '' if they are not used."""
+    settings = Path(__file__).with_name("log4j2.properties")
+    if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
+        return ""
+    return f"-Dlog4j2.configurationFile={settings.as_uri()}"
+
+
+_LONGEST = 60.0  # the longest wait for the job, in seconds
+
+
+@contextmanager
+def warmed_up(spark: SparkSession) -> Iterator[None]:
+    """Start a job with a row for each core, on this machine only; wait for it at the end.
+
+    A thread that still works when Python ends can crash the process.
+    """
+    server, thread = abilities(spark), threading.Thread(target=_play, args=(spark,), daemon=True)
+    if isinstance(server, Classic) and server.shares_disk:
+        thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():
+            thread.join(_LONGEST)
+
+
+def _play(spark: SparkSession) -> None:
+    cores = parallelism(spark)
+    rows = spark.range(0, cores, 1, cores)
+    with suppress(Exception), describe_jobs(spark, "warm-up"):  # the session may be over
+        rows.mapInArrow(lambda batches: batches, "id bigint").toArrow()
+
 
 #: The number of retries of a client if a server of this process does not answer: pyspark would
 #: retry for ten minutes, but such a server has ended.

@@ -15,14 +15,15 @@ import socket
 import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, proxy
 
 import pyarrow as pa
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext, TaskContext, inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -345,3 +346,51 @@ def _zipped(folder: Path) -> Path:
             if file.is_file() and "__pycache__" not in file.parts:
                 out.write(file, file.relative_to(package.parent))
     return archive
+
+
+# --- jobs in parallel
+
+
+_POOL = "concurrent-jobs"
+
+
+class Submit(Protocol):
+    """The type of the function that :func:`concurrent_jobs` yields."""
+
+    def __call__(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]: ...
+
+
+@contextmanager
+def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
+    """Yield a function that runs work in a second thread, one piece after the other.
+
+    The end of the ``with`` block waits for all pieces.  If the caller raises (for example because
+    of Ctrl-C), the jobs of the running piece are cancelled, and later pieces are dropped.  If the
+    session schedules fairly, the caller's jobs and these get half of the cores each.
+
+    Examples
+    --------
+    >>> with concurrent_jobs(spark) as submit:
+    ...     rows = submit(frame.count)
+    ...     other.write.parquet(place)
+    ...     print(rows.result())
+    """
+    pool, session = ThreadPoolExecutor(1, "concurrent-jobs"), abilities(spark)
+    tag = f"concurrent-jobs-{uuid.uuid4().hex}"
+
+    def submit(work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
+        def tagged() -> Any:
+            session.tag(tag, _POOL)
+            return work(*given, **named)
+
+        # the thread has the caller's local properties, such as its pool and its jobs' description
+        return pool.submit(inheritable_thread_target(spark)(tagged))
+
+    try:
+        yield submit
+    except BaseException:
+        with suppress(Exception):  # the session may be ending
+            session.cancel_tagged(tag)
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.core.lazy import load as load_name
+from scribe_spark.core.registry import load as load_name
 
 if TYPE_CHECKING:
     from scribe_spark.runtime.graph_frame import GraphFramesMissing
     from scribe_spark.topology.checks import check, check_routable
     from scribe_spark.topology.frames import Topology, from_frames
-    from scribe_spark.topology.graph import Graph
-    from scribe_spark.topology.kind import TopologyKind
+    from scribe_spark.topology.graph import Graph, TopologyKind
     from scribe_spark.topology.links import graph_of_links
     from scribe_spark.topology.registry import is_path, load, needs_spark, register_topology
 
@@ -39,7 +38,7 @@ _HOMES = {
     "Graph": "topology.graph",
     "GraphFramesMissing": "runtime.graph_frame",
     "Topology": "topology.frames",
-    "TopologyKind": "topology.kind",
+    "TopologyKind": "topology.graph",
     "check": "topology.checks",
     "check_routable": "topology.checks",
     "from_frames": "topology.frames",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import canonical, parse_rate, parse_time
-from scribe_spark.errors import InputError, shown
+from scribe_spark.errors import InputError, listed, shown
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import (
     DELAY_MS,
@@ -26,11 +27,54 @@ from scribe_spark.topology.checks import (
     MOST_ROUTERS,
     SHARE,
 )
-from scribe_spark.topology.elements import Element, Elements
-from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.links import FIELD, graph_of_links
 from scribe_spark.topology.topohub import KM_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A node or an edge of a file.
+
+    Attributes
+    ----------
+    ends : tuple of str
+        The id of a node, or the ids of an edge's source and target.
+    values : dict
+        Name of an attribute -> its text; a list for an attribute that is no single text.
+    line : int
+        The line in which the element begins.
+    """
+
+    ends: tuple[str, ...]
+    values: dict[str, Any]
+    line: int
+
+    def __str__(self) -> str:
+        """Return the name of the element in messages: ``edge 0 to 1 (line 12)``."""
+        what = "node" if len(self.ends) == 1 else "edge"
+        return f"{what} {' to '.join(listed([end]) for end in self.ends)} (line {self.line})"
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The nodes and edges of a file in its order; ids are unique, and edges end at nodes."""
+
+    nodes: list[Element]
+    edges: list[Element]
+    is_directed: bool
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for two nodes of one id, and for an edge without its nodes."""
+        known: dict[str, Element] = {}
+        for node in self.nodes:
+            if (other := known.setdefault(node.ends[0], node)) is not node:
+                raise ValueError(f"{node} has the id of the node in line {other.line}; rename one")
+        for edge in self.edges:
+            for end in edge.ends:
+                if end not in known:
+                    raise ValueError(f"{edge} needs a node {listed([end])}, which the file lacks")
+
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from scribe_spark.inputs import read_table
 from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
-from scribe_spark.topology.region_matrix import is_matrix
+from scribe_spark.topology.regions import is_matrix
 
 #: The delay of each link of a bare list; the distance D then counts hops.
 HOP_MS = 1.0

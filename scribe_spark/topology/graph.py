@@ -1,18 +1,70 @@
-"""The router graph: a plain record on the driver.
-
-Generators and readers make a :class:`Graph`, :mod:`.checks` checks it, and :mod:`.frames` gives
-its DataFrames.
-"""
+"""The router graph, a plain record on the driver, and the kinds of topology that make graphs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.topology.hosts import NO_HOSTS, Hosts
+from scribe_spark.node_classes import NodeClasses, NodeRates
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TopologyConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Hosts:
+    """The nodes at each router, in the order of router ids; None for unknown properties."""
+
+    #: float64 or None: the share of all nodes at each router (their sum is 1); None: equal shares.
+    shares: np.ndarray | None = None
+    #: int64 or None: the delay between two nodes of the same router, in addition to their LAN
+    #: links, in microseconds; None: 0.
+    own_us: np.ndarray | None = None
+    #: int64 or None: the rates of each node at a router in bits per second; 0: unlimited.
+    up: np.ndarray | None = None
+    down: np.ndarray | None = None
+    #: The names of regions; empty if the network has none.
+    regions: tuple[str, ...] = ()
+    #: int64 or None: the index of each router's region.
+    region: np.ndarray | None = None
+    #: int32 or None: the index of each node's router, by the number of the node; None: routers are
+    #: drawn.
+    places: np.ndarray | None = None
+
+    def least_rates(self) -> list[int]:
+        """Return the least rate up and the least rate down, if there are any."""
+        found = (rate[rate > 0] for rate in (self.up, self.down) if rate is not None)
+        return [int(rate.min()) for rate in found if len(rate)]
+
+    def rates(
+        self,
+        classes: NodeClasses,
+        nodes: np.ndarray,
+        routers: np.ndarray,
+        *,
+        up: int = 0,
+        down: int = 0,
+        validation_us: int = 0,
+    ) -> NodeRates:
+        """Return the rates of nodes: from the class, else from the settings, else from the router.
+
+        `routers` has the index of each node's router.  The settings `up` and `down` are bits per
+        second, or 0 if the network's file decides.
+        """
+        ups, downs = (
+            rate if rate or of_routers is None else of_routers[routers]
+            for rate, of_routers in ((up, self.up), (down, self.down))
+        )
+        return classes.rates(nodes, ups, downs, validation_us)
+
+
+#: Equal shares, no rates, no regions.
+NO_HOSTS = Hosts()
+
 
 #: The resolution of delays is a microsecond, so that integer sums are exact in any order.
 DELAY_DECIMALS = 3
@@ -58,3 +110,32 @@ def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan
     frame = pd.DataFrame({"id": ids, "kind": kind, "domain": domain, "x": x, "y": y})
     frame = frame.astype({"domain": "Int64", "kind": object, "x": "float64", "y": "float64"})
     return frame.sort_values("id", kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True)
+class TopologyKind:
+    """A kind of topology, which ``--topology NAME`` or ``--topology NAME:ARGUMENT`` selects.
+
+    Attributes
+    ----------
+    name : str
+        The name in ``--topology NAME``.
+    make : callable
+        ``make(argument, config, seed)`` returns a `Graph`, without Spark; random values in it must
+        depend on the seed only.
+    argument : str
+        A word for the argument in messages, in capitals; empty for a kind without argument.
+    is_kept : bool
+        True if `make` gives the same graph for the same arguments, because it reads no file of a
+        user; such a graph is kept and not made again.
+    """
+
+    name: str
+    make: Callable[[str, TopologyConfig, int], Graph]
+    argument: str = ""
+    is_kept: bool = True
+
+    @property
+    def spelling(self) -> str:
+        """The form in which a user writes the kind, for example ``topohub:NAME``."""
+        return f"{self.name}:{self.argument}" if self.argument else self.name

@@ -15,8 +15,14 @@ import pandas as pd
 
 from scribe_spark.inputs import Kind
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
-from scribe_spark.topology.graph import DELAY_DECIMALS, WEIGHT_DECIMALS, Graph, router_frame
-from scribe_spark.topology.hosts import NO_HOSTS, Hosts
+from scribe_spark.topology.graph import (
+    DELAY_DECIMALS,
+    NO_HOSTS,
+    WEIGHT_DECIMALS,
+    Graph,
+    Hosts,
+    router_frame,
+)
 
 #: The input's name in error messages.
 FIELD = "topology"

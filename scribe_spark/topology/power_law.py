@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark import draws
-from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.kind import TopologyKind
+from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import both_ways
 
 #: The delay of every link; the distance D then counts hops.

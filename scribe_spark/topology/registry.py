@@ -1,7 +1,7 @@
 """The kinds of topology, by name, and the graph of a config.
 
-A new kind is a module with a :class:`~scribe_spark.topology.kind.TopologyKind`, and one line below;
-users call :func:`register_topology`.
+A new kind is a module with a :class:`~scribe_spark.topology.graph.TopologyKind`, and one line
+below; users call :func:`register_topology`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from scribe_spark.topology import power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
-from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.graph import Graph, TopologyKind
 from scribe_spark.topology.graph_files import graph_file, is_graph_file
-from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
 
 _KINDS: Registry[TopologyKind] = Registry(
@@ -72,7 +71,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology.kind`` is the name of a kind, the path of a graph file, an edge list's path or
+        ``topology.graph`` is the name of a kind, the path of a graph file, an edge list's path or
         URL, or a graph from Python.
     spark : SparkSession, optional
         The session that reads URLs of other machines (``s3a:``, ``hdfs:``, ``dbfs:``).

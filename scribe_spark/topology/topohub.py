@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.errors import InputError, listed
-from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.kind import TopologyKind
+from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import FIELD, graph_of_links
 
 #: Light in fibre: 5 microseconds per kilometre.

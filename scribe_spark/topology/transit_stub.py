@@ -8,28 +8,194 @@ Every draw is keyed by (seed, purpose, domain or stub number), so a stub's graph
 the number of redraws of another.  Only raw bits of the streams are used: numpy keeps those stable
 between versions.
 
+The probability that a pure random graph is connected, and the time to draw a connected one.  Every
+pair of n routers is linked with probability p; all links are redrawn until the graph is connected.
+With large n or small p, this would practically never end.
+
 References
 ----------
 Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996 (GT-ITM).
 Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
 multicast infrastructure", IEEE JSAC 20(8), 2002, Section IV-A.
+Gilbert, "Random graphs", Annals of Mathematical Statistics 30, 1959.
+Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996: the pure random
+method of GT-ITM.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
 from scribe_spark import draws
 from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
-from scribe_spark.topology.connectivity import check_connectable
-from scribe_spark.topology.geometry import Scales, geo, hop_diameter
-from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.kind import TopologyKind
+from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import both_ways
+
+#: The greatest mean number of pairs of routers to draw before all domains are connected: half a
+#: minute's work.
+MOST_DRAWS = 5_000_000_000
+
+#: The constant cost of a domain's draw, in pairs.
+_OVERHEAD = 5_000
+
+#: Up to this many routers the probability is exact.
+_EXACT = 300
+
+
+def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
+    """Return the probability that graphs of n routers are connected if pairs are linked with `p`.
+
+    It is exact for up to 300 routers.  For more, it is the probability that no router is isolated,
+    as if routers were isolated independently of each other.  It is at least 1e-15.
+    """
+    isolated = n * np.exp((n - 1) * math.log1p(-p)) if p < 1 else np.zeros(len(n))
+    exact = _exact(p)[np.minimum(n, _EXACT)]
+    return np.maximum(np.where(n <= _EXACT, exact, np.exp(-isolated)), 1e-15)
+
+
+@functools.lru_cache(maxsize=64)
+def _exact(p: float) -> np.ndarray:
+    """Return the probability for 0, 1, ..., 300 routers; a sum of positive terms, so it is
+    accurate.
+
+    Of n + 1 routers, put the last one aside.  The component of the first router among the others
+    has k + 1 routers: k of n - 1 are chosen; they are connected with the first; at least one of the
+    k + 1 has a link to the router put aside, and none has a link to the n - k - 1 others, which are
+    connected with the router put aside.
+    """
+    connected = np.ones(_EXACT + 1)
+    if p == 1:
+        return connected
+    unlinked, log_factorial = math.log1p(-p), gammaln(np.arange(_EXACT + 1) + 1)
+    for n in range(1, _EXACT):
+        k = np.arange(n)
+        chosen = log_factorial[n - 1] - log_factorial[k] - log_factorial[n - 1 - k]
+        apart = np.exp(chosen + (k + 1) * (n - k - 1) * unlinked)
+        linked = -np.expm1((k + 1) * unlinked)
+        connected[n + 1] = (apart * linked * connected[k + 1] * connected[n - k]).sum()
+    return connected
+
+
+def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
+    """Refuse a probability `p` > 0 with which the search for connected domains takes too long.
+
+    The message names the setting `field`, and a sufficient probability.
+    """
+    if _draws(sizes, p) <= MOST_DRAWS:
+        return
+    # find the least sufficient probability, to one part in a hundred; 1 is always sufficient
+    low, high = p, 1.0
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _draws(sizes, middle) > MOST_DRAWS else (low, middle)
+    enough = min(1.0, math.ceil(high * 1000) / 1000)
+    remedy = (
+        f"practically never gives a connected domain of {sizes.max():,} routers; "
+        f"raise it to {enough:g} or more, or make domains smaller"
+    )
+    raise InputError(field, p, remedy)
+
+
+def _draws(sizes: np.ndarray, p: float) -> float:
+    """Return the mean number of pairs to draw until every domain is connected."""
+    pairs = sizes * (sizes - 1) / 2 + _OVERHEAD
+    return float((pairs / connected_probability(sizes, p)).sum())
+
+
+# --- random graphs on points of a plane
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
+
+    They are G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
+    """
+
+    grid: int
+    transit: int
+    stub: int
+
+    @classmethod
+    def of(cls, params: TopologyConfig) -> Scales:
+        """Return the scales that GT-ITM's users derive from the sizes."""
+        most_transit = params.transit_size + 3 * params.transit_domains
+        most_stubs = params.stubs_per_transit + 3 * most_transit
+        most_stub_size = params.stub_size + 3 * most_stubs
+        grid = _rounded(math.sqrt(80 * params.routers))
+        transit = _rounded(grid / 2)
+        transit += transit % 2
+        stub = _rounded(math.sqrt(16 * most_stub_size))
+        return cls(grid, min(transit, grid), min(stub, grid))
+
+
+def geo(
+    n: int, scale: int, p: float, field: str, rng: np.random.Philox
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
+
+    Every pair is linked with probability `p`, the setting `field`; points and links are all redrawn
+    until the graph is connected.  The result is coordinates, int64, shape (n, 2), and links, shape
+    (links, 2): the positions i < j of the ends.
+    """
+    if n > scale * scale:
+        raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
+    _check_one(n, p, field)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    while True:
+        points = _points(n, scale, rng)
+        links = pairs[draws.uniform(rng, len(pairs)) < p]
+        if len(links) >= n - 1 and hop_diameter(n, links) is not None:
+            return points, links
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_one(n: int, p: float, field: str) -> None:
+    check_connectable(np.array([n]), p, field)
+
+
+def hop_diameter(n: int, links: np.ndarray) -> int | None:
+    """Return the longest of the shortest paths of a graph, in hops; None if it is not connected.
+
+    Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
+    take longer to make than the search.
+    """
+    everyone, ends = (1 << n) - 1, links.tolist()
+    within = [1 << router for router in range(n)]  # the routers within some hops of each
+    hops = 0
+    while any(reached != everyone for reached in within):
+        before = within.copy()
+        for a, b in ends:
+            within[a] |= before[b]
+            within[b] |= before[a]
+        if within == before:
+            return None
+        hops += 1
+    return hops
+
+
+def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
+    """Return the first `n` distinct grid points of a uniform stream, in its order."""
+    drawn = rng.random_raw(n) % np.uint64(scale * scale)
+    while len(cells := pd.unique(drawn)) < n:
+        drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
+    x, y = np.divmod(cells[:n].astype(np.int64), scale)
+    return np.column_stack([x, y])
+
+
+def _rounded(x: float) -> int:
+    """Return the nearest whole number; halves are rounded up."""
+    return math.floor(x + 0.5)
+
+
+# --- transit-stub graphs
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,23 @@
 
 Executors get the links once, as a file.  A search serves all rows of its source, so rows are
 grouped by source first.
+
+Routes of fewest hops, searched on demand from 64 sources at a time.  Pure numpy; Spark calls it
+under Arrow.  If all links have the same weight, a route of least weight is one of fewest hops, and
+breadth-first search finds it.  A router's 64-bit word has a bit for each of 64 sources that have
+reached it, so that a step of all 64 searches is one OR over each router's links.  The result for
+(source, router) is a number that is divided into bits: plane k has bit k of it, again in a word for
+each router.
+
+References
+----------
+Then et al., "The more the merrier: efficient multi-source graph traversal", VLDB 8, 2014.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +28,220 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
 from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import RouterIds, Underlay
+
+
+def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
+    """Return 1 - the product of (1 - loss) over the links of each route: float64, shape (R, R).
+
+    `pred` has the predecessors of `RouteMatrices`; a link from a router to itself is between two of
+    its nodes.
+
+    Examples
+    --------
+    >>> lossy = pd.DataFrame({"src": [4, 5], "dst": [5, 6], "loss": [0.5, 0.5]})
+    >>> pred = np.array([[-1, 0, 1], [1, -1, 1], [1, 2, -1]])
+    >>> route_losses(pred, np.array([4, 5, 6]), lossy)[0].tolist()
+    [0.0, 0.5, 0.75]
+    """
+    r = len(routers)
+    passes = np.ones((r, r))
+    ends = [index_sorted(routers, losses[end].to_numpy()) for end in ("src", "dst")]
+    passes[ends[0], ends[1]] = 1 - losses["loss"].to_numpy(np.float64)
+    source = np.repeat(np.arange(r), r)
+    here = np.tile(np.arange(r), r)
+    kept = passes.diagonal()[source] * (source == here) + (source != here)
+    route = np.flatnonzero(source != here)
+    while len(route):
+        before = pred[source[route], here[route]].astype(np.int64)
+        kept[route] *= passes[before, here[route]]
+        here[route] = before
+        route = route[before != source[route]]
+    return (1 - kept).reshape(r, r)
+
+
+# --- searches
+
+
+_WORD = 64
+_ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
+_FAR = np.int64(2**62)
+_HOP = np.int64(2**32)  # above every position in a list of candidates
+
+
+@dataclass(frozen=True, eq=False)
+class HopGraph:
+    """A connected graph whose links all have the same weight, in a layout for searches.
+
+    Outside, routers are indices in id order.  Inside, they are positions in the order of their
+    number of links, most first: few words are read most of the time, and routers with more than
+    some number of links are a prefix.  Links are grouped by their receiver, then by the sender's
+    index.
+    """
+
+    #: int64, shape (R,): the position of each index.
+    place: np.ndarray
+    #: int64, shape (R,): the index of each position.
+    index: np.ndarray
+    #: int64, shape (L,): the positions of a link's ends.
+    sender: np.ndarray
+    receiver: np.ndarray
+    #: int64, shape (R,): the first link to the router at each position.
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
+        """Return the graph of directed links (indices of their ends), with each link's reverse."""
+        index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
+        place = np.empty(routers, dtype=np.int64)
+        place[index] = np.arange(routers)
+        order = np.lexsort((src, place[dst]))
+        sender, receiver = place[src[order]], place[dst[order]]
+        return cls(place, index, sender, receiver, np.searchsorted(receiver, np.arange(routers)))
+
+    @functools.cached_property
+    def low(self) -> list[tuple[int, np.ndarray]]:
+        """Return data for each bit of a link's number among the links to its receiver, lowest
+        first.
+
+        These are the number of routers that have links with the bit set and, for each link to them,
+        all ones if the link does not have the bit, else 0.
+        """
+        number = np.arange(len(self.receiver)) - self.first[self.receiver]
+        bits = []
+        for k in range(int(number.max(initial=0)).bit_length()):
+            routers = int(self.receiver[number >= 1 << k].max()) + 1
+            mine = number[: np.searchsorted(self.receiver, routers)]
+            bits.append((routers, np.where(mine >> k & 1, np.uint64(0), _ALL)))
+        return bits
+
+    def met(self, words: np.ndarray) -> np.ndarray:
+        """Return, for each of the first routers, the OR of `words` over the links to it."""
+        return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
+
+    def _routers(self, links: int) -> int:
+        return int(self.receiver[links - 1]) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The results of searches from up to 64 routers."""
+
+    graph: HopGraph
+    #: int64, shape (S,): indices, ascending.
+    sources: np.ndarray
+    #: uint64, shape (P, R): the hops from each source to the router at each position, by bits.
+    planes: np.ndarray
+
+    @classmethod
+    def of(cls, graph: HopGraph, sources: np.ndarray) -> Search:
+        """Search from `sources` until every router is reached."""
+        reached = np.zeros(len(graph.place), dtype=np.uint64)
+        reached[graph.place[sources]] = _ONE << np.arange(len(sources), dtype=np.uint64)
+        planes = [np.zeros_like(reached)]
+        hops = 0
+        while len(graph.sender):
+            new = graph.met(reached[graph.sender]) & ~reached
+            if not new.any():
+                break
+            reached |= new
+            hops += 1
+            if hops >> len(planes):
+                planes.append(np.zeros_like(reached))
+            for k, plane in enumerate(planes):
+                if hops >> k & 1:
+                    plane |= new
+        return cls(graph, sources, np.stack(planes))
+
+    def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
+        """Return the hops between indices, row by row; every source is one of `sources`."""
+        return self._read(self.planes, source, self.graph.place[router])
+
+    def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the index of the router before the last on each route, and the link between them.
+
+        Of several such routers on shortest paths, it is the one of least index; `router` is not
+        `source`.
+        """
+        place = self.graph.place[router]
+        link = self.graph.first[place] + self._read(self._last, source, place)
+        return self.graph.index[self.graph.sender[link]], link
+
+    @functools.cached_property
+    def _last(self) -> np.ndarray:
+        """Return the planes of the number of the last link: the first link on a shortest path."""
+        graph = self.graph
+        # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
+        low = self.planes[0]
+        high = self.planes[1] if len(self.planes) > 1 else np.zeros_like(low)
+        carry = high ^ low
+        tight = low[graph.sender] ^ low[graph.receiver]
+        tight &= ~(carry[graph.sender] ^ high[graph.receiver])
+        planes = np.zeros((len(graph.low), len(graph.place)), dtype=np.uint64)
+        # find the least number bit by bit, from the highest: 0 if a remaining link has a 0
+        for k in range(len(graph.low) - 1, -1, -1):
+            routers, zero = graph.low[k]
+            mine = slice(len(zero))
+            some = graph.met(tight[mine] & zero)
+            planes[k, :routers] = ~some
+            tight[mine] &= zero ^ ~some[graph.receiver[mine]]
+        return planes
+
+    def _read(self, planes: np.ndarray, source: np.ndarray, place: np.ndarray) -> np.ndarray:
+        bit = index_sorted(self.sources, source).astype(np.uint64)
+        number = np.zeros(len(place), dtype=np.int64)
+        for k, plane in enumerate(planes):
+            number |= (plane[place] >> bit & _ONE).astype(np.int64) << k
+        return number
+
+
+def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, Search]]:
+    """Search from each router in `source` once; yield positions in `source`, and a search."""
+    distinct, number = np.unique(source, return_inverse=True)
+    by_source = np.argsort(number, kind="stable")
+    number = number[by_source]
+    for at in range(0, len(distinct), _WORD):
+        mine = slice(*np.searchsorted(number, [at, at + _WORD]))
+        yield by_source[mine], Search.of(graph, distinct[at : at + _WORD])
+
+
+def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the hops between router indices, row by row: int64."""
+    found = np.empty(len(a), dtype=np.int64)
+    for rows, search in searches(graph, a):
+        found[rows] = search.hops(a[rows], b[rows])
+    return found
+
+
+def nearest(
+    graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
+    """Return, for each query router, the nearest candidate of each segment (`Kernel.nearest`).
+
+    One search starts from all candidates of a segment at once.
+    """
+    found = np.empty((len(queries), len(starts)), dtype=np.int64)
+    ends = np.r_[starts[1:], len(candidates)]
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found[:, k] = start + _nearest_of(graph, candidates[start:end])[queries]
+    return found
+
+
+def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
+    """Return, for each router, the position of its nearest candidate; of equals, the first."""
+    best = np.full(len(graph.place), _FAR)
+    np.minimum.at(best, graph.place[candidates], np.arange(len(candidates)))
+    while len(graph.sender):
+        # hops and position in one number, so that the least is the nearest and then the first
+        through = np.minimum.reduceat(best[graph.sender], graph.first) + _HOP
+        if (through >= best).all():
+            break
+        best = np.minimum(best, through)
+    return best[graph.place] % _HOP
+
+
+# --- the underlay
 
 
 @dataclass(frozen=True)

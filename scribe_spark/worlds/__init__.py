@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.core.lazy import load
+from scribe_spark.core.registry import load
 
 if TYPE_CHECKING:
     from scribe_spark.worlds.events import check_world, extent_of, world_events

@@ -30,9 +30,9 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.closeness import roots
-from scribe_spark.worlds.access import MAY_JOIN, groups_are
-from scribe_spark.worlds.churn import MOST_EVENTS, Weibull, refuse_many_events
+from scribe_spark.worlds.groups import MAY_JOIN, groups_are
 from scribe_spark.worlds.lengths import event_round, mean_rounds, publish_rate
+from scribe_spark.worlds.node_generators import MOST_EVENTS, Weibull, refuse_many_events
 from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, PUBLISH, QUIT, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 

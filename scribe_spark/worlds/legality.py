@@ -11,7 +11,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.errors import listed, meant, shown
-from scribe_spark.worlds.access import MAY_JOIN, AccessLists, groups_are
+from scribe_spark.worlds.groups import MAY_JOIN, AccessLists, groups_are
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,

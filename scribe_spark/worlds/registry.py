@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from scribe_spark.core.registry import Registry
-from scribe_spark.worlds.churn import Weibull, churn
 from scribe_spark.worlds.group_generators import (
     from_roots,
     group_churn,
@@ -20,9 +19,11 @@ from scribe_spark.worlds.group_generators import (
 )
 from scribe_spark.worlds.lengths import mean_rounds
 from scribe_spark.worlds.node_generators import (
+    Weibull,
     adjacent_failure,
     check_adjacent,
     check_roots,
+    churn,
     flash_crowd,
     mass_failure,
     root_failure,

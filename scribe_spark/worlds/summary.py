@@ -1,19 +1,113 @@
-"""Statistics of a world's measures over all rounds."""
+"""Statistics of a world's measures over all rounds.
+
+The steady state of a world under churn: the rounds over which figures average.  A world starts with
+perfect tables and trees, and with all members alive.  Under churn the tables degrade for a while,
+so a mean over all rounds would depend on the number of rounds.
+
+References
+----------
+docs/rules.md, "Measures, by round".
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.reference_tree.live import LIVE_TREE_MEASURES
+from scribe_spark.scribe.sources import FATES
 from scribe_spark.systems import SCRIBE, all_systems
 from scribe_spark.worlds.group_measures import system_measures
 from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.steady import steady_from
+
+#: The window of the moving mean in rounds, and the maximal relative difference to the mean of the
+#: later rounds.
+WINDOW, TOLERANCE = 10, 0.02
+
+
+def steady_from(
+    values: Sequence[float] | np.ndarray, window: int = WINDOW, tolerance: float = TOLERANCE
+) -> int | None:
+    """Return the index of the first value of the steady state.
+
+    The steady state begins at the first value from which the mean of `window` values differs by
+    less than `tolerance` (relative) from the mean of all later values; there must be at least
+    `window` later values.  The result is None if the values do not settle.  NaN, for rounds without
+    the measure, is ignored.
+
+    Examples
+    --------
+    >>> steady_from([9, 8, 5, 5, 5, 5, 5, 5], window=2)
+    2
+    >>> steady_from(range(8), window=2) is None
+    True
+    """
+    line = np.asarray(values, dtype=float)
+    for begin in range(len(line) - 2 * window + 1):
+        mean, later = _mean_of(line[begin : begin + window]), _mean_of(line[begin + window :])
+        if mean == later or abs(mean - later) < tolerance * abs(later):
+            return begin
+    return None
+
+
+def first_steady(lines: Iterable[Sequence[float] | np.ndarray]) -> int | None:
+    """Return the index from which several series are steady; None if one never is."""
+    begins = [steady_from(line) for line in lines]
+    return None if None in begins else max((one for one in begins if one is not None), default=0)
+
+
+def _mean_of(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.mean(known)) if len(known) else float("nan")
+
+
+# --- rounds without messages of a kind
+
+
+#: The counts of messages of a system by kind, and of Scribe's events by their cause or number of
+#: rounds: a round measures those above 0 only.
+_WITH_ZEROS = re.compile(
+    rf"([^.]+\.)?messages\..+|{SCRIBE}\."
+    rf"((joins|refused|repaired|deliveries\.late)\..+|publications\.({'|'.join(FATES)}))"
+)
+
+#: The shares of a round's delivered lookups by their hops.
+_SHARES, _OF_ALL = "hops.", "lookups.hops"
+
+
+def with_zeros(measured: Mapping[int, Mapping[str, float]]) -> dict[int, dict[str, float]]:
+    """Return the measures of rounds; a count or share of any round is 0 in rounds without it.
+
+    Rounds without delivered lookups have no shares of lookups.
+
+    Examples
+    --------
+    >>> with_zeros({0: {"messages.JOIN": 7.0, "cells.delay": 1.0}, 1: {"nodes.live": 9.0}})[1]
+    {'nodes.live': 9.0, 'messages.JOIN': 0.0}
+    """
+    names = dict.fromkeys(name for measures in measured.values() for name in measures)
+    counts = dict.fromkeys((name for name in names if _WITH_ZEROS.fullmatch(name)), 0.0)
+    shares = dict.fromkeys((name for name in names if name.startswith(_SHARES)), 0.0)
+    return {
+        number: {**measures, **_absent(counts, measures)}
+        | (_absent(shares, measures) if _OF_ALL in measures else {})
+        for number, measures in measured.items()
+    }
+
+
+def _absent(zeros: Mapping[str, float], measures: Mapping[str, float]) -> dict[str, float]:
+    return {name: zero for name, zero in zeros.items() if name not in measures}
+
+
+# --- statistics of all rounds
+
 
 #: The suffix of the mean over the steady state.
 STEADY = ".steady"
@@ -98,7 +192,7 @@ def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
     (`measures.incomplete`); None if no round is left.  ``MEASURE.first``, ``MEASURE.last``: the
     values of the first and last round, or None.  ``MEASURE.least``, ``MEASURE.most``: minimum and
     maximum.  ``MEASURE.steady``: the mean from the start of the steady state
-    (`steady.steady_from`), without incomplete rounds, if the measure settles.
+    (`summary.steady_from`), without incomplete rounds, if the measure settles.
     """
     found: dict[str, float | None] = {}
     for measure, line in rounds.items():

@@ -1,13 +1,20 @@
-"""A world: an overlay whose nodes arrive, leave, fail and recover, played round by round."""
+"""A world: an overlay whose nodes arrive, leave, fail and recover, played round by round.
+
+References
+----------
+JSAC 2002, Section III: create, join, leave, multicast.  NGC 2001, Section 3, calls groups topics:
+create, subscribe, unsubscribe, publish.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
@@ -19,11 +26,65 @@ from scribe_spark.systems import SCRIBE
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
+from scribe_spark.worlds.rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
 from scribe_spark.worlds.world_state import Protocols
+
+
+class Operations:
+    """The Scribe operations of the next round.
+
+    Each method takes a table ``group, node``: the node performs the operation on one of the world's
+    groups.  The access list of a group decides whether a node may do so, and the node that checks
+    the list refuses it.  :meth:`World.step` refuses impossible operations, such as a JOIN of a
+    member or an operation of a dead node.
+
+    Examples
+    --------
+    >>> world.scribe.join(spark.createDataFrame([(1, 17), (1, 18)], "group bigint, node bigint"))
+    >>> world.scribe.publish(spark.createDataFrame([(1, 17)], "group bigint, node bigint"))
+    >>> world.step()["scribe.publications.sent"]
+    """
+
+    def __init__(self) -> None:
+        self._asked: list[DataFrame] = []
+
+    def create(self, groups: DataFrame) -> None:
+        """Create groups; each node becomes the creator of its group."""
+        self._ask(CREATE, groups)
+
+    def join(self, members: DataFrame) -> None:
+        """Let nodes become members."""
+        self._ask(JOIN, members)
+
+    def leave(self, members: DataFrame) -> None:
+        """Let members leave."""
+        self._ask(QUIT, members)
+
+    def multicast(self, sources: DataFrame) -> None:
+        """Let each node multicast a message to its group; it need not be a member."""
+        self._ask(PUBLISH, sources)
+
+    subscribe, unsubscribe, publish = join, leave, multicast
+
+    def _ask(self, event: int, pairs: DataFrame) -> None:
+        self._asked.append(
+            pairs.select(
+                F.col("node").cast("bigint").alias("node"),
+                F.lit(EVENT_NAMES[event]).alias("event"),
+                F.col("group").cast("bigint").alias("group"),
+            )
+        )
+
+    def added_to(self, events: DataFrame, number: int) -> DataFrame:
+        """Return the events of a round and the requested operations, which are cleared."""
+        asked, self._asked = self._asked, []
+        rows = [frame.withColumn("round", F.lit(number).cast("bigint")) for frame in asked]
+        together = (one.select("round", "node", "event", "group") for one in rows)
+        return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), together, events)
+
 
 #: The number of rounds of the first job that plays until a time limit; each later job has twice the
 #: number of rounds that were played before, so that few unneeded events are read.

@@ -32,8 +32,7 @@ from scribe_spark.bandwidth.queues import Calendar, Growing
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import mesh_links
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.measures.measure import Found, RunTables, Size

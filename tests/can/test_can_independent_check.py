@@ -24,7 +24,7 @@ from scribe_spark.can.multicast import (
 from scribe_spark.can.zones import Placement, Space, zones_of_groups
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import HOPS, TIME

@@ -12,8 +12,7 @@ from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.overlay import CanNextHop
 from scribe_spark.can.zones import Placement, zones_of_all
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer

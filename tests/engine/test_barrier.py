@@ -27,13 +27,12 @@ from scribe_spark.engine.barrier import (
 )
 from scribe_spark.engine.between_tasks import PeerLost
 from scribe_spark.engine.on_spark import BucketTables, Layout
-from scribe_spark.engine.rows import pack_rows, read_rows
+from scribe_spark.engine.packing import pack_rows, read_rows
 from scribe_spark.errors import InputError, RunError
-from scribe_spark.runtime import slots as slots_of
+from scribe_spark.runtime import settings as slots_of
 from scribe_spark.runtime.blocks import release
-from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
-from scribe_spark.runtime.sessions import abilities, local_frame
-from scribe_spark.runtime.slots import slots
+from scribe_spark.runtime.sessions import abilities, concurrent_jobs, local_frame
+from scribe_spark.runtime.settings import slots
 from scribe_spark.runtime.tricks import VARIABLE
 
 

@@ -25,8 +25,7 @@ from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play, thread_bounds
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, play, thread_bounds
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.experiments.lock import LOCK
-from scribe_spark.runtime.java_options import archive_option
+from scribe_spark.runtime.session import archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -20,7 +20,7 @@ from scribe_spark.scribe.capacities import check_capacities
 from scribe_spark.scribe.groups import check_members
 from scribe_spark.topology import load
 from scribe_spark.worlds import check_world
-from scribe_spark.worlds.access import read_access
+from scribe_spark.worlds.groups import read_access
 
 CLASSES = """
 [[classes]]

@@ -26,7 +26,7 @@ from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import all_systems, is_built_in, plays_schedules
 from scribe_spark.topology import Topology
-from scribe_spark.topology.region_matrix import read_matrix
+from scribe_spark.topology.regions import read_matrix
 
 from .conftest import manifest
 

@@ -20,8 +20,7 @@ from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import States
-from scribe_spark.underlay.all_pairs import RouteMatrices
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
 from scribe_spark.underlay.pendant import pendant_exits
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")

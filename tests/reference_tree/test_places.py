@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.hash_table import HashTable, Rings

@@ -19,7 +19,8 @@ import pytest
 
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.runtime import distribute, full_disk
+from scribe_spark.runtime import distribute
+from scribe_spark.runtime import filesystem as full_disk
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles, open_files
 from scribe_spark.runtime.scratch import SCRATCH
 

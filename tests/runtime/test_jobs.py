@@ -15,18 +15,17 @@ import pytest
 from pyspark import SparkFiles
 from pyspark.sql import functions as F
 
-from scribe_spark.runtime import arrow_writer, blocks
-from scribe_spark.runtime.arrow_writer import can_write, write_parquet
-from scribe_spark.runtime.batches import Batches, _row_groups
+from scribe_spark.runtime import batches as arrow_writer
+from scribe_spark.runtime import blocks
+from scribe_spark.runtime.batches import Batches, _row_groups, can_write, write_parquet
 from scribe_spark.runtime.blocks import delete_checkpoints
-from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.distribute import (
     arrays_of_rows,
     discard_arrays,
     distribute_arrays,
     open_array,
 )
-from scribe_spark.runtime.sessions import describe_jobs
+from scribe_spark.runtime.sessions import concurrent_jobs, describe_jobs
 from scribe_spark.runtime.task_reports import Reporter, receive_reports
 
 

@@ -207,7 +207,7 @@ def test_a_session_whose_jvm_has_ended_is_one_line(monkeypatch):
     monkeypatch.setattr(sessions, "_checked", lambda *_: "a session")
     monkeypatch.setattr(sessions, "interruptible", lambda _: nullcontext())
     monkeypatch.setattr("scribe_spark.runtime.sessions.abilities", lambda _: ended)
-    monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", lambda _: nullcontext())
+    monkeypatch.setattr("scribe_spark.runtime.session.warmed_up", lambda _: nullcontext())
     with (
         pytest.raises(RunError, match=r"^Spark's JVM ended \(signal 9\), probably"),
         sessions.open_session(Execution(out="out"), 10, 10),

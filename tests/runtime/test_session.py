@@ -22,13 +22,13 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, RunError
-from scribe_spark.runtime import remote, settings
+from scribe_spark.runtime import master as remote
 from scribe_spark.runtime import session as sessions
-from scribe_spark.runtime.java_options import is_short, java_options
-from scribe_spark.runtime.remote import check_remote, reach_remote
-from scribe_spark.runtime.session import session
+from scribe_spark.runtime import settings
+from scribe_spark.runtime.jvm_process import user_jars
+from scribe_spark.runtime.master import check_remote, reach_remote
+from scribe_spark.runtime.session import is_short, java_options, session
 from scribe_spark.runtime.sessions import _zipped
-from scribe_spark.runtime.user_settings import user_jars
 
 ROOT = Path(__file__).resolve().parents[2]
 

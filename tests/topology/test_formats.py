@@ -11,8 +11,7 @@ import pytest
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology import load
-from scribe_spark.topology.gml import read_gml
-from scribe_spark.topology.graphml import read_graphml
+from scribe_spark.topology.graph_files import read_gml, read_graphml
 
 XMLNS = 'xmlns="http://graphml.graphdrawing.org/xmlns"'
 

@@ -19,9 +19,16 @@ from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology import check, check_routable, load, power_law
 from scribe_spark.topology import transit_stub as model
-from scribe_spark.topology.connectivity import check_connectable, connected_probability
-from scribe_spark.topology.geometry import Scales, geo, hop_diameter
-from scribe_spark.topology.transit_stub import Weights, _spread, generate
+from scribe_spark.topology.transit_stub import (
+    Scales,
+    Weights,
+    _spread,
+    check_connectable,
+    connected_probability,
+    generate,
+    geo,
+    hop_diameter,
+)
 
 PRESET = TopologyConfig()
 SMALL = TopologyConfig(transit_domains=3, transit_size=3, stubs_per_transit=2, stub_size=4)

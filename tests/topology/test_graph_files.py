@@ -14,7 +14,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
-from scribe_spark.underlay.losses import route_losses
+from scribe_spark.underlay.hops import route_losses
 
 #: As Shadow's documentation writes graphs: units in texts, a self-loop for hosts of one node.
 SHADOW = """graph [

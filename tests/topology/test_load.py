@@ -21,8 +21,7 @@ from scribe_spark.systems import all_systems
 from scribe_spark.topology import Graph, Topology, check, from_frames, load
 from scribe_spark.topology.edge_list import edge_list
 from scribe_spark.topology.frames import from_given
-from scribe_spark.topology.graph import router_frame
-from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.graph import Hosts, router_frame
 from scribe_spark.topology.links import both_ways
 from scribe_spark.topology.transit_stub import generate
 

@@ -20,9 +20,8 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.topology import load
 from scribe_spark.topology.checks import check
-from scribe_spark.topology.region_matrix import SHIPPED, read_matrix
-from scribe_spark.topology.regions import region_network
-from scribe_spark.underlay.all_pairs import RouteMatrices, with_own_delays
+from scribe_spark.topology.regions import SHIPPED, read_matrix, region_network
+from scribe_spark.underlay.matrices import RouteMatrices, with_own_delays
 
 LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"
 SQUARE = "ms,a,b\na,2,30\nb,30,4\n"

@@ -19,11 +19,10 @@ from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
-from scribe_spark.underlay import breadth_first, hops, protocol
-from scribe_spark.underlay.all_pairs import compute_routes
-from scribe_spark.underlay.breadth_first import HopGraph, Search, nearest, searches
-from scribe_spark.underlay.hops import HopKernel, HopUnderlay
-from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay import hops, protocol
+from scribe_spark.underlay import hops as breadth_first
+from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay, Search, nearest, searches
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 from scribe_spark.underlay.paths import merged_links, path_links
 
 LAN_US = 700

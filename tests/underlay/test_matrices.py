@@ -22,20 +22,19 @@ from scribe_spark.errors import InputError
 from scribe_spark.topology import Graph, transit_stub
 from scribe_spark.topology.graph import router_frame
 from scribe_spark.topology.links import both_ways, graph_of_links
-from scribe_spark.underlay import all_pairs
-from scribe_spark.underlay import statistics as module
-from scribe_spark.underlay.all_pairs import (
+from scribe_spark.underlay import matrices as all_pairs
+from scribe_spark.underlay import routable as module
+from scribe_spark.underlay.dijkstra import LinkArrays
+from scribe_spark.underlay.matrices import (
+    MatrixUnderlay,
     RouteMatrices,
     compute_routes,
     route_unit,
     units,
     unpack_routes,
 )
-from scribe_spark.underlay.dijkstra import LinkArrays
-from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.pendant import pendant_components
-from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.statistics import statistics
+from scribe_spark.underlay.routable import check_routes, statistics
 
 
 def check(matrices: RouteMatrices, one: worlds.World) -> None:

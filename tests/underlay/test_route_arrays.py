@@ -15,10 +15,10 @@ from oracle.random_cases import random_case
 
 from scribe_spark.errors import InputError
 from scribe_spark.underlay import dijkstra as routes
-from scribe_spark.underlay import nearest as module
+from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay import paths
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.nearest import nearest
+from scribe_spark.underlay.hops import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 from scribe_spark.underlay.pendant import (
     bridges,

@@ -26,9 +26,8 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds import events as events_module
-from scribe_spark.worlds.access import RIGHTS, AccessLists
 from scribe_spark.worlds.events import check_events, check_rows, sorted_events, start_of
-from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.groups import RIGHTS, AccessLists, WorldGroups
 from scribe_spark.worlds.legality import first_impossible, first_impossible_in_groups
 from scribe_spark.worlds.rows import FAIL, JOIN, RECOVER
 

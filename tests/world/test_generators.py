@@ -36,11 +36,10 @@ from scribe_spark.worlds import (
     world_events,
     world_groups,
 )
-from scribe_spark.worlds.churn import Weibull, churn
 from scribe_spark.worlds.events import check_rows, generated, sorted_events
 from scribe_spark.worlds.groups import rejoins
 from scribe_spark.worlds.legality import live_after
-from scribe_spark.worlds.node_generators import share_of
+from scribe_spark.worlds.node_generators import Weibull, churn, share_of
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     ARRIVE,

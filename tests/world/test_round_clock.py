@@ -30,7 +30,7 @@ from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
 from scribe_spark.scribe.live import LiveScribe
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
-from scribe_spark.topology.hosts import NO_HOSTS
+from scribe_spark.topology.graph import NO_HOSTS
 from scribe_spark.worlds.live_systems import LiveGroups
 
 ROUNDS, LAN_US = 4, 1_000

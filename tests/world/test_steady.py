@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.worlds.steady import first_steady, steady_from
-from scribe_spark.worlds.summary import summarise
+from scribe_spark.worlds.summary import first_steady, steady_from, summarise
 
 NAN = float("nan")
 

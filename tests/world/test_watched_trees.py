@@ -18,8 +18,7 @@ from scribe_spark.scribe.measures import (
     watched_groups,
     watched_rows,
 )
-from scribe_spark.worlds.access import AccessLists
-from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.groups import AccessLists, WorldGroups
 
 #: Node -> (parent, member, root, orphan).
 Trees = dict[int, dict[int, tuple[int, bool, bool, bool]]]

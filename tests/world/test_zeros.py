@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scribe_spark.experiments.run_world import tidy
-from scribe_spark.worlds.summary import measures_by_round, summarise
-from scribe_spark.worlds.zeros import with_zeros
+from scribe_spark.worlds.summary import measures_by_round, summarise, with_zeros
 
 
 @pytest.mark.parametrize(

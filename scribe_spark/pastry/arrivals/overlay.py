@@ -23,8 +23,7 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
-from scribe_spark.engine.in_process import thread_bounds
-from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_task import InTask, thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.ring import Ring
@@ -125,7 +124,7 @@ def grow(
     """Yield the overlay after each wave in the memory of this process, from the first node on.
 
     Nodes with wave -1 in the plan do not arrive.  Each bucket is played in a thread
-    (`in_process.thread_bounds`).
+    (`in_task.thread_bounds`).
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
