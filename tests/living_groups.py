@@ -35,7 +35,6 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import OPERATIONS, Groups
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
 from scribe_spark.scribe.figures import AT_ROOT
@@ -50,6 +49,7 @@ from scribe_spark.scribe.measures import (
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.root import MADE
 from scribe_spark.scribe.scribe import Applications, ChildLimits, RoundOfGroups
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import CAUSES, ScribeState

@@ -204,6 +204,12 @@ class InTask:
                 del tables[name]
         return taken
 
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """See `Player.forget`."""
+        for tables in self._own.values():
+            for name in list(filter(match, tables)):
+                del tables[name]
+
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         called = tables_called(names)
         here: list[tuple[str, Columns]] = [

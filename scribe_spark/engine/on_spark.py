@@ -258,6 +258,10 @@ class BucketTables:
         rows = sorted(read_rows(read.to_batches()), key=lambda row: (row.bucket, row.name))
         return [(row.bucket, row.name, row.read()) for row in rows]
 
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """Remove the tables with a matching name from the buckets."""
+        self._forget(list(filter(match, self._held)))
+
     def _forget(self, names: Iterable[str]) -> None:
         """Exclude tables from the next superstep."""
         for name in names:

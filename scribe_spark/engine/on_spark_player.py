@@ -184,6 +184,10 @@ class OnSpark:
         found = self.tables.read(tables_called(names).pattern)
         return join_tables((name, columns) for _, name, columns in found)
 
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """See `Player.forget`; no job is needed."""
+        self.tables.forget(match)
+
     def release(self) -> None:
         self.tables.release()
         for shared in list(self._shared):

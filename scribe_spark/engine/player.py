@@ -72,6 +72,10 @@ class Player(PlaysSteps, PlaysPrograms, Protocol):
         """Return tables of all buckets as :meth:`take` does, without removing them."""
         ...
 
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """Remove the tables from all buckets for whose names ``match(name)`` is True."""
+        ...
+
     def share(self, **arrays: np.ndarray) -> Shared:
         """Make arrays readable for the programs of all buckets."""
         ...

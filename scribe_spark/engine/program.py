@@ -101,19 +101,6 @@ class Program(Protocol):
 
 
 @dataclass(frozen=True)
-class Forget:
-    """A program that deletes the tables for which ``forgets(name)`` is True; it sends nothing."""
-
-    bounds: np.ndarray
-    forgets: Callable[[str], bool]
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        for name in list(filter(self.forgets, tables)):
-            del tables[name]
-        return {}
-
-
-@dataclass(frozen=True)
 class Together:
     """Several programs with different tables that are played in the same supersteps."""
 

@@ -8,6 +8,7 @@ JSAC 2002, Sections II and III.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,6 +85,10 @@ class RoundPlayer:
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """See `engine.player.Player`."""
         return self.engine.gather(*names)
+
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """See `engine.player.Player`."""
+        self.engine.forget(match)
 
     def release(self) -> None:
         """See `engine.player.Player`."""

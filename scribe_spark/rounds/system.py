@@ -548,6 +548,13 @@ class SystemPlayer:
         """Return tables of the system from all buckets, as `Player.gather` does."""
         return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """Remove tables of the system from all buckets, as `Player.forget` does."""
+        prefix = self._prefix
+        self._engine.forget(
+            lambda name: name.startswith(prefix) and match(name.removeprefix(prefix))
+        )
+
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
         """Share arrays with all buckets once per round of the world, as `Player.share` does.
 
@@ -567,22 +574,14 @@ class SystemPlayer:
 
 
 @dataclass(frozen=True)
-class _KeepState:
-    """A program that leaves a system's state in the buckets, in the first also the orchestrator's.
-
-    The tables for which ``stays(name)`` is True, and those of messages, stay; `tables` are those of
-    the orchestrator.
-    """
+class _PutTables:
+    """The program by which the first bucket keeps the orchestrator's tables."""
 
     bounds: np.ndarray
-    stays: Callable[[str], bool]
     tables: Mapping[str, Columns]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Remove all other tables of the system; send nothing."""
-        for name in list(tables):
-            if not self.stays(name) and not name.startswith(f"{TRAFFIC} "):
-                del tables[name]
+        """Write the tables; send nothing."""
         if not bucket:
             tables.update(self.tables)
         return {}
@@ -721,8 +720,9 @@ class SystemOnBuckets:
         done = play_own_rounds(partial(self.play_round, player, kept), now)
         if measure is not None:
             measure(done)
-        stay = {name: kept[name] for name in self.kept}
-        player.play(_KeepState(player.bounds, self.stays, stay))
+        player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        if self.kept:
+            player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
         player.free_shared()
         return done
 

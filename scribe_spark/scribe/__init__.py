@@ -6,7 +6,7 @@ line.  Messages between nodes, and the functions that handle them:
 ====================  ================================================================
 message               handler
 ====================  ================================================================
-CREATE                `create.receive_routed_creates`, `figures.deliver_create`
+CREATE                `root.receive_routed_creates`, `figures.deliver_create`
 JOIN                  `join.receive_joins`, `figures.forward`, `figures.deliver_join`
 answer                `figures.take_answers`
 LEAVE                 `figures.deliver_leave`, `leave.left_trees`

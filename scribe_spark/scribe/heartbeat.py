@@ -15,13 +15,11 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.create import CREATED
 from scribe_spark.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
-from scribe_spark.scribe.root import PASSED_ON
-from scribe_spark.scribe.routing import Routing, begin_routes, go_on
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.root import CREATED, PASSED_ON
+from scribe_spark.scribe.scribe import Routing, Scribe, begin_routes, go_on
 from scribe_spark.scribe.state import cause
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"

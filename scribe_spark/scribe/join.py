@@ -18,12 +18,11 @@ from scribe_spark.core.arrays import Rows, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.create import receive_routed_creates
 from scribe_spark.scribe.figures import ANSWER, deliver_join, forward, take_answers
 from scribe_spark.scribe.handlers import call_fault_handler
 from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.root import become_root
+from scribe_spark.scribe.root import become_root, receive_routed_creates
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
 

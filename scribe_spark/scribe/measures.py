@@ -23,7 +23,6 @@ from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.scribe.events import FAILURES
@@ -32,6 +31,7 @@ from scribe_spark.scribe.heartbeat import HERE
 from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.root import MADE
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, Scribe
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES, Repairs, ScribeState

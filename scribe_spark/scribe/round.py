@@ -32,7 +32,6 @@ from scribe_spark.scribe.bottleneck import (
     remove_bottlenecks,
 )
 from scribe_spark.scribe.collapse import ASKED, collapse
-from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import (
     DUE,
@@ -50,7 +49,7 @@ from scribe_spark.scribe.heartbeat import HERE, LeaveTrees, Refresh
 from scribe_spark.scribe.join import JOINS, REPAIRING, RefuseUnknownMembers, SendJoins
 from scribe_spark.scribe.measures import REPAIRED, CountRepairs, FindReached
 from scribe_spark.scribe.multicast import DELIVERIES, MESSAGES, PAYLOADS, Disseminate, FinishTrees
-from scribe_spark.scribe.root import Failover, HandOver
+from scribe_spark.scribe.root import MADE, Failover, HandOver
 from scribe_spark.scribe.scribe import REFUSED, RoundOfGroups
 from scribe_spark.scribe.sources import FindRoots
 from scribe_spark.scribe.state import table_of

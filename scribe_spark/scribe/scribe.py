@@ -11,13 +11,13 @@ import numpy as np
 
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
-from scribe_spark.pastry.route import count_hop
+from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.groups import Groups
@@ -361,3 +361,60 @@ class ChildLimits:
         if self.capacities is None:
             return np.full(len(number), self.limit)
         return self.capacities[number]
+
+
+# --- messages that Pastry routes to groupIds until they end, while no table changes
+
+
+@dataclass(frozen=True)
+class Routing:
+    """A kind of routed messages with a column ``group``, and the table with their ends.
+
+    Messages carry the ``hops`` and ``delay_us`` of their route; the table adds the last node
+    (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
+    """
+
+    kind: str
+    ends: str
+
+
+def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np.ndarray) -> None:
+    """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
+    zero = np.zeros(len(at), dtype=np.int64)
+    began = {"hops": zero, "delay_us": zero}
+    _route(scribe, routing, unrouted({**began, **columns, AT: at}))
+
+
+def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the messages after one more hop, at the nodes `to`."""
+    return {**messages, **_ways(scribe, messages, to), AT: to}
+
+
+def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
+    """Continue routing messages that arrived from other buckets."""
+    if routing.kind in inbox:
+        _route(scribe, routing, inbox[routing.kind])
+
+
+def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
+    """Route messages to their end, or to the edge of the bucket."""
+
+    def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+        onward = scribe.hop(routing.kind, messages[AT], messages["group"])
+        goes = (onward >= 0) & (onward != messages[AT])
+        return onward, {**messages, **_ways(scribe, messages, onward, goes)}
+
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    scribe.note(routing.ends, **ended)
+    if leaving:
+        scribe.tell(routing.kind, leaving.pop(AT), **leaving)
+
+
+def _ways(
+    scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
+) -> dict[str, np.ndarray]:
+    """Return the hops and delays of messages after some of them moved to other nodes."""
+    delay_us = messages["delay_us"]
+    if scribe.timed:
+        delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)
+    return {"hops": messages["hops"] + goes, "delay_us": delay_us}

@@ -23,8 +23,7 @@ from scribe_spark.scribe.leave import DIED_WITH_SOURCE
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import has_replica
 from scribe_spark.scribe.root import become_root
-from scribe_spark.scribe.routing import Routing, begin_routes, go_on, one_hop_on
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
 from scribe_spark.scribe.state import Unacknowledged
 
 #: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source

@@ -43,11 +43,10 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.scribe import multicast as payloads
 from scribe_spark.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.root import become_root
+from scribe_spark.scribe.root import MADE, become_root
 from scribe_spark.scribe.round import growing, publishing
 from scribe_spark.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.scribe.state import table_of

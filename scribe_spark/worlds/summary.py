@@ -134,8 +134,9 @@ def summary_units() -> dict[str, str]:
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
-            *(ROUND_MEASURES | LIVE_TREE_MEASURES).items(),
+            *ROUND_MEASURES.items(),
             *(one for s in all_systems() if s.world for one in system_measures(s).items()),
+            *LIVE_TREE_MEASURES.items(),
         )
         for ending in ("", *_ENDINGS)
     }

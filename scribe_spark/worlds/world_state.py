@@ -22,7 +22,6 @@ from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.program import Forget
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
@@ -34,7 +33,7 @@ from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import ChangeMembers, change_memberships, check_group_events
-from scribe_spark.rounds.observer import TRAFFIC, Observer
+from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.rounds.tally import Tally
@@ -46,7 +45,6 @@ from scribe_spark.worlds.link_stress import (
     is_traffic,
 )
 from scribe_spark.worlds.live_systems import (
-    OF_SYSTEM,
     LiveGroups,
     LiveSystems,
     SystemsInRound,
@@ -178,10 +176,7 @@ class WorldState:
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
-        within = self._protocols.systems.named(within=True)
-        traffic = [f"{TRAFFIC} 0", *(f"{name}{OF_SYSTEM}{TRAFFIC} 0" for name in within)]
-        if any(player.has(name) for name in traffic):
-            player.play(Forget(player.given.bounds, is_traffic))
+        player.forget(is_traffic)
         if tree is not None:
             find_live_tree(tree, player)
         if live is None:
