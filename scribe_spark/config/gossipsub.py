@@ -152,8 +152,7 @@ class GossipSubConfig(Section):
     joins: Literal["at_once", "waves", "unconnected"] = setting(
         "at_once",
         "Subscribers JOIN when all are connected (at_once), in waves with a heartbeat after each "
-        "(waves; in worlds, in the first heartbeats), or before they connect, so that only "
-        "heartbeats form meshes (unconnected)",
+        "(waves), or before they connect, so that only heartbeats form meshes (unconnected)",
     )
     join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_WAVES] = setting(
         20, "Number of waves with --gossipsub-joins waves"
