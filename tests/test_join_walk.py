@@ -17,7 +17,7 @@ import small_worlds
 import worlds
 
 import scribe_spark
-from scribe_spark.scribe import create, join
+from scribe_spark.scribe import join, root
 from scribe_spark.scribe.join import JoinProgram, Requests, SendJoins
 from scribe_spark.scribe.scribe import Joins
 
@@ -34,7 +34,7 @@ class Walk:
         for program in (JoinProgram, SendJoins):
             monkeypatch.setattr(program, "play", self._with(self._see, program.play))
         # CREATE has a way of its own, though it ends in the superstep in which JOINs begin
-        unseen = self._with(None, create.receive_routed_creates)
+        unseen = self._with(None, root.receive_routed_creates)
         monkeypatch.setattr(join, "receive_routed_creates", unseen)
 
     @staticmethod

@@ -161,8 +161,7 @@ class GossipSubConfig(Section):
     joins: Literal["at_once", "waves", "unconnected"] = setting(
         "at_once",
         "Subscribers JOIN when all are connected (at_once), in waves with a heartbeat after each "
-        "(waves; in worlds, in the first heartbeats), or before they connect, so that only "
-        "heartbeats form meshes (unconnected)",
+        "(waves), or before they connect, so that only heartbeats form meshes (unconnected)",
     )
     join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_WAVES] = setting(
         20, "Number of waves with --gossipsub-joins waves"
@@ -228,10 +227,14 @@ class GossipSubConfig(Section):
         return self._heartbeats("unsubscribe_backoff_ms")
 
     @property
-    def dialling_heartbeats(self) -> int:
-        """The number of heartbeats before which the subscribers of a run dial."""
-        at_once = self.dials_per_heartbeat or self.dials
-        return 1 if self.discovery == "graph" else math.ceil(self.dials / at_once)
+    def waves(self) -> int:
+        """The number of waves in which the first subscribers JOIN."""
+        return self.join_waves if self.joins == "waves" else 1
+
+    @property
+    def heartbeats_before(self) -> int:
+        """The number of heartbeats of a run before its publications."""
+        return self.waves - 1 + max(self.heartbeats, 1)
 
     @property
     def heartbeat_us(self) -> int:

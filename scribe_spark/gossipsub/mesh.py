@@ -159,11 +159,6 @@ class Topics:
     in_run: bool  # True in a run
 
     @property
-    def waves(self) -> int:
-        """The number of waves in which the subscribers of the first heartbeat JOIN."""
-        return self.rules.join_waves if self.rules.joins == "waves" else 1
-
-    @property
     def names(self) -> Names:
         """The numbers of topics and nodes for random draws."""
         return Names(self.number, self.facts.ring.node, self.seed)
@@ -205,7 +200,7 @@ class Topics:
         topic, node = divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
-        return (drawn % np.uint64(self.waves)).astype(np.int64)
+        return (drawn % np.uint64(self.rules.waves)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -392,7 +387,7 @@ class Maintain(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
         router = self.router(tables)
-        if self.heartbeat < self.topics.waves - 1:
+        if self.heartbeat < self.topics.rules.waves - 1:
             router.has_joined = self._has_joined
         if superstep == 0:
             grafted, pruned = self._decide(tables, router)
@@ -444,7 +439,7 @@ class Maintain(TopicsProgram):
 
     def _joined(self, members: Subscribers) -> np.ndarray:
         """Return the heartbeats in which subscribers JOIN."""
-        if self.heartbeat >= self.topics.waves:
+        if self.heartbeat >= self.topics.rules.waves:
             return members.joined
         return np.maximum(members.joined, self.topics.wave(members.key))
 

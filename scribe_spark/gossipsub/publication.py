@@ -3,23 +3,30 @@
 First copies are found by label correction along the meshes (:class:`Spread`).  A copy that is held
 back because its receiver already has the publication is never the first one (rule G10), so all
 links can be used.  When the labels are final, every node tells its mesh what it would send and
-when, and the receiver determines whether that copy was held back (:class:`Copies`).  In later
-heartbeats, nodes announce publications (:class:`Gossip`).
+when, and the receiver determines whether that copy was held back (:class:`Copies`).  If
+publications have sizes, the clock with bandwidth replaces these programs
+(:func:`publish_with_bandwidth`).
 
 References
 ----------
-docs/rules.md, G10 to G13, G20.
+docs/rules.md, G10 to G12, W1 to W7.
 libp2p/specs, gossipsub-v1.0.md, "Message Processing"; gossipsub-v1.1.md, "Flood Publishing";
 gossipsub-v1.2.md, "IDONTWANT".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.bandwidth.runs import Clock, play_clock
+from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
+from scribe_spark.bandwidth.windows import ARRIVALS as CLOCK_ARRIVALS
+from scribe_spark.bandwidth.windows import COPIES as CLOCK_COPIES
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -27,25 +34,23 @@ from scribe_spark.core.arrays import (
     divided,
     expand,
     find_sorted,
-    index_in_run,
     index_sorted,
-    offsets_of,
     read_table,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.mesh import (
-    CONNECTED,
     CONNECTIONS,
     MESH,
-    SUBSCRIBERS,
-    Subscribers,
+    Topics,
     TopicsProgram,
 )
-from scribe_spark.gossipsub.router import Links, Runs, in_order, least
+from scribe_spark.gossipsub.router import Links
 from scribe_spark.multicast import TIME
+from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
 #: IWANT in a table of their own; in a run, IHAVEs, IWANTs and IDONTWANTs by the name of the kind.
@@ -56,22 +61,13 @@ ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
 #: The kinds of the messages of a publication other than copies.
 IHAVE, IWANT, IDONTWANT = TOLD = "IHAVE", "IWANT", "IDONTWANT"
 
-#: Tables of a heartbeat: connections to dead nodes, and those to nodes that lack a publication.
-DEAD_ENDS, LACKING_ENDS = "dead ends", "lacking ends"
-
-# the table of publications that some live subscriber lacks
-_LACKING = "lacking"
-
-#: The number of places whose connections fit into the processor's cache.
-PLACES_AT_ONCE = 2**13
-
 #: If more nodes than this have an offer, some of them wait: see `Spread`.
 _OFFERED_AT_ONCE = 2**14
 
 #: The table with the keys of copies whose offers wait.
 _WAITING = "waiting"
 
-_OFFER, _GO_ON, _COPY, _ANSWER = "offer", "go on", "copy", "answer"
+_OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
 
 
 @dataclass
@@ -434,232 +430,95 @@ class Copies(PublicationProgram):
         return lost
 
 
-# --- gossip
+# --- with the clock with bandwidth: rules W1 to W7
+
+#: The columns of `publication.COPIES` -> the columns of the clock's copies.
+_KEPT = {
+    "message": "publication",
+    "node": "node",
+    "sender": "sender",
+    "sent": "sent_us",
+    "hops": "hops",
+    "first": "first",
+}
 
 
-@dataclass(frozen=True)
-class Lacking(PublicationProgram):
-    """Tell all buckets which messages some live subscriber lacks.
+def publish_with_bandwidth(
+    player: SystemPlayer, copies: Copies, new: np.ndarray, now: LivingRound
+) -> None:
+    """Publish the new messages, which have sizes and times, in the heartbeat of a program."""
+    assert now.links is not None
+    topics, messages, publish, links = copies.topics, copies.messages, now.publish, now.links
+    rules = topics.rules
+    idontwant = links.idontwant if rules.idontwant else None
+    network = player.facts, player.bounds, now.kernel
+    clock = links.clock(*network, rules.processing_us, idontwant=idontwant)
+    topic, source = messages.topic[new], messages.source[new]
+    # a source that does not subscribe has no mesh, and sends to all peers that it has dialled
+    place = key_of([topic, source], topics.space.size)
+    flood = ~topics.directory.has(place) | rules.flood_publish
+    published = TimedPublications.of(publish.at_us, topic, source, publish.size, flood=flood)
+    read = partial(_links, clock, topics, messages, new)
+    announced = (publish.size >= links.idontwant) & rules.idontwant
+    write = partial(_write, copies, new, publish, announced)
+    played = partial(play_clock, clock, published, read, write, kept=tuple(_KEPT.values()))
+    player.keep(played, "clock with bandwidth")
 
-    If there are none, no message is sent.  The simulator asks this question, not a node.
+
+def _links(
+    clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
+) -> Columns:
+    """Return the links of meshes and of sources' connections, for messages published now."""
+    space, key = topics.space, read_table(Links, tables, MESH).key
+    has = np.zeros(len(topics.number), dtype=bool)
+    has[messages.topic[new]] = True
+    if not has.all():
+        key = key[has[space.split(key)[0]]]
+    of_sources = _of_sources(topics, messages, new, tables)
+    more = [known[find_sorted(key, known) < 0] for known in of_sources]
+    topic, node, peer = space.split(np.concatenate([key, *more]))
+    room = topic * ROOMS
+    order = np.broadcast_to(np.int64(0), node.shape)
+    links = mesh_links(room, node, room, peer, clock.delay(node, peer), order)
+    return {**links, "mesh": np.arange(len(node)) < len(key)}
+
+
+def _of_sources(
+    topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
+) -> Iterator[np.ndarray]:
+    """Yield the links outside the meshes on which sources send."""
+    space, topic, source = topics.space, messages.topic, messages.source
+    if topics.rules.flood_publish:
+        place = distinct(key_of([topic[new], source[new]], space.size))
+        yield space.at(read_table(Links, tables, CONNECTIONS), place)
+    if FANOUT in tables:  # the peers of sources that do not subscribe
+        message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
+        yield space.key(key_of([topic[message], source[message]], space.size), peer)
+
+
+def _write(
+    copies: Copies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
+) -> None:
+    """Add the clock's results to the tables of `publication`; the dead receive no copies.
+
+    Times count from the publications.
     """
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Tell all buckets which messages are lacking here."""
-        if superstep:
-            tables[_LACKING] = {"message": distinct(inbox[_LACKING]["message"])}
-            return {}
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
-        everything = np.arange(len(self.messages.topic))
-        lacks = self.lacking(tables, arrivals, everything)
-        message = distinct(lacks // self._size)
-        first = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
-        return {
-            _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
-        }
-
-    def lacking(self, tables: Tables, arrivals: Arrivals, message: np.ndarray) -> np.ndarray:
-        """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
-        if not len(message):
-            return message
-        topic, node = divided(read_table(Subscribers, tables, SUBSCRIBERS).key, self._size)
-        alive = self.topics.is_alive(node)
-        topic, node = topic[alive], node[alive]
-        order = message[np.argsort(self.messages.topic[message], kind="stable")]
-        wanted = self.messages.topic[order]
-        of, nth = expand(
-            np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
-        )
-        key = order[nth] * self._size + node[of]
-        if (key[1:] < key[:-1]).any():  # true only if a topic has several messages
-            key = np.sort(key)
-        return key[~arrivals.has(key)]
-
-
-@dataclass(frozen=True)
-class Gossip(Lacking):
-    """The IHAVEs, IWANTs and answers of one heartbeat.
-
-    In a world, all IHAVEs are counted, but only those to nodes that lack something are sent.
-    """
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
-        if superstep == 0:
-            return {IHAVE: self._tell(tables)}
-        out: dict[str, Columns] = {}
-        if IHAVE in inbox:
-            self._note(tables, IHAVE, inbox[IHAVE])
-            out = {IWANT: self._ask(tables, inbox[IHAVE])}
-        if IWANT in inbox:
-            self._note(tables, IWANT, inbox[IWANT])
-            out = {_ANSWER: self._answer(tables, inbox[IWANT])}
-        if _ANSWER in inbox:
-            answers = dict(inbox[_ANSWER])
-            tables[f"{ANSWERS} {self.heartbeat}"] = {"node": answers.pop(AT), **answers}
-        return out
-
-    def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
-        if self.topics.in_run:
-            told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
-            tables[f"{kind} {self.heartbeat}"] = told
-        elif kind == IWANT:
-            space = self.topics.space
-            place = self.messages.topic[came["message"]] * self._size + came[AT]
-            _, node, sender = space.split(distinct(space.key(place, came["sender"])))
-            self.topics.observe(tables, kind, sender, node)
-
-    def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
-        held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
-        message, node = divided(arrivals.key[held], self._size)
-        if self.topics.in_run:
-            lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
-            wanted = np.isin(message, lacking)
-            message, node = message[wanted], node[wanted]
-        place = self.messages.topic[message] * self._size + node
-        order = np.argsort(place, kind="stable")
-        places, first, count = np.unique(place[order], return_index=True, return_counts=True)
-        # peers are drawn once for all messages of a topic that a node holds
-        find = self._told if self.topics.in_run else self._told_that_matter
-        of, peer = find(tables, places)
-        told, nth = expand(first[of], first[of] + count[of])
-        node = places[of[told]] % self._size
-        return {AT: peer[told], "message": message[order[nth]], "sender": node}
-
-    def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which places send IHAVE: row of the place, and peer."""
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        told = [(whole_numbers(), whole_numbers())]
-        for start in range(0, len(places), PLACES_AT_ONCE):
-            some = places[start : start + PLACES_AT_ONCE]
-            rows = self.topics.space.rows(connections, some)
-            of, key, bits, most = self.draws(connections, rows, mesh, some)
-            chosen = least(of, bits, most)
-            told.append((start + of[chosen], key[chosen] % self._size))
-        of, peer = (np.concatenate(column) for column in zip(*told, strict=True))
-        return of, peer
-
-    def _told_that_matter(
-        self, tables: Tables, places: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
-        space, size = self.topics.space, self._size
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        first, last = self._connected(tables, connections).rows(places)
-        others = last - first - space.count(mesh, places)
-        told = np.minimum(others, self.most_told(others)).sum()
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            of, peer = self._told(tables, places)
-            return places[of] % size, peer
-
-        key = self._links_that_matter(tables, connections, mesh, places)
-        place, peer = divided(key, size)
-        alive = self.topics.is_alive(peer)
-        lost = np.count_nonzero(~alive)
-        self.topics.observer.count(tables, IHAVE, told, lost, between=between)
-        return find_sorted(places, place[alive]), peer[alive]
-
-    def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
-        if CONNECTED not in tables:
-            tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
-        return read_table(Runs, tables, CONNECTED)
-
-    def _links_that_matter(
-        self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
-    ) -> np.ndarray:
-        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
-        ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
-        key = distinct(np.concatenate([whole_numbers(), *ends]))
-        key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
-        place = distinct(key // self._size)
-        told, runs = [whole_numbers()], self._connected(tables, connections)
-        for start in range(0, len(place), PLACES_AT_ONCE):
-            some = place[start : start + PLACES_AT_ONCE]
-            first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
-            drawn = self.draws(connections, runs.rows(some), mesh, some)
-            told.append(_of_least(key[first:last], *drawn))
-        return np.concatenate(told)
-
-    def draws(
-        self,
-        connections: Links,
-        rows: tuple[np.ndarray, np.ndarray],
-        mesh: Links,
-        places: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the draws of the peers outside of the meshes of some places, ascending.
-
-        These are the index of the place, the link and the bits (uint64) of each peer, and the
-        number of peers of each place that get IHAVE, those with the smallest draws.  `rows` has the
-        row ranges of the places in `connections`.
-        """
-        of, row = expand(*rows)
-        key = connections.key[row]
-        first, last = np.searchsorted(mesh.key, (places[[0, -1]] + [0, 1]) * self._size)
-        in_mesh = find_sorted(key, mesh.key[first:last])
-        outside = np.ones(len(key), dtype=bool)
-        outside[in_mesh[in_mesh >= 0]] = False
-        of, key = of[outside], key[outside]
-        topic, node = divided(places, self._size)
-        named = "gossipsub ihave", self.heartbeat
-        bits = self.topics.names.bits_of_peers(*named, topic, node, of, key % self._size)
-        return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
-
-    def most_told(self, others: np.ndarray) -> np.ndarray:
-        """Return the maximal number of peers that get IHAVE, of `others` peers outside the mesh."""
-        rules = self.topics.rules
-        return np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
-
-    def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        """Return an IWANT for each missing message, to one peer that advertised it."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
-        without = ~arrivals.has(came["message"] * self._size + came[AT])
-        message, node, sender = (came[name][without] for name in ("message", AT, "sender"))
-        asks = self.subscribes(message, node)
-        message, node, sender = message[asks], node[asks], sender[asks]
-        _, of = np.unique(message * self._size + node, return_inverse=True)
-        topic = self.messages.topic[message]
-        bits = self.topics.names.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
-        # of equal draws the smaller nodeId first
-        by_sender = np.argsort(sender, kind="stable")
-        order = by_sender[in_order(of[by_sender], bits[by_sender])]
-        chosen = order[index_in_run(of[order]) == 0]
-        return {AT: sender[chosen], "message": message[chosen], "sender": node[chosen]}
-
-    def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
-        message, node, asker = came["message"], came[AT], came["sender"]
-        row = arrivals.find(message * self._size + node)
-        hops, rules = arrivals.hops[row], self.topics.rules
-        sent = np.zeros(len(node), dtype=np.int64)
-        if self.messages.clock == TIME:
-            sent += (self.heartbeat - self.messages.published[message]) * rules.heartbeat_us
-            sent += self.delay(node, asker) + self.delay(asker, node)
-        return {
-            AT: asker,
-            "message": message,
-            "sender": node,
-            "sent": sent,
-            "hops": hops + 1,
-            "way": self.way(arrivals.way[row], hops, node, asker),
-            "lost": self.lost(message, node, asker),
-        }
-
-
-def _of_least(
-    key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
-) -> np.ndarray:
-    """Return the links among those with the smallest draws; see `Gossip.draws`."""
-    own = find_sorted(outside, key)
-    offsets = offsets_of(np.bincount(of, minlength=len(most)))
-    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
-    drawn, wanted = bits[other], bits[own][pair]
-    # ties go to the smaller nodeId
-    before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
-    rank = np.bincount(pair[before], minlength=len(key))
-    return key[rank < most[of[own]]]
+    topics, heartbeat = copies.topics, copies.heartbeat
+    came, sent = tables.pop(CLOCK_ARRIVALS), tables.pop(CLOCK_COPIES)
+    if not topics.all_live:
+        came = take(came, topics.is_alive(came["node"]))
+    of, hops = came["publication"], came["hops"]
+    key = key_of([new[of], came["node"]], topics.space.size)
+    arrivals = read_table(Arrivals, tables, ARRIVALS)
+    first = {"at": came["at_us"] - publish.at_us[of], "hops": hops, "sender": came["sender"]}
+    arrivals.insert(key, **first, heartbeat=heartbeat, way=0)
+    tables[ARRIVALS] = arrivals.to_columns()
+    if announced.any():
+        told = key[(hops > 0) & announced[of]]
+        copies.note_idontwant(arrivals, arrivals.find(told), tables)
+    kept = {name: sent[ours] for name, ours in _KEPT.items()}
+    of, lost = kept["message"], ~topics.is_alive(kept["node"])
+    kept |= {"message": new[of], "sent": kept["sent"] - publish.at_us[of], "lost": lost}
+    kept["first"] = kept["first"] & ~lost
+    name = f"{COPIES} {heartbeat}"
+    tables[name] = concatenate([tables[name], kept]) if name in tables else kept

@@ -5,8 +5,8 @@ A heartbeat plays programs on buckets, in the order of rule G16:
 1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
 3. subscribers JOIN and maintain their meshes (`mesh.Maintain`; G6 to G8);
-4. nodes announce what they hold (`publication.Gossip`; G13, G20), and sources publish
-   (`publication.Spread`, `publication.Copies`, or `with_bandwidth`; G10, G21);
+4. nodes announce what they hold (`gossip.Gossip`; G13, G20), and sources publish
+   (`publication.Spread`, `publication.Copies`; G10, G21);
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are still announced or not yet due; all other
@@ -20,10 +20,6 @@ G4 says, and then they stay as they are.  The publications follow in the next he
 number in draws is 0, and heartbeats with gossip follow until no node lacks a publication, or none
 announces one (G13).
 
-Most IHAVEs of worlds reach a live node that lacks nothing and change nothing; they are counted at
-the sender and not sent.  The draws of rule G13 are needed only for connections to dead nodes and to
-nodes that lack a publication, unless senders and receivers of all messages are recorded.
-
 Rules: docs/rules.md, G1 to G22.
 """
 
@@ -35,7 +31,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark import draws
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import (
     NONE,
@@ -50,6 +45,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held, Lacking, Recall
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
@@ -71,23 +67,19 @@ from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
     COPIES,
-    DEAD_ENDS,
     FANOUT,
     IDONTWANT,
     IHAVE,
     IWANT,
-    LACKING_ENDS,
     TOLD,
     Arrivals,
     Copies,
-    Gossip,
-    Lacking,
     Messages,
     PublicationProgram,
     Spread,
+    publish_with_bandwidth,
 )
-from scribe_spark.gossipsub.router import BackOff, Links, Router, least, with_classes
-from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
+from scribe_spark.gossipsub.router import BackOff, Links, Router, with_classes
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.rounds.system import (
@@ -108,87 +100,9 @@ from scribe_spark.rounds.system import (
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.gossipsub.config import GossipSubConfig
 
-#: Tables of a bucket: publications that nodes hold (`Held`); in a run, the sizes of meshes; counts
-#: of a heartbeat, by message and for the bucket.
-HELD, MESH_SIZES = "held", "mesh sizes"
-BY_MESSAGE, COUNTED = "counted by message", "counted"
-
-# the message to the peers of nodes that lack a publication
-_LACKS = "lacks"
-
-
-@dataclass
-class Held(SortedTable):
-    """Publications that nodes hold, by (index, node): heartbeat of the first copy, and its hops."""
-
-    round: np.ndarray = field(default_factory=whole_numbers)
-    hops: np.ndarray = field(default_factory=whole_numbers)
-
-    def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for rows of some publications."""
-        return np.isin(self.key // size, message)
-
-
-@dataclass(frozen=True)
-class Recall(Lacking):
-    """Load the publications that nodes announce; sources that do not subscribe dial (rule G21).
-
-    The peers of a node that lacks one of these publications record their connection to it; the
-    simulator tells them, not the node.
-    """
-
-    new: np.ndarray  # the messages that are published now
-    told: np.ndarray  # the messages that some node announces
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `publication.ARRIVALS` and `publication.FANOUT`; record lacking nodes."""
-        if superstep:
-            tables[LACKING_ENDS] = {"key": np.sort(self.keys(inbox[_LACKS]))}
-            return {}
-        held = read_table(Held, tables, HELD)
-        rows = held.rows_of(self.told, self._size)
-        held, rest = held.take(rows), held.take(~rows)
-        tables[HELD] = rest.to_columns()
-        nothing = np.zeros(len(held), dtype=np.int64)
-        timed = self.messages.clock == TIME
-        way = nothing if timed else known_ways(tables, held.key, self._size)
-        arrivals = Arrivals(held.key, nothing, held.hops, nothing + NONE, held.round, way)
-        tables[ARRIVALS] = arrivals.to_columns()
-        message, source = divided(self.sources(bucket, self.new), self._size)
-        guest = ~self.subscribes(message, source)
-        tables[FANOUT] = self._dial(tables, message[guest])
-        tables.pop(LACKING_ENDS, None)
-        return {_LACKS: self._lacks(tables, arrivals)}
-
-    def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
-        """Return messages to the live peers of subscribers that lack a publication."""
-        message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
-        space = self.topics.space
-        place = distinct(self.messages.topic[message] * self._size + node)
-        connections = read_table(Links, tables, CONNECTIONS)
-        _, row = expand(*space.rows(connections, place))
-        topic, node, peer = space.split(connections.key[row])
-        alive = self.topics.is_alive(peer)
-        return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
-
-    def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
-        """Dial for the sources of some messages; return the peers to which they send."""
-        names, rules = self.topics.names, self.topics.rules
-        directory = self.topics.directory
-        topic, source = self.messages.topic[message], self.messages.source[message]
-        shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
-        first, last = directory.offsets[topic], directory.offsets[topic + 1]
-        of, chosen = draws.sample_others(shared, last - first, rules.dials)
-        peer = directory.place[first[of] + chosen] % self._size
-        self.topics.observe(tables, "dial", source[of], peer)
-        if not rules.flood_publish:
-            order = np.lexsort((peer, of))
-            of, peer = of[order], peer[order]
-            named = "gossipsub fanout peers", self.heartbeat
-            bits = names.bits_of_peers(*named, topic, source, of, peer)
-            some = least(of, bits, np.full(len(message), rules.d))
-            of, peer = of[some], peer[some]
-        return {"message": message[of], "peer": peer}
+#: Tables of a bucket: in a run, the sizes of meshes; counts of a heartbeat, by message and for the
+#: bucket.
+MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
 
 
 @dataclass(frozen=True)
@@ -279,18 +193,6 @@ class CountCopies(PublicationProgram):
         return find_sorted(self.measured, message) >= 0
 
 
-def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
-    """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops, or 0."""
-    way = np.zeros(len(key), dtype=np.int64)
-    if DELIVERED in tables:
-        noted = tables[DELIVERED]
-        known = noted["publication"] * size + noted["node"]
-        order = np.argsort(known)
-        row = find_sorted(known[order], key)
-        way[row >= 0] = noted["delay_us"][order[row[row >= 0]]]
-    return way
-
-
 # --- round
 
 # the orchestrator's table, which is kept between rounds
@@ -345,8 +247,7 @@ class LiveGossipSub(SystemOnBuckets):
     @property
     def rounds_before(self) -> int:
         """See `SystemOnBuckets.rounds_before`; rule G4."""
-        waves = self.rules.join_waves if self.rules.joins == "waves" else 1
-        return waves - 1 + max(self.rules.heartbeats, 1)
+        return self.rules.heartbeats_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         published = read_table(_Published, kept, _PUBLISHED)
@@ -425,13 +326,13 @@ class _Heartbeat:
                 player.play(Meet(self.topics))
             else:
                 player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
-        if (now.begins_round or now.number < self.topics.waves) and rules.joins != "unconnected":
+        if (now.begins_round or now.number < rules.waves) and rules.joins != "unconnected":
             player.play(Maintain(self.topics, now.number, joins=True))
 
     def _maintain(self) -> None:
         """Play the phases of a heartbeat, unless all meshes are settled."""
         now, player, topics = self.now, self.player, self.topics
-        if now.in_run and now.number >= topics.waves - 1 + topics.rules.heartbeats:
+        if now.in_run and now.number >= topics.rules.waves - 1 + topics.rules.heartbeats:
             return
         if now.begins_round or player.has(UNSETTLED) or player.has(TOUCHED):
             for phase in range(topics.rules.heartbeat_phases):

@@ -7,7 +7,6 @@ from collections import Counter
 import keyed
 import pytest
 from oracle.gossipsub.cases import random_gossip
-from oracle.gossipsub.topic import Settings
 
 from scribe_spark.gossipsub.mesh import CONNECTIONS
 
@@ -20,7 +19,6 @@ DEFAULT = range(0, 200, 8)
 def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = False) -> None:
     """Compare a case with its oracle."""
     one = random_gossip(seed)
-    settings = one.settings
 
     def draw(purpose, *numbers):
         return keyed.bits(one.case.seed, purpose, *numbers) % 2**64
@@ -35,18 +33,13 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
         (group, *row) for group, played in wanted.items() for row in played.topic.connections()
     }
     assert {(g, x, y, bool(way & 1)) for g, x, y, way in got.links(CONNECTIONS)} == connections
-    steps = own_rounds(settings)
-    assert len(got.meshes) == len(steps)
-    for number, step in enumerate(steps):
-        meshes = {(g, *link[:2]) for g, p in wanted.items() for link in p.meshes[step]}
-        assert got.meshes[number] == meshes, f"mesh after own round {number}"
-        holds = {row for row in got.backoffs[number] if row[3] > number + 1}
-        assert holds == {
-            (group, *row)
-            for group, played in wanted.items()
-            for row in played.backoffs[step]
-            if row[2] > number + 1
-        }
+    for number, (mesh, back_off) in enumerate(zip(got.meshes, got.backoffs, strict=True)):
+        seen = {group: played.seen[number] for group, played in wanted.items()}
+        meshes = {(group, *link) for group, one in seen.items() for link in one.mesh}
+        assert mesh == meshes, f"mesh after heartbeat {number}"
+        holds = {row for row in back_off if row[3] > number + 1}
+        assert holds == {(group, *row) for group, one in seen.items() for row in one.backoffs}
+    assert {len(played.seen) for played in wanted.values()} == {len(got.meshes)}
     # 2. who got the publication first, and when; by the clock of hops, delays are sums of ways
     deliveries = {
         (group, node): (had.hops, had.at)
@@ -54,7 +47,7 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
         for node, had in played.publication.had.items()
         if had.sender is not None
     }
-    if settings.clock == "hops":
+    if one.settings.clock == "hops":
         hops = {place: had[0] for place, had in deliveries.items()}
         assert {place: had[0] for place, had in got.deliveries().items()} == hops
     else:
@@ -94,14 +87,6 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
     )
     joining.update(("dial", None, x, y) for x, y in graph or ())
     assert got.joining() == joining
-
-
-def own_rounds(settings: Settings) -> list[int]:
-    """Return the index of the oracle's last step in each own round before the publications."""
-    waves = settings.join_waves if settings.joins == "waves" else 1
-    with_waves = [2 * wave + 1 for wave in range(waves - 1)]
-    last = 2 * waves - 2
-    return with_waves + ([last + h for h in range(1, settings.heartbeats + 1)] or [last])
 
 
 @pytest.mark.parametrize("seed", DEFAULT)

@@ -18,6 +18,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub import publication
 from scribe_spark.gossipsub.config import GossipSubConfig
+from scribe_spark.gossipsub.gossip import Gossip
 from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events
@@ -252,7 +253,7 @@ def test_ihaves_are_sent_only_to_nodes_that_lack_a_publication(loss, is_sent, mo
     )
     system.play_on(SystemBuckets.empty(ring, 2).player(system), now)
     assert tally.by_kind()["IHAVE"] > 3 * size
-    assert (sent[publication.Gossip] > 0) == is_sent
+    assert (sent[Gossip] > 0) == is_sent
 
 
 @pytest.mark.slow

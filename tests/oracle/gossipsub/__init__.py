@@ -14,6 +14,7 @@ Purposes and numbers (h, k: a heartbeat; r: a round; a topic goes in by its grou
   ``("gossipsub loss", r, topic, sender, receiver, published, source)``.
 
 Topics do not touch each other, so a topic is played alone. Use: `topic` (discovery, G1 to G3;
-`topic.Topic`: connections, mesh, back-off: G4 to G9), `run` (publications, G10 to G13, and a static
-run of a topic), `world` (G16 to G22), `cases` (seeded random cases of both).
+`topic.Topic`: connections, mesh, back-off: G4 to G9), `publication` (G10 to G13), `world` (G16 to
+G22), `run` (heartbeats of a world's topic, and a publication), `cases` (seeded random cases of
+both).
 """

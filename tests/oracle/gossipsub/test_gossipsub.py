@@ -11,7 +11,8 @@ from seeds import seeds
 
 from ..publications import PublicationResult
 from .cases import random_gossip, random_live
-from .run import IHAVE, IWANT, Publication, play
+from .publication import IHAVE, IWANT, Publication
+from .run import play
 from .topic import Draw, Settings, Topic, dialled_by_all, is_lost, least, sample
 from .world import LiveTopic, Snapshot, World, publications
 
@@ -175,7 +176,7 @@ def test_meshes_are_symmetric_and_everybody_who_can_is_reached(seed: int) -> Non
     for group in drawn.case.keys:
         played = drawn.play(group, draw, graph)
         topic, publication = played.topic, played.publication
-        for mesh in played.meshes:
+        for mesh in (snapshot.mesh for snapshot in played.seen):
             assert mesh == {(y, x) for x, y in mesh}
         assert all(y in topic.peers(x) for x, y in topic.mesh_links())
         if settings.loss == 0 and not drawn.dead:
@@ -207,8 +208,9 @@ def test_dials_are_spread_over_heartbeats() -> None:
     drawn = play(1, range(30), 0, replace(Settings(), dials=12), draw_of(1), IDS, lambda a, b: 10)
     for heartbeats in (0, 1, 2, 3, 4):
         settings = Settings(dials=12, dials_per_heartbeat=5, heartbeats=heartbeats)
-        topic = play(1, range(30), 0, settings, draw_of(1), IDS, lambda a, b: 10).topic
-        by_node = Counter(sender for sender, _, kind in topic.messages if kind == "dial")
+        played = play(1, range(30), 0, settings, draw_of(1), IDS, lambda a, b: 10)
+        topic, sent = played.topic, played.joining_messages()
+        by_node = Counter(sender for sender, _, kind in sent if kind == "dial")
         assert max(by_node.values()) == min(5 * max(heartbeats, 1), 12)
         ends = {frozenset(link[:2]) for link in topic.connections()}
         wanted = {frozenset(link[:2]) for link in drawn.topic.connections()}
@@ -224,12 +226,12 @@ def test_the_topics_have_what_can_happen() -> None:
         graph = drawn.graph(draw)
         for group in drawn.case.keys:
             played = drawn.play(group, draw, graph)
-            kinds = Counter(kind for _, _, kind in played.topic.messages.elements())
+            kinds = Counter(kind for _, _, kind in played.joining_messages().elements())
             seen["refused"] += kinds["PRUNE"] > 0
             seen["lazy", drawn.settings.clock] += played.lazy_heartbeats > 0
             seen["lazy twice"] += played.lazy_heartbeats > 1
             seen["lost"] += any(c.lost for c in played.publication.copies)
-            seen["backoff"] += bool(played.topic.backoffs(played.end))
+            seen["backoff"] += bool(played.seen[-1].backoffs)
             seen["dead"] += bool(drawn.dead)
             seen["missing"] += bool(played.publication.missing())
             seen["graph"] += graph is not None

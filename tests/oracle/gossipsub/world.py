@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..publications import PublicationResult, account
-from .run import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
+from .publication import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
 from .topic import Draw, Messages, Settings, Topic, sample
 
 #: (round, node, kind), and the group for join, quit and publish.
@@ -79,10 +79,12 @@ class RoundPublication(Publication):
 
 
 class LiveTopic(Topic):
-    """A topic in a world.
+    """A topic in a world, or in a run before its publication.
 
     Attributes
     ----------
+    graph : set of (x, y) or None
+        Who dials whom for all topics (G3); None: each topic by itself.
     waiting : set of node
         Subscribers that have not JOINed yet (G4).
     held : dict of publication to dict of node to Held
@@ -98,9 +100,10 @@ class LiveTopic(Topic):
         draw: Draw,
         idents: Mapping[int, int],
         delay: Callable[[int, int], int],
+        graph: set[tuple[int, int]] | None = None,
     ) -> None:
         super().__init__(number, settings, draw, idents)
-        self.delay = delay
+        self.delay, self.graph = delay, graph
         self.now = 0
         self.waiting: set[int] = set()
         self.held: dict[Name, dict[int, Held]] = {}
@@ -124,11 +127,12 @@ class LiveTopic(Topic):
         events: Iterable[Event],
         live: Collection[int],
         begins_round: bool = True,
+        beats: bool = True,
     ) -> Snapshot:
         """Play a heartbeat, with its number `now` and that of the world's round.
 
         The nodes `live` after Pastry's events; `begins_round`: it is the first of the world's
-        round.
+        round; `beats`: nodes maintain their meshes.
         """
         events, self.now = list(events), now
         self.messages, self.lost = Counter(), Counter()
@@ -147,7 +151,8 @@ class LiveTopic(Topic):
         joining = sorted(x for x in self.waiting if self.wave(x) <= now)
         self.waiting -= set(joining)
         self.join(joining, now, graft=self.settings.joins != "unconnected")  # (4)
-        self.heartbeat(now)  # (5)
+        if beats:
+            self.heartbeat(now)  # (5)
         spreads = self.gossip(now)  # (6)
         spreads += [self.published(now, source) for source in publishing]  # (7)
         return self.look(now, number, spreads)
@@ -206,6 +211,11 @@ class LiveTopic(Topic):
     def discover(self, now: int, joining: list[int], begins_round: bool) -> None:
         """Let those that have too few connections draw others, and all dial the next ones (G19)."""
         live = self.members | set(joining)
+        if self.graph is not None:
+            for x, y in sorted(self.graph):
+                if {x, y} <= live:
+                    self.connect(x, y)
+            return
         enough = min(self.settings.dials, len(live) - 1)
         drawing = [x for x in sorted(live) if len(self.peers(x)) < enough]
         free = [x for x in drawing if begins_round and not self.to_dial.get(x)]
