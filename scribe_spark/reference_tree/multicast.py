@@ -23,11 +23,12 @@ from pyspark.sql import functions as F
 from scribe_spark.core.arrays import (
     NONE,
     depths,
-    expand,
+    flags,
     index_sorted,
     list_array,
     numbered,
     offsets_of,
+    whole_numbers,
 )
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.progress import Progress
@@ -207,7 +208,7 @@ class Subscribers:
         """Return the number of ancestors of each row."""
         return np.diff(self.offsets)
 
-    def at_level(self, rows: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at_level(self, rows: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
         """Return node and router of the ancestor (or the row itself) at a level; the root has 0."""
         steps = self.depth[rows] - level
         node, router = self.node[rows], self.router[rows]
@@ -239,37 +240,41 @@ class PrunedTrees:
     def of(cls, subscribers: Subscribers) -> PrunedTrees:
         """Let subscriptions climb until all subscriptions of a group have met in one host."""
         names, group = np.unique(subscribers.group, return_inverse=True)
-        depth, groups = subscribers.depth, len(names)
+        depth, is_source = subscribers.depth, subscribers.is_source
         deepest = int(depth.max(initial=-1))
-        highest = np.full(groups, deepest)
+        highest = np.full(len(names), deepest)
         np.minimum.at(highest, group, depth)
-        # 1. each host on the way of a subscriber to the root: equal hosts get equal numbers
-        row, level = expand(np.zeros_like(depth), depth + 1)
-        node, router = subscribers.at_level(row, level)
-        index = numbered(deepest - level, group[row], node)
-        pair = np.empty(int(index.max(initial=-1)) + 1, dtype=np.int64)
-        pair[index] = np.arange(len(index))
-        above = np.where(level[pair] > 0, index[pair - 1], NONE)  # the pair before is one level up
-        group_of, level_of = group[row][pair], level[pair]
-        # 2. the deepest level at which a group has one host, and no subscriber above it
-        hosts = np.bincount(group_of * (deepest + 1) + level_of, minlength=groups * (deepest + 1))
-        meets = np.flatnonzero(hosts == 1)
-        meets = meets[highest[meets // (deepest + 1)] >= meets % (deepest + 1)]
-        top = np.zeros(groups, dtype=np.int64)
-        np.maximum.at(top, meets // (deepest + 1), meets % (deepest + 1))
-        # 3. the hosts from there on; those on the way of the source, and the members
-        kept = level_of >= top[group_of]
-        new = np.cumsum(kept) - 1
-        above = np.where(level_of > top[group_of], new[above], NONE)[kept]
-        is_source = subscribers.is_source[row]
-        own = level == depth[row]
-        is_member, to_source = (
-            np.bincount(index[some], minlength=len(pair))[kept] > 0
-            for some in (own & ~is_source, is_source)
+        by_depth = np.argsort(depth, kind="stable")
+        starts = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
+        above, to_source = whole_numbers(), flags()  # of the hosts of the level below
+        levels, sizes = [(*[above] * 4, to_source, to_source)], [0]
+        # the hosts of the level below that climb further, and a subscriber in the subtree of each
+        climbing = below = whole_numbers()
+        for level in range(deepest, -1, -1):
+            here = by_depth[starts[level] : starts[level + 1]]
+            row = np.concatenate([below, here])
+            source = np.concatenate([to_source[climbing], is_source[here]])
+            member = np.concatenate([np.zeros(len(below), dtype=bool), ~is_source[here]])
+            node, router = subscribers.at_level(row, level)
+            number = numbered(group[row], node)
+            hosts = int(number.max(initial=-1)) + 1
+            first = np.empty(hosts, dtype=np.int64)
+            first[number[::-1]] = np.arange(len(number))[::-1]  # the first row of each host
+            above[climbing] = sum(sizes) + number[: len(below)]
+            above = np.full(hosts, NONE)
+            is_member, to_source = (
+                np.bincount(number[some], minlength=hosts) > 0 for some in (member, source)
+            )
+            of = group[row[first]]
+            levels.append((names[of], node[first], router[first], above, is_member, to_source))
+            sizes.append(hosts)
+            met = (np.bincount(of, minlength=len(names)) == 1) & (highest >= level)
+            climbing = np.flatnonzero(~met[of])
+            below = row[first][climbing]
+        group, node, router, above, is_member, to_source = (
+            np.concatenate(parts) for parts in zip(*levels, strict=True)
         )
-        levels = np.searchsorted(-level_of[kept], np.arange(-deepest, 2))
-        group, pair = names[group_of[kept]], pair[kept]
-        return cls(group, node[pair], router[pair], above, is_member, to_source, levels)
+        return cls(group, node, router, above, is_member, to_source, np.cumsum(sizes))
 
     @property
     def copies(self) -> tuple[np.ndarray, np.ndarray]:

@@ -266,6 +266,6 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[s
 def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
     """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
     parent = np.full(hosts, NONE)
-    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings)), rings.node))
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings))))
     parent[found.asker] = found.parent
     return parent

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, expand
+from scribe_spark.core.arrays import NONE, Rows, expand, whole_numbers
 from scribe_spark.core.u128 import Numbers, maximum, minimum, where
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
@@ -94,7 +94,6 @@ class Parents(Rows):
     """
 
     asker: np.ndarray
-    ring: np.ndarray
     parent: np.ndarray
     lookups: np.ndarray
 
@@ -103,10 +102,10 @@ class Parents(Rows):
         return _results(self.asker, self.parent, self.lookups, up=True)
 
 
-def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
-    """Return new searches for the parents of the hosts in given rows of `rings`."""
-    nobody, level = np.full(len(asker), NONE, dtype=np.int64), rings.depth[rows] - 1
-    ring, topmost = rings.ring_of(rows), rings.topmost[rows]
+def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
+    """Return new searches for the parents of the hosts in some rows of `rings`."""
+    nobody, level = np.full(len(rows), NONE, dtype=np.int64), rings.depth[rows] - 1
+    asker, ring, topmost = rings.node[rows], rings.ring_of(rows), rings.topmost[rows]
     return Climbs(asker, ring, topmost, level, nobody, nobody, np.zeros_like(nobody))
 
 
@@ -146,8 +145,7 @@ def climb(
         level[rows] -= 1
     ended = ~away
     after = Climbs(searches.asker, searches.ring, searches.topmost, level, above, below, lookups)
-    found = Parents(searches.asker, searches.ring, parent, lookups)
-    return found.take(ended), after.take(away)
+    return Parents(searches.asker, parent, lookups).take(ended), after.take(away)
 
 
 # --- children
@@ -185,9 +183,8 @@ class Branches(Rows):
 class Found:
     """The children that searches have found, and the look-ups that they needed."""
 
-    #: int64, shape (k,): the host that searched, its ring, and the child that it found.
+    #: int64, shape (k,): the host that searched, and the child that it found.
     asker: np.ndarray
-    ring: np.ndarray
     child: np.ndarray
     #: int64, shape (n,): the host that asked, one row for each look-up.
     lookups: np.ndarray
@@ -201,13 +198,11 @@ class Found:
         return _results(hosts, neighbour, lookups, up=False)
 
 
-def branches_from(
-    tree: ReferenceTree, rings: Rings, rows: np.ndarray, asker: np.ndarray
-) -> Branches:
-    """Return new searches for the children of the hosts in given rows of `rings`."""
+def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branches:
+    """Return new searches for the children of the hosts in some rows of `rings`."""
     first, last = rings.first[rows], rings.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
-    ring = rings.ring_of(rows)
+    asker, ring = rings.node[rows], rings.ring_of(rows)
     return Branches(asker, ring, first, last, subtree, subtree.first, subtree.last)
 
 
@@ -219,9 +214,9 @@ def explore(
     The second result is the searches at a key that has no known owner in `rings`.  Look-ups are
     appended to `lookups`.
     """
-    children: list[tuple] = []
-    counts: list[tuple] = []
-    away: list[Branches] = []
+    nobody = whole_numbers()
+    asker, child, counted = [nobody], [nobody], [nobody]
+    away = [branches.take(slice(0))]
     while len(branches):
         # 1. the node of each subtree; the search asks for it unless its owner is known
         node = tree.node(branches.subtree)
@@ -234,7 +229,7 @@ def explore(
             here = ~outside
             branches, node, own, new = branches.take(here), node[here], own[here], new[here]
             before, after = before[here], after[here]
-        counts.append((branches.asker[new],))
+        counted.append(branches.asker[new])
         # 2. look the nodes up: the answer has the owner's keyset
         first, last = branches.own_first[:], branches.own_last[:]
         asked = np.flatnonzero(new)
@@ -245,9 +240,8 @@ def explore(
         first = _put(first, asked, rings.first[owner_row])
         last = _put(last, asked, rings.last[owner_row])
         ends = asked[is_child]
-        children.append(
-            (branches.asker[ends], branches.ring[ends], rings.node[owner_row[is_child]])
-        )
+        asker.append(branches.asker[ends])
+        child.append(rings.node[owner_row[is_child]])
         # 3. continue in the subtrees on both sides whose keys have unknown owners
         covered = ~(before | after)
         on = np.ones(len(node), dtype=bool)
@@ -267,8 +261,8 @@ def explore(
         between = branches.unknown_last < branches.unknown_first
         if between.any():
             branches = branches.take(~between)
-    found = [_columns(children, 3), _columns(counts, 1)]
-    return Found(*found[0], *found[1]), (Branches.join(*away) if away else branches)
+    found = Found(*(np.concatenate(columns) for columns in (asker, child, counted)))
+    return found, Branches.join(*away)
 
 
 def _unknown_part(
@@ -337,13 +331,6 @@ def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:
     return copied
 
 
-def _columns(parts: list[tuple], count: int) -> list[np.ndarray]:
-    """Concatenate pieces, column by column."""
-    if not parts:
-        return [np.zeros(0, dtype=np.int64)] * count
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
-
-
 # --- searches in buckets
 
 #: Kind of messages -> the searches, and the functions that start and continue them.
@@ -377,10 +364,10 @@ def look_up(
         tree, rings = dht.tree, dht.keysets(bucket, tables)
         for kind in kinds:
             searches, start, play = _SEARCHES[kind]
-            to_play = [start(tree, rings, r, rings.node[r]) for r in _pieces(rings, hosts)]
+            to_play = [start(tree, rings, rows) for rows in _pieces(rings, hosts)]
             if kind in inbox:
                 to_play.append(searches.from_columns(unpacked(inbox[kind], tree.bits)))
-            done = [play(tree, rings, some, asked and asked[kind]) for some in to_play]
+            done = [play(tree, rings, some, (asked or {}).get(kind)) for some in to_play]
             found += [ended.results() for ended, _ in done]
             away = [some for _, some in done if len(some)]
             if away:

@@ -59,9 +59,9 @@ def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> 
             expected.topmost[host],
             expected.depth[host],
         )
-    rows, node = np.arange(len(rings)), rings.node
-    up, _ = climb(tree, rings, climbs_from(tree, rings, rows, node))
-    down, _ = explore(tree, rings, branches_from(tree, rings, rows, node))
+    rows = np.arange(len(rings))
+    up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
+    down, _ = explore(tree, rings, branches_from(tree, rings, rows))
     asked = np.bincount(down.lookups, minlength=len(number))
     for asker, parent, lookups in zip(up.asker, up.parent, up.lookups, strict=True):
         plain = find_neighbours(dht, host_of[int(asker)])

@@ -33,8 +33,8 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     tree, n = ReferenceTree(bits, children), len(ids)
     numbers = from_halves(*parts(ids), bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
-    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n), rings.node))
-    children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n), rings.node))
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n)))
+    children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n)))
     asked = np.bincount(children_found.lookups, minlength=n)
     high, low = halves_of(rings.topmost)
     rows = []

@@ -96,8 +96,8 @@ def test_places_on_several_rings_at_once(width, seed):
     known = Rings.of(tree, assignment, numbers, ring, np.arange(len(ids)), len(rings))
 
     rows = np.arange(len(known))
-    parents, _ = climb(tree, known, climbs_from(tree, known, rows, known.node))
-    found, _ = explore(tree, known, branches_from(tree, known, rows, known.node))
+    parents, _ = climb(tree, known, climbs_from(tree, known, rows))
+    found, _ = explore(tree, known, branches_from(tree, known, rows))
 
     asked = np.bincount(found.lookups, minlength=len(ids))
     topmost = dict(zip(known.node.tolist(), low_halves(known.topmost), strict=True))
