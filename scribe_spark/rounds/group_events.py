@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, index_sorted
+from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
 from scribe_spark.engine import Program
 from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows
+from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
 from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.legality import first_impossible_in_groups
 from scribe_spark.rounds.player import RoundPlayer
 
 #: Different pairs of the index of a group and the position of a node, ascending by both.
@@ -51,60 +53,60 @@ class GroupEvents:
         event, index, position = event[order], index[order], position[order]
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
 
+    def by_kind(self) -> dict[str, Pairs]:
+        """Return the pairs of each kind of event, by its name."""
+        return {kind.name: getattr(self, kind.name) for kind in fields(self)}
+
 
 #: The events that members may do or not: a member cannot join, another node cannot quit.
 OF_MEMBERS = ("join", "quit")
 
 
-def check_pairs(
-    number: int, groups: Groups, player: RoundPlayer, events: Events, of_groups: GroupEvents
-) -> None:
-    """Raise `ImpossibleRound` for group events of dead nodes, and for those that occur twice."""
-    ring = player.given.facts.ring
-    alive = player.lives.alive.copy()
-    alive[np.r_[events.fail, events.leave]] = False
-    alive[events.entering] = True
-    for kind in (one.name for one in fields(of_groups)):
-        group, node = getattr(of_groups, kind)
-        if len(distinct(group * len(ring) + node)) < len(node):
-            raise ImpossibleRound(number, f"{kind} twice")
-        _refuse(number, groups, ring, kind, group[~alive[node]], node[~alive[node]])
-
-
-def check_members(
+def check_group_events(
+    player: RoundPlayer,
     number: int,
     groups: Groups,
-    player: RoundPlayer,
+    events: Events,
     of_groups: GroupEvents,
     check: Program,
     refused_table: str,
 ) -> None:
-    """Raise `ImpossibleRound` for joins of members and quits of nodes that are no members.
+    """Raise `ImpossibleRound` for impossible events of groups, before anything is played.
 
-    The program `check` writes the impossible events into `refused_table`: ``kind`` (an index of
-    :data:`OF_MEMBERS`), ``group``, ``node``.
+    The program `check` writes joins of members and quits of nodes that are no members into
+    `refused_table`: ``kind`` (an index of :data:`OF_MEMBERS`), ``group``, ``node``.
     """
-    if not len(of_groups.join[0]) + len(of_groups.quit[0]):
+    ring, wrong = player.given.facts.ring, dict[str, np.ndarray]()
+    if len(of_groups.join[0]) + len(of_groups.quit[0]):
+        player.play(check)
+        if player.has(refused_table):
+            refused = player.take(refused_table)[refused_table]
+            pair = refused["group"] * len(ring) + refused["node"]
+            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(OF_MEMBERS)}
+    alive = player.lives.alive.copy()
+    alive[np.r_[events.fail, events.leave]] = False
+    alive[events.entering] = True
+    # few rows can be impossible; all rows of their pairs are checked like those of a table
+    doubtful = [pair for pair in wrong.values() if len(pair)]
+    for group, node in of_groups.by_kind().values():
+        pair = group * len(ring) + node
+        again = np.r_[False, pair[1:] == pair[:-1]][: len(pair)]
+        doubtful.append(pair[~alive[node] | again])
+    found = distinct(np.concatenate(doubtful))
+    if not len(found):
         return
-    player.play(check)
-    if player.has(refused_table):
-        refused = player.take(refused_table)[refused_table]
-        for index, kind in enumerate(OF_MEMBERS):
-            of = np.flatnonzero(refused["kind"] == index)
-            _refuse(
-                number,
-                groups,
-                player.given.facts.ring,
-                kind,
-                refused["group"][of],
-                refused["node"][of],
-            )
-
-
-def _refuse(
-    number: int, groups: Groups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
-) -> None:
-    if len(node):
-        at = np.lexsort((node, group))[0]
-        who, which = ring.node[node[at]], groups.number[group[at]]
-        raise ImpossibleRound(number, f"node {who} cannot {kind} group {which}")
+    rows, is_member = [events.rows(ring, number)], list[np.ndarray]()
+    for kind, (group, node) in of_groups.by_kind().items():
+        pair = group * len(ring) + node
+        there = find_sorted(found, pair) >= 0
+        of = ring.node[node[there]], EVENT_NAMES.index(kind), groups.number[group[there]]
+        rows.append(EventRows.of_groups(number, *of))
+        is_member.append(np.isin(pair[there], wrong.get(kind, pair[:0])) ^ (kind == "quit"))
+    fault = first_impossible_in_groups(
+        EventRows.join(*rows),
+        BeforeRound(player.lives, ring, number),
+        lambda group, node: np.ones(len(node), dtype=bool),  # the members are those who may join
+        members=np.concatenate(is_member),
+    )
+    assert fault is not None
+    raise ImpossibleRound(number, fault[-1])

@@ -17,8 +17,7 @@ from scribe_spark.rounds.group_events import (
     OF_MEMBERS,
     GroupEvents,
     Pairs,
-    check_members,
-    check_pairs,
+    check_group_events,
 )
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
@@ -33,9 +32,8 @@ def check_memberships(
     player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
     """Raise `ImpossibleRound` for impossible events of groups, before anything is played."""
-    check_pairs(number, groups, player, events, of_groups)
     check = _Check(player.given.bounds, groups.size, of_groups)
-    check_members(number, groups, player, of_groups, check, _REFUSED)
+    check_group_events(player, number, groups, events, of_groups, check, _REFUSED)
 
 
 def keep_memberships(

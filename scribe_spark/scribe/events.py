@@ -19,8 +19,7 @@ from scribe_spark.rounds.group_events import (
     OF_MEMBERS,
     GroupEvents,
     Pairs,
-    check_members,
-    check_pairs,
+    check_group_events,
 )
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
@@ -131,16 +130,13 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
     return GroupEvents(**own)
 
 
-def check_group_events(
+def check_events_of_groups(
     player: RoundPlayer, round: RoundOfGroups, events: Events, group_events: GroupEvents
 ) -> None:
     """Raise ImpossibleRound for impossible group events, before anything is played."""
-    check_pairs(round.number, round.groups, player, events, group_events)
-    check_members(
-        *(round.number, round.groups, player, group_events),
-        _CheckMembers(player.given, round, group_events),
-        _REFUSED,
-    )
+    check = _CheckMembers(player.given, round, group_events)
+    of_round = round.number, round.groups, events, group_events
+    check_group_events(player, *of_round, check, _REFUSED)
 
 
 @dataclass(frozen=True)

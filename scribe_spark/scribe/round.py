@@ -30,7 +30,7 @@ from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, check_group_events
+from scribe_spark.scribe.events import FAILURES, check_events_of_groups
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.join import JOINS, REPAIRING
@@ -145,7 +145,7 @@ def play_groups(
     number, was_alive = round.number, player.lives.alive.copy()
     # events; impossible ones are refused before anything is played
     check_events(player.lives, player.given.facts.ring, number, events)
-    check_group_events(player, round, events, group_events)
+    check_events_of_groups(player, round, events, group_events)
     play_events(player, number, events)
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
     if isinstance(lookups, int):
