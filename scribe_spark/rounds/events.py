@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, whole_numbers
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows
+from scribe_spark.rounds.legality import first_impossible
 from scribe_spark.rounds.lives import KnowsLives, Lives
 
 
@@ -48,28 +50,53 @@ class Events:
         position = known.positions(node)
         return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
 
+    def rows(self, known: Ring, number: int) -> EventRows:
+        """Return these events as rows of a table, by numbers of nodes."""
+        positions = {
+            kind: getattr(self, name) for kind, name in enumerate(EVENT_NAMES[:NODE_EVENTS])
+        }
+        parts = [EventRows.at_once(number, known.node[at], kind) for kind, at in positions.items()]
+        return EventRows.join(*parts)
+
+
+@dataclass(frozen=True)
+class BeforeRound:
+    """The nodes before the events of a round (see `Before`); `known` are all nodes."""
+
+    lives: KnowsLives
+    known: Ring
+    number: int
+
+    @property
+    def nodes(self) -> int:
+        return len(self.known)
+
+    @property
+    def rounds(self) -> int:
+        return self.number + 1
+
+    def is_alive(self, nodes: np.ndarray) -> np.ndarray:
+        return self.lives.alive[self.known.positions(nodes)]
+
+    def was_alive(self, nodes: np.ndarray) -> np.ndarray:
+        return self.is_alive(nodes) | (self.lives.died[self.known.positions(nodes)] >= 0)
+
+    def state(self, node: int) -> str:
+        one = np.array([node])
+        if self.is_alive(one)[0]:
+            return "is alive"
+        died = int(self.lives.died[self.known.positions(one)[0]])
+        return f"is not alive since round {died}" if died >= 0 else "was never there"
+
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
-    """Raise `ImpossibleRound` for events that are impossible.
-
-    A dead node cannot leave or fail, a live node cannot arrive or recover, and a node that was
-    never alive cannot recover.  A node has one event, and a node is left.
-    """
-    alive = lives.alive
-    refused = {
-        "fail": events.fail[~alive[events.fail]],
-        "leave": events.leave[~alive[events.leave]],
-        "recover": events.recover[lives.died[events.recover] < 0],
-        "arrive": events.arrive[alive[events.arrive]],
-    }
-    for event, nodes in refused.items():
-        if len(nodes):
-            raise ImpossibleRound(number, f"node {known.node[nodes[0]]} cannot {event}")
-    everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
-    if len(distinct(everybody)) < len(everybody):
-        raise ImpossibleRound(number, "a node has two events")
-    if np.count_nonzero(alive) + len(events.entering) == len(events.fail) + len(events.leave):
-        raise ImpossibleRound(number, "no node is left")
+    """Raise `ImpossibleRound` for an impossible event, and if no node is left."""
+    fault = first_impossible(events.rows(known, number), BeforeRound(lives, known, number))
+    if fault is not None:
+        raise ImpossibleRound(number, fault[-1])
+    gone = len(events.fail) + len(events.leave)
+    if np.count_nonzero(lives.alive) + len(events.entering) == gone:
+        raise ImpossibleRound(number, "no node is left; keep at least one")
 
 
 def end_lives(lives: Lives, number: int, events: Events, detection: int) -> None:

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, index_sorted
+from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
+from scribe_spark.engine import Program
 from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.events import Events, ImpossibleRound
+from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows
+from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
 from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.legality import first_impossible_in_groups
 from scribe_spark.rounds.player import RoundPlayer
 
 #: Different pairs of the index of a group and the position of a node, ascending by both.
@@ -50,6 +53,10 @@ class GroupEvents:
         event, index, position = event[order], index[order], position[order]
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
 
+    def by_kind(self) -> dict[str, Pairs]:
+        """Return the pairs of each kind of event, by its name."""
+        return {kind.name: getattr(self, kind.name) for kind in fields(self)}
+
 
 #: Messages with joins and quits (``group``) to their nodes, besides the events: many of them are
 #: not collected on the driver.
@@ -59,26 +66,51 @@ JOINING, QUITTING = "joins of the round", "quits of the round"
 OF_MEMBERS = ("join", "quit")
 
 
-def check_pairs(
-    number: int, groups: Groups, player: RoundPlayer, events: Events, of_groups: GroupEvents
+def refuse_impossible(
+    player: RoundPlayer,
+    number: int,
+    groups: Groups,
+    events: Events,
+    of_groups: GroupEvents,
+    check: Program,
+    refused_table: str,
 ) -> None:
-    """Raise `ImpossibleRound` for group events of dead nodes, and for those that occur twice."""
-    ring = player.given.facts.ring
+    """Raise `ImpossibleRound` for impossible events of groups, before anything is played.
+
+    The program `check` writes joins of members and quits of nodes that are no members into
+    `refused_table`: ``kind`` (an index of :data:`OF_MEMBERS`), ``group``, ``node``.
+    """
+    ring, wrong = player.given.facts.ring, dict[str, np.ndarray]()
+    if len(of_groups.join[0]) + len(of_groups.quit[0]):
+        player.play(check)
+        if player.has(refused_table):
+            refused = player.take(refused_table)[refused_table]
+            pair = refused["group"] * len(ring) + refused["node"]
+            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(OF_MEMBERS)}
     alive = player.lives.alive.copy()
     alive[np.r_[events.fail, events.leave]] = False
     alive[events.entering] = True
-    for kind in (one.name for one in fields(of_groups)):
-        group, node = getattr(of_groups, kind)
-        if len(distinct(group * len(ring) + node)) < len(node):
-            raise ImpossibleRound(number, f"{kind} twice")
-        refuse_pairs(number, groups, ring, kind, group[~alive[node]], node[~alive[node]])
-
-
-def refuse_pairs(
-    number: int, groups: Groups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
-) -> None:
-    """Raise `ImpossibleRound` for the first of some impossible events, if there are any."""
-    if len(node):
-        at = np.lexsort((node, group))[0]
-        who, which = ring.node[node[at]], groups.number[group[at]]
-        raise ImpossibleRound(number, f"node {who} cannot {kind} group {which}")
+    # few rows can be impossible; all rows of their pairs are checked like those of a table
+    doubtful = [pair for pair in wrong.values() if len(pair)]
+    for group, node in of_groups.by_kind().values():
+        pair = group * len(ring) + node
+        again = np.r_[False, pair[1:] == pair[:-1]][: len(pair)]
+        doubtful.append(pair[~alive[node] | again])
+    found = distinct(np.concatenate(doubtful))
+    if not len(found):
+        return
+    rows, is_member = [events.rows(ring, number)], list[np.ndarray]()
+    for kind, (group, node) in of_groups.by_kind().items():
+        pair = group * len(ring) + node
+        there = find_sorted(found, pair) >= 0
+        of = ring.node[node[there]], EVENT_NAMES.index(kind), groups.number[group[there]]
+        rows.append(EventRows.of_groups(number, *of))
+        is_member.append(np.isin(pair[there], wrong.get(kind, pair[:0])) ^ (kind == "quit"))
+    fault = first_impossible_in_groups(
+        EventRows.join(*rows),
+        BeforeRound(player.lives, ring, number),
+        lambda group, node: np.ones(len(node), dtype=bool),  # the members are those who may join
+        members=np.concatenate(is_member),
+    )
+    assert fault is not None
+    raise ImpossibleRound(number, fault[-1])

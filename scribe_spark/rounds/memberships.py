@@ -23,8 +23,7 @@ from scribe_spark.rounds.group_events import (
     QUITTING,
     GroupEvents,
     Pairs,
-    check_pairs,
-    refuse_pairs,
+    refuse_impossible,
 )
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
@@ -40,16 +39,8 @@ def check_group_events(
     player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
     """Raise `ImpossibleRound` for impossible events of groups, before anything is played."""
-    check_pairs(number, groups, player, events, of_groups)
-    if not len(of_groups.join[0]) + len(of_groups.quit[0]):
-        return
-    player.play(_CheckMembers(player.given.bounds, groups, of_groups))
-    if player.has(_REFUSED):
-        refused = player.take(_REFUSED)[_REFUSED]
-        for index, kind in enumerate(OF_MEMBERS):
-            of = refused["kind"] == index
-            pairs = refused["group"][of], refused["node"][of]
-            refuse_pairs(number, groups, player.given.facts.ring, kind, *pairs)
+    check = _CheckMembers(player.given.bounds, groups, of_groups)
+    refuse_impossible(player, number, groups, events, of_groups, check, _REFUSED)
 
 
 def change_memberships(

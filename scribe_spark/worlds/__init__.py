@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.core.registry import load
 
 if TYPE_CHECKING:
+    from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows, Extent
     from scribe_spark.worlds.events import check_world, extent_of, world_events
     from scribe_spark.worlds.groups import group_keys, world_groups
     from scribe_spark.worlds.live_systems import LiveGroups
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         register_generator,
         unregister_generator,
     )
-    from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
     from scribe_spark.worlds.setting import Setting
     from scribe_spark.worlds.starts import check_start
     from scribe_spark.worlds.world import World
@@ -46,30 +46,30 @@ __all__ = [
     "world_groups",
 ]
 
-#: The module that defines each public name.
+#: The module that defines each public name, below `scribe_spark`.
 _HOMES = {
-    "EVENT_NAMES": "rows",
-    "EventRows": "rows",
-    "Extent": "rows",
-    "Generator": "registry",
-    "LiveGroups": "live_systems",
-    "Played": "played",
-    "Setting": "setting",
-    "World": "world",
-    "check_start": "starts",
-    "check_world": "events",
-    "extent_of": "events",
-    "generators": "registry",
-    "group_keys": "groups",
-    "register_generator": "registry",
-    "unregister_generator": "registry",
-    "world_events": "events",
-    "world_groups": "groups",
+    "EVENT_NAMES": "rounds.event_rows",
+    "EventRows": "rounds.event_rows",
+    "Extent": "rounds.event_rows",
+    "Generator": "worlds.registry",
+    "LiveGroups": "worlds.live_systems",
+    "Played": "worlds.played",
+    "Setting": "worlds.setting",
+    "World": "worlds.world",
+    "check_start": "worlds.starts",
+    "check_world": "worlds.events",
+    "extent_of": "worlds.events",
+    "generators": "worlds.registry",
+    "group_keys": "worlds.groups",
+    "register_generator": "worlds.registry",
+    "unregister_generator": "worlds.registry",
+    "world_events": "worlds.events",
+    "world_groups": "worlds.groups",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of :data:`__all__` when it is first used."""
-    value = load(__name__, name, _HOMES)
+    value = load("scribe_spark", name, _HOMES)
     globals()[name] = value
     return value

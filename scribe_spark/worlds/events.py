@@ -29,18 +29,25 @@ from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
-from scribe_spark.runtime.blocks import materialise
-from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.worlds.group_generators import joined_again
-from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
-from scribe_spark.worlds.legality import (
+from scribe_spark.rounds.event_rows import (
+    ALIVE_AFTER,
+    EVENT_NAMES,
+    FAIL,
+    EventRows,
+    Extent,
+    event_codes,
+)
+from scribe_spark.rounds.legality import (
     first_bad_cell,
     first_impossible,
     first_impossible_in_groups,
     live_after,
 )
+from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.worlds.group_generators import joined_again
+from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.registry import STEPS, Generator, generators
-from scribe_spark.worlds.rows import ALIVE_AFTER, EVENT_NAMES, FAIL, EventRows, Extent, event_codes
 from scribe_spark.worlds.setting import Setting
 
 #: The number of memberships above which the driver does not hold the events.
@@ -242,7 +249,7 @@ def check_rows(
         raise InputError(field, value, impossible[-1])
     _refuse_empty(live_after(rows, extent), field, value)
     if groups is not None:
-        impossible = first_impossible_in_groups(rows, extent, groups.access, starts)
+        impossible = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
         if impossible is not None:
             raise InputError(field, value, impossible[-1])
 

@@ -30,10 +30,11 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.closeness import roots
-from scribe_spark.worlds.groups import MAY_JOIN, groups_are
+from scribe_spark.rounds.event_rows import ALIVE_AFTER, JOIN, PUBLISH, QUIT, EventRows, Extent
+from scribe_spark.rounds.legality import groups_are
+from scribe_spark.worlds.groups import MAY_JOIN
 from scribe_spark.worlds.lengths import event_round, mean_rounds, publish_rate
 from scribe_spark.worlds.node_generators import MOST_EVENTS, Weibull, refuse_many_events
-from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, PUBLISH, QUIT, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 
 if TYPE_CHECKING:  # not on executors

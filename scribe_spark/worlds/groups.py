@@ -21,6 +21,8 @@ from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, index_s
 from scribe_spark.errors import InputError, listed, meant, shown
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
+from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes
+from scribe_spark.rounds.legality import groups_are
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.groups import (
     GroupDraws,
@@ -29,7 +31,6 @@ from scribe_spark.scribe.groups import (
     keyed_groups,
     read_members,
 )
-from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -70,6 +71,10 @@ class AccessLists:
         named = find_sorted(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
         return (place == NONE) | np.isin(place * 2**31 + nodes, named)
 
+    def may_join(self, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Return True for nodes that may join their group: bool, shape of `nodes`."""
+        return self.permits(MAY_JOIN, groups, nodes)
+
 
 def read_access(
     path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
@@ -104,15 +109,6 @@ def read_access(
         remedy = f"group={group}, node={node}, right={shown(right)} occurs twice; keep one row"
         raise InputError("access", path, remedy)
     return AccessLists(frame["group"].to_numpy(), frame["node"].to_numpy(), rights)
-
-
-def groups_are(groups: np.ndarray) -> str:
-    """Describe the known groups, ascending numbers, for an error message."""
-    first, last = int(groups[0]), int(groups[-1])
-    if len(groups) == 1:
-        return f"the only group is {first}"
-    among = "groups are" if last - first + 1 == len(groups) else f"there are {len(groups)} from"
-    return f"{among} {first} to {last}"
 
 
 # --- groups

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
-from scribe_spark.core.arrays import NO_GROUP, index_sorted, whole_numbers, without
+from scribe_spark.core.arrays import index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
@@ -34,9 +34,11 @@ from scribe_spark.measures.multicasts import (
 )
 from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows, Extent, event_codes
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.legality import first_bad_cell
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -60,7 +62,6 @@ from scribe_spark.worlds.round_bytes import (
     bytes_of_kinds,
     part_table,
 )
-from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
@@ -352,17 +353,17 @@ def split_events(
     """
     node, event, group = (events[name] for name in ("node", "event", "group"))
     of_node = np.isin(event, EVENT_NAMES[:NODE_EVENTS])
-    if (group[~of_node] == NO_GROUP).any():
-        raise ImpossibleRound(number, "an event of a group has no group")
-    for what, named, there in (
-        ("node", node, known.node),
-        ("group", group[~of_node], groups.number),
-    ):
-        unknown = without(named, there)
-        if len(unknown):
-            raise ImpossibleRound(number, f"there is no {what} {unknown[0]}")
-    of_nodes = Events.of(known, node[of_node], event[of_node])
-    return of_nodes, GroupEvents.of(known, groups, node[~of_node], event[~of_node], group[~of_node])
+    unknown = without(node, known.node), without(group[~of_node], groups.number)
+    if not any(map(len, unknown)):
+        of_nodes = Events.of(known, node[of_node], event[of_node])
+        rest = node[~of_node], event[~of_node], group[~of_node]
+        of_groups = GroupEvents.of(known, groups, *rest)
+        if sum(len(nodes) for _, nodes in of_groups.by_kind().values()) == len(rest[0]):
+            return of_nodes, of_groups
+    rows = EventRows(np.full(len(node), number), node, event_codes(event), group)
+    what = first_bad_cell(rows, event, Extent(len(known), number + 1, 0), groups.number)
+    assert what is not None
+    raise ImpossibleRound(number, what)
 
 
 def _is_control(measure: str) -> bool:

@@ -40,8 +40,8 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.closeness import distances
+from scribe_spark.rounds.event_rows import ARRIVE, FAIL, EventRows, Extent
 from scribe_spark.worlds.lengths import event_round
-from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 
 if TYPE_CHECKING:  # not on executors

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from scribe_spark.core.registry import Registry
+from scribe_spark.rounds.event_rows import ARRIVE, RECOVER, EventRows, Extent
 from scribe_spark.worlds.group_generators import (
     from_roots,
     group_churn,
@@ -29,7 +30,6 @@ from scribe_spark.worlds.node_generators import (
     root_failure,
     share_of,
 )
-from scribe_spark.worlds.rows import ARRIVE, RECOVER, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 
 if TYPE_CHECKING:  # not on executors

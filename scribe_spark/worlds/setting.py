@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import Rows
 from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.rounds.event_rows import JOIN, QUIT, EventRows, Extent, Lifetimes
 from scribe_spark.worlds.groups import MAY_JOIN, WorldGroups, group_keys
-from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent, Lifetimes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

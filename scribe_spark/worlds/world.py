@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.systems import SCRIBE
@@ -27,7 +28,6 @@ from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
 from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
-from scribe_spark.worlds.rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
 from scribe_spark.worlds.world_state import Protocols

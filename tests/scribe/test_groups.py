@@ -18,10 +18,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry import draw_nodes
+from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.scribe import groups as module
 from scribe_spark.worlds import world_groups
-from scribe_spark.worlds.rows import Extent
 
 #: Members of group 3 of seed 1, N = 50.
 GOLDEN_MEMBERS = [3, 7, 16, 18, 19, 24, 25, 29, 30, 34, 39, 41, 44]

@@ -21,6 +21,19 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig, read_toml
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import check_world_run, network_of
 from scribe_spark.pastry.nodes import draw_nodes
+from scribe_spark.rounds.event_rows import (
+    ALIVE_AFTER,
+    ARRIVE,
+    CREATE,
+    FAIL,
+    JOIN,
+    LEAVE,
+    NODE_EVENTS,
+    PUBLISH,
+    QUIT,
+    RECOVER,
+)
+from scribe_spark.rounds.legality import live_after
 from scribe_spark.runtime.blocks import release
 from scribe_spark.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds import (
@@ -38,20 +51,7 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds.events import check_rows, generated, sorted_events
 from scribe_spark.worlds.groups import rejoins
-from scribe_spark.worlds.legality import live_after
 from scribe_spark.worlds.node_generators import Weibull, churn, share_of
-from scribe_spark.worlds.rows import (
-    ALIVE_AFTER,
-    ARRIVE,
-    CREATE,
-    FAIL,
-    JOIN,
-    LEAVE,
-    NODE_EVENTS,
-    PUBLISH,
-    QUIT,
-    RECOVER,
-)
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -125,8 +125,13 @@ def test_events_are_those_of_nodes_or_of_groups_by_their_names():
     assert of_nodes.fail.tolist() == [0]
     assert [part.tolist() for part in of_groups.join] == [[0, 1], [1, 2]]
     lacking = {**events, "group": np.array([NO_GROUP, NO_GROUP, 2])}
-    with pytest.raises(ImpossibleRound, match="an event of a group has no group"):
+    with pytest.raises(
+        ImpossibleRound, match="is an event of a group; give its number in the column group"
+    ):
         split_events(0, lacking, known, groups)
+    unknown = {**events, "event": np.array(["fail", "jion", "join"])}
+    with pytest.raises(ImpossibleRound, match=r"event='jion'.* has no known event.*mean 'join'\?"):
+        split_events(0, unknown, known, groups)
 
 
 def test_a_crowd_may_join_any_group_that_has_a_number():

@@ -62,10 +62,10 @@ def test_credentials_are_the_nodes_that_the_list_names(world, spark):
 @pytest.mark.parametrize(
     ("operation", "pair", "says"),
     [
-        ("join", (3, 1), "there is no group 3"),
-        ("leave", (2, 99), "there is no node 99"),
-        ("create", (1, 99), "there is no node 99"),
-        ("leave", None, "cannot quit group 2"),
+        ("join", (3, 1), "group=3 names no group; groups are 1 to 2"),
+        ("leave", (2, 99), "group=2 names no node; nodes are 0 to 29"),
+        ("create", (1, 99), "group=1 names no node; nodes are 0 to 29"),
+        ("leave", None, "group=2 is impossible: the node is no member; let it join before"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_changes_nothing(world, spark, operation, pair, says):

@@ -99,7 +99,7 @@ def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation,
     assert left(world) == kept
     with pytest.raises(InputError) as refused:
         world.play(7, LONG)
-    assert str(refused.value) == "round = 3: cannot be played: no node is left"
+    assert str(refused.value) == "round = 3: cannot be played: no node is left; keep at least one"
     assert world.number == 3
     assert left(world) == kept
 

@@ -127,7 +127,14 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
 
 def test_a_round_that_cannot_be_played_is_one_line_and_changes_nothing(simulation, begin):
     config = CONFIG.replace(generator=None)
-    for event, says in (("arrive", "node 3 cannot arrive"), ("fail", "no node is left")):
+    for event, says in (
+        (
+            "arrive",
+            "row round=0, node=3, event='arrive' is impossible: the node is alive; let it leave or "
+            "fail before",
+        ),
+        ("fail", "no node is left; keep at least one"),
+    ):
         whom = F.col("node") < (70 if event == "fail" else 4)
         events = simulation.nodes.where(whom & ((F.col("node") == 3) | F.lit(event == "fail")))
         events = events.select(F.lit(0).alias("round"), "node", F.lit(event).alias("event"))

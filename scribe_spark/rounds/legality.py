@@ -7,21 +7,26 @@ join to its quit or death, whichever comes first; a returning node needs another
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.errors import listed, meant, shown
-from scribe_spark.worlds.groups import MAY_JOIN, AccessLists, groups_are
-from scribe_spark.worlds.rows import (
+from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
     JOIN,
     QUIT,
     RECOVER,
+    Before,
     EventRows,
     Extent,
     Lifetimes,
 )
+
+#: Returns whether the access lists let nodes join their groups: bool.
+MayJoin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 #: An impossible event: the round, the node, and the fault in words.
 Fault = tuple[int, int, str]
@@ -68,6 +73,15 @@ def first_bad_cell(
     return f"{row} names no group; {groups_are(groups)}"
 
 
+def groups_are(groups: np.ndarray) -> str:
+    """Describe the known groups, ascending numbers, for an error message."""
+    first, last = int(groups[0]), int(groups[-1])
+    if len(groups) == 1:
+        return f"the only group is {first}"
+    among = "groups are" if last - first + 1 == len(groups) else f"there are {len(groups)} from"
+    return f"{among} {first} to {last}"
+
+
 def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
     """Return the number of live nodes after each round: int64, shape (R,); events are possible."""
     rows = rows.take(rows.of_node)
@@ -85,13 +99,15 @@ def _row(rows: EventRows, at: int, name: str | None = None) -> str:
     return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
 
 
-def _why_dead(last: tuple[int, int] | None, extent: Extent) -> str:
-    """Explain why a node is not alive, given code and round of its last event, with a remedy."""
+def _state(last: tuple[int, int] | None, before: Before, node: int, alive: bool) -> str:
+    """Say whether a node is alive, given code and round of its last event, with a remedy."""
+    remedy = "leave or fail" if alive else "arrive or recover"
     if last is None:
-        start = f"alive at the start are nodes 0 to {extent.initial - 1}"
-        return f"the node was never there ({start}); let it arrive before"
+        if not before.was_alive(np.array([node]))[0]:
+            remedy = "arrive"
+        return f"the node {before.state(node)}; let it {remedy} before"
     since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
-    return f"the node is not alive {since}; let it arrive or recover before"
+    return f"the node is {'' if alive else 'not '}alive {since}; let it {remedy} before"
 
 
 def _move_later(at: int) -> str:
@@ -101,7 +117,7 @@ def _move_later(at: int) -> str:
 # --- node events
 
 
-def first_impossible(rows: EventRows, extent: Extent) -> Fault | None:
+def first_impossible(rows: EventRows, before: Before) -> Fault | None:
     """Return the first impossible node event (by round, then node), or None.
 
     A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
@@ -111,13 +127,12 @@ def first_impossible(rows: EventRows, extent: Extent) -> Fault | None:
     rows = rows.take(rows.of_node)
     if not len(rows):
         return None
-    rows = rows.take(np.argsort(rows.nodes * np.int64(extent.rounds) + rows.rounds, kind="stable"))
+    rows = rows.take(np.argsort(rows.nodes * np.int64(before.rounds) + rows.rounds, kind="stable"))
     rounds, nodes, events = rows.rounds, rows.nodes, rows.events
     has_previous = np.concatenate([[False], nodes[1:] == nodes[:-1]])
     previous = np.arange(len(rows)) - has_previous
-    initially = nodes < extent.initial
-    alive = np.where(has_previous, ALIVE_AFTER[events[previous]], initially)
-    known = has_previous | initially
+    alive = np.where(has_previous, ALIVE_AFTER[events[previous]], before.is_alive(nodes))
+    known = has_previous | before.was_alive(nodes)
     twice = has_previous & (rounds == rounds[previous])
     bad = np.flatnonzero(twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known))
     if not len(bad):
@@ -127,12 +142,7 @@ def first_impossible(rows: EventRows, extent: Extent) -> Fault | None:
         what = _two_events(rows, at - 1, at)
     else:
         last = (int(events[at - 1]), int(rounds[at - 1])) if has_previous[at] else None
-        reason = _why_dead(last, extent)
-        if alive[at]:
-            since = "from the start"
-            if last is not None:
-                since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
-            reason = f"the node is alive {since}; let it leave or fail before"
+        reason = _state(last, before, int(nodes[at]), bool(alive[at]))
         what = f"{_row(rows, at)} is impossible: {reason}"
     return int(rounds[at]), int(nodes[at]), what
 
@@ -151,7 +161,11 @@ def _two_events(rows: EventRows, one: int, other: int) -> str:
 
 
 def first_impossible_in_groups(
-    rows: EventRows, extent: Extent, access: AccessLists, starts: EventRows | None = None
+    rows: EventRows,
+    before: Before,
+    may_join: MayJoin,
+    starts: EventRows | None = None,
+    members: np.ndarray | None = None,
 ) -> Fault | None:
     """Return the first impossible group event (by round, node, group), or None.
 
@@ -162,9 +176,10 @@ def first_impossible_in_groups(
 
     `rows` are all events of the nodes, whose node events are possible.  `starts` are joins and
     creations of round 0 that are not in the table; those of nodes that are not alive after that
-    round are ignored.
+    round are ignored.  Without `starts`, `members` may tell for each group event whether the node
+    is a member before the first round (or has tried to become one, for joins).
     """
-    lifetimes = Lifetimes(rows, extent)
+    lifetimes = Lifetimes(rows, before)
     rows = rows.take(~rows.of_node)
     is_start = np.zeros(len(rows), dtype=bool)
     if starts is not None:
@@ -178,7 +193,8 @@ def first_impossible_in_groups(
     rows, is_start = rows.take(order), is_start[order]
     alive, life = lifetimes.at(rows.nodes, rows.rounds)
     is_twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
-    faults = _MembershipFaults(rows, life, access)
+    members = np.zeros(len(rows), dtype=bool) if members is None else members[order]
+    faults = _MembershipFaults(rows, life, may_join, members)
     bad = np.flatnonzero(~alive | is_twice | faults.both | faults.wrong)
     if not len(bad):
         return None
@@ -186,7 +202,7 @@ def first_impossible_in_groups(
     at = int(bad[first])
     number, node = int(rows.rounds[at]), int(rows.nodes[at])
     if not alive[at]:
-        reason = _why_dead(lifetimes.last_event(node, number), extent)
+        reason = _state(lifetimes.last_event(node, number), before, node, alive=False)
         what = f"{_row(rows, at)} is impossible: {reason}"
     elif is_twice[at]:
         what = _twice(rows, at, bool(is_start[at - 1]))
@@ -208,21 +224,23 @@ class _MembershipFaults:
     `both` and `wrong` mark rows of nodes that join and quit in a round, and other faults.
     """
 
-    def __init__(self, rows: EventRows, life: np.ndarray, access: AccessLists) -> None:
+    def __init__(
+        self, rows: EventRows, life: np.ndarray, may_join: MayJoin, members: np.ndarray
+    ) -> None:
         self._rows = rows
         places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
         few = rows.take(places)
         has_previous = _same_as_before(few.groups, few.nodes, life[places])
         before = np.arange(len(few)) - has_previous
-        joined = has_previous & (few.events[before] == JOIN)
-        may_join = access.permits(MAY_JOIN, few.groups, few.nodes)
+        joined = np.where(has_previous, few.events[before] == JOIN, members[places])
+        permitted = may_join(few.groups, few.nodes)
         self.both, self.wrong = np.zeros((2, len(rows)), dtype=bool)
         self.both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
-        self.wrong[places] = np.where(few.events == QUIT, ~(joined & may_join), joined)
+        self.wrong[places] = np.where(few.events == QUIT, ~(joined & permitted), joined)
         self._previous = np.full(len(rows), -1)
         self._previous[places[has_previous]] = places[before[has_previous]]
         self._may_join = np.ones(len(rows), dtype=bool)
-        self._may_join[places] = may_join
+        self._may_join[places] = permitted
 
     def in_words(self, at: int, is_start: np.ndarray) -> str:
         """Describe the fault of an impossible row."""
@@ -237,13 +255,15 @@ class _MembershipFaults:
         if rows.events[at] == QUIT:
             since = "" if previous < 0 else f" since its quit in round {rows.rounds[previous]}"
             return f"{row}: the node is no member{since}; let it join before"
-        when, since = "at the start", "from the start"
-        if not is_start[previous]:
+        when, since = "at the start", " from the start"
+        if previous < 0:
+            since = ""
+        elif not is_start[previous]:
             when = f"in round {rows.rounds[previous]}"
-            since = f"since its join {when}"
+            since = f" since its join {when}"
         if not self._may_join[at]:
             return f"{row}: the access list does not let the node join, which it tried {when}"
-        return f"{row}: the node is a member {since}; let it quit before"
+        return f"{row}: the node is a member{since}; let it quit before"
 
 
 def _place(rows: EventRows, at: int) -> str:

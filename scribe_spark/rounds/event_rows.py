@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,28 @@ NODE_EVENTS = 4
 ALIVE_AFTER = np.array([True, False, False, True])
 
 
+class Before(Protocol):
+    """The nodes before the first round of some events."""
+
+    @property
+    def nodes(self) -> int: ...  # nodes are 0 to this number - 1
+
+    @property
+    def rounds(self) -> int: ...  # the events' rounds are below this number
+
+    def is_alive(self, nodes: np.ndarray) -> np.ndarray:
+        """Return True for live nodes."""
+        ...
+
+    def was_alive(self, nodes: np.ndarray) -> np.ndarray:
+        """Return True for nodes that are or were alive."""
+        ...
+
+    def state(self, node: int) -> str:
+        """Return whether, and since when, a node is alive, for an error message."""
+        ...
+
+
 @dataclass(frozen=True)
 class Extent:
     """The numbers of nodes and rounds that a table of events must fit.
@@ -31,6 +54,18 @@ class Extent:
     nodes: int
     rounds: int
     initial: int
+
+    def is_alive(self, nodes: np.ndarray) -> np.ndarray:
+        """See `Before`."""
+        return nodes < self.initial
+
+    was_alive = is_alive
+
+    def state(self, node: int) -> str:
+        """See `Before`."""
+        if node < self.initial:
+            return "is alive from the start"
+        return f"was never there (alive at the start are nodes 0 to {self.initial - 1})"
 
 
 @dataclass(frozen=True)
@@ -95,9 +130,9 @@ def event_codes(names: np.ndarray) -> np.ndarray:
 class Lifetimes:
     """The lifetimes of all nodes, from possible events; group events are ignored."""
 
-    def __init__(self, rows: EventRows, extent: Extent) -> None:
+    def __init__(self, rows: EventRows, before: Before) -> None:
         rows = rows.take(rows.of_node)
-        self._extent = extent
+        self._before = before
         key = self._keys(rows.nodes, rows.rounds)
         order = np.argsort(key, kind="stable")
         self._key, self._rows = key[order], rows.take(order)
@@ -110,7 +145,7 @@ class Lifetimes:
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         has_row = self._is_of(after - 1, nodes)
         life = np.where(has_row, after - 1, -1)
-        alive = nodes < self._extent.initial
+        alive = self._before.is_alive(nodes)
         alive[has_row] = ALIVE_AFTER[self._rows.events[life[has_row]]]
         return alive, life
 
@@ -123,13 +158,13 @@ class Lifetimes:
         """Return the rounds in which nodes alive after `rounds` die: int64; R if they do not."""
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         found = self._is_of(after, nodes)
-        ends = np.full(len(nodes), self._extent.rounds, dtype=np.int64)
+        ends = np.full(len(nodes), self._before.rounds, dtype=np.int64)
         ends[found] = self._rows.rounds[after[found]]
         return ends
 
     def live(self, at: int) -> np.ndarray:
         """Return the nodes alive after the events of a round, ascending; round -1 is the start."""
-        alive = np.arange(self._extent.nodes) < self._extent.initial
+        alive = self._before.is_alive(np.arange(self._before.nodes))
         self._play(alive, self._rows.rounds <= at)
         return np.flatnonzero(alive)
 
@@ -142,9 +177,9 @@ class Lifetimes:
 
         The same array is changed and yielded again.
         """
-        alive = np.arange(self._extent.nodes) < self._extent.initial
+        alive = self._before.is_alive(np.arange(self._before.nodes))
         order = np.argsort(self._rows.rounds, kind="stable")
-        ends = np.searchsorted(self._rows.rounds[order], np.arange(self._extent.rounds), "right")
+        ends = np.searchsorted(self._rows.rounds[order], np.arange(self._before.rounds), "right")
         begin = 0
         for end in ends:
             self._play(alive, order[begin:end])
@@ -156,7 +191,7 @@ class Lifetimes:
         alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
 
     def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
-        return nodes * np.int64(self._extent.rounds) + rounds
+        return nodes * np.int64(self._before.rounds) + rounds
 
     def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """Return True if the row at a position exists and belongs to the node."""
