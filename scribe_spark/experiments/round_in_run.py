@@ -118,7 +118,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         **{"join": _members(stages, number), "publish": Publishing(*publish)},
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
-        "capacity": _capacity(stages),
+        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
     }
     if stages.config.bandwidth.on:
         given["links"] = links_of(stages)
@@ -321,7 +321,7 @@ class _HandOver:
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows["group"] = sent["group"]
         rows = {name: column[kind >= 0].astype(np.int64) for name, column in rows.items()}
-        rows["messages"] = np.ones(len(rows["kind"]), dtype=np.int64)
+        rows["messages"] = sent["messages"][kind >= 0].astype(np.int64)
         return add_rows("messages", rows, "kind", "group", "sender", "receiver")
 
 

@@ -180,6 +180,8 @@ class LivingRound:
     in_run : bool
         True in a run: every publication is measured, not the first one of each group; and messages
         are recorded with their groups, also those by which members join.
+    routers : int
+        The number of routers, in a run.
     """
 
     number: int
@@ -205,6 +207,7 @@ class LivingRound:
     capacity: np.ndarray | None = None
     links: RoundLinks | None = None
     in_run: bool = False
+    routers: int = 0
 
     @property
     def world_round(self) -> int:

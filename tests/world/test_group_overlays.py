@@ -15,8 +15,8 @@ from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from oracle.random_cases import Case
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
-from scribe_spark.can.live import LiveCan
-from scribe_spark.can.zones import Placement, Space
+from scribe_spark.can.multicast import LiveCan
+from scribe_spark.can.zones import Space
 from scribe_spark.config.can import most_bits
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
@@ -67,7 +67,7 @@ def system_of(name: str, given: OverlaysCase) -> GroupOverlays:
         return LiveIpMulticast()
     space = Space(given.dimensions, most_bits(given.dimensions))
     clock = given.clock, given.processing_us
-    return LiveCan(Placement(space, case.seed), given.flooding, *clock)
+    return LiveCan(space, case.seed, given.flooding, *clock)
 
 
 def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Counter:
