@@ -14,7 +14,7 @@ from living_groups import World, access_of
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.can.config import CanConfig
-from scribe_spark.can.live import live_can
+from scribe_spark.can.multicast import live_can
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket

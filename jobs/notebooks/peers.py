@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from scribe_spark import RunConfig, Simulation
-from scribe_spark.can.multicast import placement_of
-from scribe_spark.can.zones import zones_of_groups
+from scribe_spark.can.multicast import live_can
+from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.runtime.batches import Batches
 
 if "dbutils" not in globals():  # not on Databricks
@@ -122,17 +122,16 @@ def on_a_circle(nodes):
 
 def zones_of_the_group():
     """The lower corner and the sides of each node's zone, in a square of side 1."""
-    facts, kernel = simulation.overlay.ring.facts, simulation.underlay.kernel
-    placement = placement_of(config.can, config.seed, len(simulation.underlay.routers))
-    number = np.array([group["group"]])
+    facts, underlay = simulation.overlay.ring.facts, simulation.underlay
     source = facts.positions(np.array([group["source"]]))
-    member = facts.positions(np.array(members))
-    zones = zones_of_groups(
-        placement, facts.ring, kernel, number, source, np.zeros_like(member), member
-    )
-    mine = np.flatnonzero(zones.can == 0)
-    low, side = zones.low[:, mine] / zones.space.places, zones.side(mine) / zones.space.places
-    nodes = facts.ring.node[zones.node[mine]].tolist()
+    member = np.union1d(facts.positions(np.array(members)), source)
+    none = np.zeros_like(member)
+    overlays = Overlays(np.array([group["group"]]), none, member, none[:1], source)
+    network = Network(facts.ring, underlay.kernel, underlay.lan_us, config.seed, in_run=True)
+    zones = live_can(config.can, config.seed).zones(overlays, network)
+    places = zones.space.places
+    low, side = zones.low / places, zones.side(np.arange(len(zones))) / places
+    nodes = facts.ring.node[zones.node].tolist()
     return dict(zip(nodes, zip(low.T.tolist(), side.T.tolist(), strict=True), strict=True))
 
 

@@ -218,7 +218,9 @@ def replay_round(
     sent_us, first``.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
-    relayed = np.flatnonzero(begun.relayed)
+    ends = np.column_stack([begun.topic, begun.source])
+    relayed = np.sort(np.unique(ends, axis=0, return_index=True)[1])  # each way once
+    relayed = relayed[begun.relayed[relayed]]
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
     sizes = links.size if size is None else size

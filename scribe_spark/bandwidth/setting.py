@@ -22,8 +22,9 @@ from scribe_spark.engine.packing import Columns
 #: The ways to share an uplink among the copies of a batch; rules W4 and W4'.
 INTERLEAVED, SERIAL = "interleaved", "serial"
 
-#: The greatest number of rooms of a topic.
-ROOMS = 128
+#: The greatest number of rooms of a topic: 64 trees, and the ways to the root.  Packed rooms may
+#: have 8 bits.
+ROOMS = 65
 
 #: Bits per byte times microseconds per second.
 _BIT_MICROSECONDS = 8_000_000

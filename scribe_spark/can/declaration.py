@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.rounds.declaration import MESH, System
 
 if TYPE_CHECKING:
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
 
 
-def _build(stages: Any) -> Multicast:
-    from scribe_spark.can.multicast import multicast
-
-    return multicast(stages)
-
-
 def _live(config: Any) -> SystemOnBuckets:
-
-    from scribe_spark.can.live import live_can
+    from scribe_spark.can.multicast import live_can
 
     return live_can(config.can, config.seed)
 
@@ -28,7 +20,6 @@ CAN = System(
     "can",
     "CAN multicast",
     MESH,
-    _build,
     requested=True,
     config="scribe_spark.can.config:CanConfig",
     clock=lambda config: config.can.clock,

@@ -1,4 +1,4 @@
-"""CAN multicast: one CAN for each group, flooded from the group's source.
+"""CAN multicast: one CAN for each group, flooded from the sources of its publications.
 
 References
 ----------
@@ -7,42 +7,30 @@ JSAC 2002, Section V; NGC 2001, Section 4; docs/rules.md, C1 to C16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.runs import clock_of, flood_along, play_on_spark
-from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.can.zones import (
+    ALL_NODES,
+    ZONE_ARRAYS,
     Placement,
-    SharedZones,
     Space,
     Zones,
-    across_faces,
     draw_landmarks,
+    neighbours_of,
     next_zones,
-    opposite,
-    zones_of_groups,
+    zones_of_all,
 )
-from scribe_spark.core.arrays import NONE, expand, find_sorted, index_sorted, run_starts
-from scribe_spark.dissemination import (
-    ARRIVALS,
-    ARRIVED_COPIES,
-    EDGES,
-    START,
-    Dissemination,
-    read_spread,
-)
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.core.arrays import NO_GROUP, NONE, run_starts, whole_numbers
+from scribe_spark.engine import Columns
 from scribe_spark.engine.exchange import add_rows
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
-from scribe_spark.engine.views import Names, view_together
-from scribe_spark.multicast import CONTROL, STATE, Multicast
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.ring import Ring
+from scribe_spark.multicast import TIME
+from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, Overlays
 from scribe_spark.schemas import MICROSECONDS
 
 if TYPE_CHECKING:  # not on executors
@@ -143,265 +131,151 @@ def goes_on(first: Columns, edges: Columns) -> np.ndarray:
 
 # --- joining
 
-# tables of a bucket
-NEIGHBOURS, TAKEN = "neighbours", "control"
-#: The codes of messages while joining.
-CONTACT, JOIN = range(2)
-KINDS = ("CONTACT", "JOIN")
+#: The kinds of messages by which members join, which runs count: rules C13 and C14.
+CONTACT, JOIN = "CONTACT", "JOIN"
 
-_BEGIN, _FOUND, _ROUTED = "begin", "found", "routed"
+#: The entries of nodes in a run, and their table.
+_NEIGHBOURS, _ENTRIES = "neighbours", "neighbours of zones"
 
 
-@dataclass(frozen=True)
-class FindNeighbours:
-    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves."""
+def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) -> Columns:
+    """Return the hops of greedy routes with their numbers: ``group, sender, to, messages``.
 
-    bounds: np.ndarray  # (B + 1,)
-    known: SharedZones
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write NEIGHBOURS: ``zone, neighbour, face``, sorted by zone."""
-        zones = self.known.zones
-        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
-        if superstep == 0:
-            return self._look(zones, first, last, tables)
-        if superstep == 1:
-            self._write(tables, inbox)
-        return {}
-
-    def _look(self, zones: Zones, first: int, last: int, tables: Tables) -> Outbox:
-        if first == last:
-            return {}
-        zone, neighbour, face = across_faces(zones, zones.of_bucket(first, last))
-        tables[NEIGHBOURS] = _small(zone, neighbour, face)
-        told = zones.depth[neighbour] < zones.depth[zone]
-        zone, neighbour, face = zone[told], neighbour[told], face[told]
-        seen = {"zone": neighbour, "neighbour": zone, "face": opposite(zones, zone, face)}
-        # all buckets must be played in the next superstep, even without a message
-        begin = {AT: np.array([first])}
-        return {_FOUND: {AT: zones.node[neighbour], **seen}, _BEGIN: begin}
-
-    def _write(self, tables: Tables, inbox: Inbox) -> None:
-        known = [tables[NEIGHBOURS]]
-        if _FOUND in inbox:
-            known.append(_small(*(inbox[_FOUND][name] for name in known[0])))
-        both = concatenate(known)
-        tables[NEIGHBOURS] = take(both, np.argsort(both["zone"], kind="stable"))
+    `pairs` has the neighbours of all zones.  `moving` has the ``zone`` of each message, the
+    ``point`` to which it goes, ``group``, ``messages`` (how many are alike), and ``stop``, a node
+    at which it ends.  With `together`, messages of a group at the same zone go on as one.
+    """
+    none = whole_numbers()
+    parts: list[Columns] = [{"group": none, "messages": none, "sender": none, "to": none}]
+    while count_rows(moving):
+        onward = next_zones(zones, pairs, moving["zone"], moving["point"])
+        to = zones.node[onward]
+        goes = (onward != moving["zone"]) & (to != moving["stop"])
+        moving, onward, to = take(moving, goes), onward[goes], to[goes]
+        sent = {name: moving[name] for name in ("group", "messages")}
+        parts.append({**sent, "sender": zones.node[moving["zone"]], "to": to})
+        moving = {**moving, "zone": onward}
+        if together and len(onward):
+            moving = add_rows("messages", moving, "group", "zone")
+    return concatenate(parts)
 
 
-def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
-    """Return pairs of neighbours in small integer types, which can be mapped without a copy."""
-    zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
-    return {**zones, "face": face.astype(np.int8)}
+def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the number of neighbours of each node that has some; `group` is that of each CAN."""
+    zone, entries = np.unique(pairs["zone"], return_counts=True)
+    return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries}
+
+
+# --- the system
 
 
 @dataclass(frozen=True)
-class Joining(FindNeighbours):
-    """CONTACT and JOIN of all members of all groups, and the faces that multicasts may cross.
+class LiveCan(GroupOverlays):
+    """The members of each group own the zones of a CAN, which publications flood.
 
-    CANs have the indices of the groups; the last one is the CAN of all nodes.
+    Rules: docs/rules.md, C1 to C16, O1 to O9.
     """
 
-    group_point: np.ndarray  # (G,): the points of the groupIds
-    #: (G,): the position of the first node of each CAN: a source, and the contact of later nodes.
-    first_node: np.ndarray
+    space: Space
+    seed: int
     flooding: str
-    #: (C,): for each flood: the index of the group (ascending), and the position of the source.
-    group: np.ndarray
-    source: np.ndarray
-    #: The floods, which start when nodes know their neighbours.  They only read the faces that
-    #: multicasts may cross; otherwise neither reads what the other writes.
-    flood: Dissemination | None = None
+    clock: str = TIME
+    processing_us: int = 0
+    landmarks: int = 0
+    carried: ClassVar[tuple[str, ...]] = ("face",)
+    state: ClassVar[Mapping[str, str]] = {_NEIGHBOURS: _ENTRIES}
+    building: ClassVar[tuple[str, ...]] = (CONTACT, JOIN)
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Find the neighbours of zones (supersteps 0 and 1), then forward messages.
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        zones = self.zones(overlays, network)
+        known = neighbours_of(zones)
+        edges = self._edges(zones, known, overlays)
+        if not network.in_run:
+            return Built(edges)
+        everybody = Zones(
+            self.space, len(network.ring), *(network.shared[name] for name in ZONE_ARRAYS)
+        )
+        pairs = {name: network.shared[name] for name in ("zone", "neighbour")}
+        kept = _entries(zones, known, np.arange(len(overlays.number)))
+        if overlays.is_first:
+            kept = concatenate([kept, _entries(everybody, pairs, np.array([NONE]))])
+        contacts = self._contacts(everybody, pairs, zones, overlays)
+        joins = self._joins(zones, known, self._contact(overlays, network.ring))
+        return Built(edges, {_NEIGHBOURS: kept}, {CONTACT: contacts, JOIN: joins})
 
-        The program writes NEIGHBOURS, EDGES (``group``, an index of floods, ``node, peer, face``),
-        and for each superstep a table of received messages: ``kind, group, sender, receiver,
-        messages``.
-        """
-        if superstep == 0:
-            return super().step(bucket, tables, inbox, superstep)
-        if superstep == 1:
-            super().step(bucket, tables, inbox, superstep)
-            sent = self._begin(bucket, tables)
-            if self.flood is not None:
-                first, last = self.bounds[bucket : bucket + 2]
-                own = np.flatnonzero((self.first_node >= first) & (self.first_node < last))
-                sent[START] = {AT: self.first_node[own], "group": own}
-            return sent
-        sent = self._go_on(tables, inbox[_ROUTED], superstep) if _ROUTED in inbox else {}
-        if self.flood is not None:
-            sent |= self.flood.step(bucket, tables, inbox, superstep)
-        return sent
+    def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
+        everybody = zones_of_all(self._placement(network), network.ring, network.kernel)
+        pairs = neighbours_of(everybody)
+        made = {name: pairs[name].astype(np.int32) for name in ("zone", "neighbour")}
+        return made | {name: getattr(everybody, name) for name in ZONE_ARRAYS}
 
-    def _begin(self, bucket: int, tables: Tables) -> dict[str, Columns]:
-        """Choose the faces that multicasts may cross; send the first CONTACTs and JOINs."""
-        zones, groups = self.known.zones, len(self.first_node)
-        known = tables[NEIGHBOURS]
-        can = zones.can[known["zone"]]
-        own = take(known, can < groups)
-        can = can[can < groups]
-        first_zone = zones.of_node(np.arange(groups), self.first_node)
-        own["face"] = own["face"].astype(np.int64)
-        first, end = (np.searchsorted(self.group, can, side) for side in ("left", "right"))
-        row, flood = expand(first, end)
-        own = take(own, row)
-        source = zones.of_node(self.group, self.source)[flood]
-        crossed = may_cross(zones, self.flooding, own, source)
-        tables[EDGES] = {
-            "group": flood[crossed],
-            "node": zones.node[own["zone"][crossed]],
-            "peer": zones.node[own["neighbour"][crossed]],
-            "face": own["face"][crossed],
+    def _placement(self, network: Network) -> Placement:
+        landmarks = draw_landmarks(self.seed, self.landmarks, network.routers)
+        return Placement(self.space, self.seed, landmarks)
+
+    def zones(self, overlays: Overlays, network: Network) -> Zones:
+        """Return the zones of the members, which join in the order of C4; or, in worlds, of O9."""
+        ring, placement = network.ring, self._placement(network)
+        named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
+        group, node, number = overlays.group, overlays.node, named[overlays.group]
+        first = node == self._contact(overlays, ring)[group] if network.in_run else None
+        order = placement.order(group, number, node, ring, first)
+        group, node, number = group[order], node[order], number[order]
+        point = placement.points(number, node, ring, network.kernel)
+        return Zones.of(self.space, group, node, point, len(ring))
+
+    def _contact(self, overlays: Overlays, ring: Ring) -> np.ndarray:
+        """Return the first node of each CAN of a run: the source with the smallest number."""
+        order = np.lexsort((ring.node[overlays.source], overlays.of))
+        return overlays.source[order[run_starts(overlays.of[order])]]
+
+    def _edges(self, zones: Zones, known: Columns, overlays: Overlays) -> Columns:
+        pairs = overlays.each_publication({**known, "group": zones.can[known["zone"]]})
+        source = zones.of_node(overlays.of, overlays.source)[pairs["publication"]]
+        pairs = take(pairs, may_cross(zones, self.flooding, pairs, source))
+        return {
+            "publication": pairs["publication"],
+            "node": zones.node[pairs["zone"]],
+            "peer": zones.node[pairs["neighbour"]],
+            "face": pairs["face"],
         }
-        own_zones = zones.of_bucket(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
-        own_zones = own_zones[zones.can[own_zones] < groups]
-        can, node = zones.can[own_zones], zones.node[own_zones]
-        contact = {
-            "zone": zones.of_node(np.full(len(own_zones), groups), node),
-            "kind": np.full(len(own_zones), CONTACT),
-            "group": can,
-            "point": self.group_point[can],
-            "ends_before": np.full(len(own_zones), zones.size),  # no node
-            "messages": np.ones(len(own_zones), dtype=np.int64),
+
+    def _contacts(
+        self, everybody: Zones, pairs: Columns, zones: Zones, overlays: Overlays
+    ) -> Columns:
+        """Return the CONTACTs of all nodes of the CANs, to the points of the groupIds: C13."""
+        group, node = zones.can, zones.node
+        assert overlays.key_hi is not None
+        point = (overlays.key_hi >> np.uint64(64 - self.space.bits)).astype(np.int64)
+        moving = {
+            "zone": everybody.of_node(np.zeros(len(node), dtype=np.int64), node),
+            **{"group": group, "point": point[group], "messages": np.ones_like(group)},
+            "stop": np.full(len(node), NONE),
         }
-        onward = self._move(tables, contact)
-        late = node != self.first_node[can]
-        can, node = can[late], node[late]
-        join = {
-            AT: self.first_node[can],
-            "sender": node,
-            "zone": first_zone[can],
-            "kind": np.full(len(can), JOIN),
-            "group": can,
-            "point": zones.point[own_zones[late]],
-            "ends_before": node,
-            "messages": np.ones(len(can), dtype=np.int64),
-        }
-        return {_ROUTED: concatenate([onward, join])}
+        return count_routes(everybody, pairs, moving, together=True)
 
-    def _go_on(self, tables: Tables, came: Columns, superstep: int) -> dict[str, Columns]:
-        """Count the received messages, and forward them."""
-        taken = ("kind", "group", "sender", AT)
-        counted = add_rows("messages", {name: came[name] for name in (*taken, "messages")}, *taken)
-        counted["receiver"] = counted.pop(AT)
-        tables[f"{TAKEN} {superstep}"] = counted
-        # CONTACTs of a group at the same zone are merged
-        onward = {name: column for name, column in came.items() if name not in ("sender", AT)}
-        contact = came["kind"] == CONTACT
-        met = add_rows("messages", take(onward, contact), "group", "zone")
-        return {_ROUTED: self._move(tables, concatenate([met, take(onward, ~contact)]))}
+    def _joins(self, zones: Zones, known: Columns, contact: np.ndarray) -> Columns:
+        """Return the JOINs of all nodes of the CANs but the first ones: C14."""
+        late = np.flatnonzero(zones.node != contact[zones.can])
+        group, node = zones.can[late], zones.node[late]
+        to, messages = contact[group], np.ones_like(group)
+        moving = {"zone": zones.of_node(group, to), "point": zones.point[late], "stop": node}
+        moving |= {"group": group, "messages": messages}
+        told = {"group": group, "sender": node, "to": to, "messages": messages}
+        return concatenate([told, count_routes(zones, known, moving, together=False)])
 
-    def _move(self, tables: Tables, messages: Columns) -> dict[str, np.ndarray]:
-        """Return the messages that travel on, at their next nodes."""
-        zones, known = self.known.zones, tables[NEIGHBOURS]
-        zone = messages["zone"]
-        onward = next_zones(zones, known, zone, messages["point"])
-        node = zones.node[onward]
-        goes = (onward != zone) & (node != messages["ends_before"])
-        moved = take(messages, goes) | {"zone": onward[goes]}
-        return {AT: node[goes], "sender": zones.node[zone[goes]], **moved}
+    def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
+        return goes_on(first, edges)
 
 
-# --- a run
-
-SYSTEM = "can"
-
-
-def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
-    """Return the rule that gives nodes their points; refuse fewer routers than landmarks."""
-    landmarks = None
-    if config.landmarks:
-        config.refuse_routers(routers)
-        landmarks = draw_landmarks(seed, config.landmarks, routers)
-    return Placement(Space(config.dimensions, config.halvings), seed, landmarks)
-
-
-def multicast(stages: Any) -> Multicast:
-    """Build the CANs of all groups, and flood each from its source; see `systems.System`."""
-    config, ring, underlay = stages.config, stages.overlay.ring, stages.underlay
-    listed = stages.multicast_groups.select("group", "key_hi").toArrow().sort_by("group")
-    number = listed.column("group").to_numpy()
-    key = listed.column("key_hi").to_numpy().view(np.uint64)
-    channels = stages.publications.by_source()
-    of_channel = index_sorted(number, channels.group)
-    sources = ring.facts.positions(channels.source)
-    first = run_starts(of_channel)
-    source = sources[first[index_sorted(of_channel[first], np.arange(len(number)))]]
-
-    # 1. assign zones to nodes
-    placement = placement_of(config.can, config.seed, len(underlay.routers))
-    index, member = ring.members_of(number, stages.memberships)
-    index, member = with_others(index, member, of_channel, sources, len(ring))
-    zones = zones_of_groups(
-        placement, ring.facts.ring, underlay.kernel, number, source, index, member
+def live_can(config: CanConfig, seed: int) -> LiveCan:
+    """Return the system for a run or world with this config."""
+    processing_us = round(config.processing_ms * MICROSECONDS)
+    return LiveCan(
+        Space(config.dimensions, config.halvings),
+        seed,
+        config.flooding,
+        config.clock,
+        processing_us,
+        config.landmarks,
     )
-    known = stages.own(SharedZones.distribute(stages.spark, zones))
-
-    # 2. find neighbours, send the messages of joining, and flood
-    point = (key >> np.uint64(64 - placement.space.bits)).astype(np.int64)
-    floods = of_channel, sources
-    flood = Dissemination(
-        *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
-        rule=goes_on,
-        carried=("face",),
-        clock=config.can.clock,
-        processing_us=round(config.can.processing_ms * MICROSECONDS),
-    )
-    tables = stages.own(BucketTables(ring.layout, ring.starts()))
-    together = None if config.bandwidth.on else flood
-    join = Joining(ring.bounds, known, point, source, config.can.flooding, *floods, together)
-    counts = tables.play(join, "CAN", stages.progress)
-    if config.bandwidth.on:
-        clock = clock_of(stages, flood.processing_us, held_back=False, spares=False)
-        schedule, of = stages.publications, channels.of
-        published = TimedPublications.of(schedule.at_us, of, sources[of], schedule.size)
-        of_flood = EDGES, ARRIVALS, ARRIVED_COPIES
-        played = flood_along(clock, published, of_flood, goes_on, flood.carried)
-        play_on_spark(tables, played, "CAN with bandwidth")
-    names, scheduled = Names(ring.facts, underlay.kernel, number), stages.schedule is not None
-    copies, deliveries = read_spread(tables, flood, channels.group, scheduled)
-    return Multicast(
-        SYSTEM,
-        None,
-        deliveries,
-        copies=copies,
-        state=_state(tables, known, names),
-        control=_control(tables, len(counts), names),
-        scheduled=scheduled,
-    )
-
-
-def with_others(
-    group: np.ndarray, member: np.ndarray, of: np.ndarray, source: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Add the sources that are not members to the members of groups."""
-    pair = of * size + source
-    new = pair[find_sorted(np.sort(group * size + member), pair) < 0]
-    return np.concatenate([group, new // size]), np.concatenate([member, new % size])
-
-
-def _state(tables: BucketTables, known: SharedZones, names: Names) -> Batches:
-    """Return the number of neighbours of each node, in all CANs: `multicast.STATE`."""
-
-    def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
-        zones = known.zones
-        zone, entries = np.unique(tables[NEIGHBOURS]["zone"], return_counts=True)
-        group, node = zones.can[zone], zones.node[zone]
-        group = np.where(group == len(names.groups), NONE, group)
-        yield {"group": group, "node": node, "kind": "neighbours", "entries": entries}
-
-    return view_together(tables.rows(NEIGHBOURS), names, STATE, rows)
-
-
-def _control(tables: BucketTables, supersteps: int, names: Names) -> Batches:
-    """Return the CONTACT and JOIN messages that were received: `multicast.CONTROL`."""
-
-    def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
-        every = concatenate(tables.values())
-        added = add_rows("messages", every, "kind", "group", "sender", "receiver")
-        yield {**added, "kind": np.array(KINDS)[added["kind"]]}
-
-    taken = [f"{TAKEN} {superstep}" for superstep in range(supersteps)]
-    return view_together(tables.rows(*taken), names, CONTROL, rows)

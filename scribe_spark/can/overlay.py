@@ -14,14 +14,73 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
-from scribe_spark.can.zones import Placement, SharedZones, Space, next_zones, zones_of_all
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.can.zones import (
+    Placement,
+    SharedZones,
+    Space,
+    Zones,
+    across_faces,
+    next_zones,
+    opposite,
+    zones_of_all,
+)
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
+
+#: The table of the neighbours of a bucket's zones: ``zone, neighbour, face``, sorted by zone.
+NEIGHBOURS = "neighbours"
+
+# kinds of messages
+_BEGIN, _FOUND = "begin", "found"
+
+
+@dataclass(frozen=True)
+class FindNeighbours:
+    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves."""
+
+    bounds: np.ndarray  # (B + 1,)
+    known: SharedZones
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write NEIGHBOURS: ``zone, neighbour, face``, sorted by zone."""
+        zones = self.known.zones
+        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
+        if superstep == 0:
+            return self._look(zones, first, last, tables)
+        if superstep == 1:
+            self._write(tables, inbox)
+        return {}
+
+    def _look(self, zones: Zones, first: int, last: int, tables: Tables) -> Outbox:
+        if first == last:
+            return {}
+        zone, neighbour, face = across_faces(zones, zones.of_bucket(first, last))
+        tables[NEIGHBOURS] = _small(zone, neighbour, face)
+        told = zones.depth[neighbour] < zones.depth[zone]
+        zone, neighbour, face = zone[told], neighbour[told], face[told]
+        seen = {"zone": neighbour, "neighbour": zone, "face": opposite(zones, zone, face)}
+        # all buckets must be played in the next superstep, even without a message
+        begin = {AT: np.array([first])}
+        return {_FOUND: {AT: zones.node[neighbour], **seen}, _BEGIN: begin}
+
+    def _write(self, tables: Tables, inbox: Inbox) -> None:
+        known = [tables[NEIGHBOURS]]
+        if _FOUND in inbox:
+            known.append(_small(*(inbox[_FOUND][name] for name in known[0])))
+        both = concatenate(known)
+        tables[NEIGHBOURS] = take(both, np.argsort(both["zone"], kind="stable"))
+
+
+def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
+    """Return pairs of neighbours in small integer types, which can be mapped without a copy."""
+    zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
+    return {**zones, "face": face.astype(np.int8)}
 
 
 @dataclass(frozen=True)

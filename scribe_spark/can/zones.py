@@ -22,7 +22,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NO_GROUP, expand, index_sorted, offsets_of, run_starts
+from scribe_spark.core.arrays import expand, index_sorted, offsets_of, run_starts
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
@@ -123,15 +123,30 @@ class Placement:
         return (drawn >> np.uint64(64 - self.space.bits)).astype(np.int64)
 
     def order(
-        self, can: np.ndarray, number: np.ndarray, position: np.ndarray, ring: Ring
+        self,
+        can: np.ndarray,
+        number: np.ndarray | int,
+        position: np.ndarray,
+        ring: Ring,
+        is_first: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the rows, CAN by CAN, in the order in which nodes join their CANs."""
+        """Return the rows, CAN by CAN, in the order in which nodes join their CANs: rule C4.
+
+        `is_first` is True for the node that enters before all others of its CAN, if there is one.
+        """
         drawn = draws.bits_np(self.seed, "can order", number, ring.node[position])
-        return np.lexsort((position, drawn, can))
+        late = np.zeros(len(can), dtype=bool) if is_first is None else ~is_first
+        return np.lexsort((position, drawn, late, can))
 
 
-def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
-    """Draw landmarks among routers."""
+def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray | None:
+    """Draw landmarks among routers; None if there are no landmarks."""
+    if not count:
+        return None
+    if count > routers:
+        raise InputError(
+            "can_landmarks", count, f"must be at most the {routers} routers of the network"
+        )
     return draws.distinct_below(routers, count, seed, "can landmarks", 0)
 
 
@@ -243,7 +258,7 @@ class SharedZones:
     @classmethod
     def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
         """Distribute zones to all executors once; free them by `release`."""
-        arrays = {f"zone_{name}": getattr(zones, name) for name in _ARRAYS}
+        arrays = {f"zone_{name}": getattr(zones, name) for name in ZONE_ARRAYS}
         names = distribute_arrays(spark, **arrays)
         return cls(zones.space, zones.size, tuple(names))
 
@@ -257,7 +272,8 @@ class SharedZones:
         discard_arrays(*self.names)
 
 
-_ARRAYS = ("key", "depth", "node", "point", "place", "by_place")
+#: The arrays of `Zones`.
+ZONE_ARRAYS = ("key", "depth", "node", "point", "place", "by_place")
 
 
 @functools.lru_cache(maxsize=2)
@@ -347,6 +363,20 @@ def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
             yield zone[rows], there, np.full(len(rows), 2 * dimension + upwards, dtype=np.int64)
 
 
+def neighbours_of(zones: Zones) -> dict[str, np.ndarray]:
+    """Return all pairs of neighbours, ``zone, neighbour, face``, sorted by zone: rule C6."""
+    zone, neighbour, face = across_faces(zones, np.arange(len(zones)))
+    deeper = zones.depth[neighbour] < zones.depth[zone]
+    back = opposite(zones, zone[deeper], face[deeper])
+    zones_of_pairs = np.concatenate([zone, neighbour[deeper]])
+    order = np.argsort(zones_of_pairs, kind="stable")
+    return {
+        "zone": zones_of_pairs[order],
+        "neighbour": np.concatenate([neighbour, zone[deeper]])[order],
+        "face": np.concatenate([face, back])[order],
+    }
+
+
 def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
     """Return the face across which each zone, the deeper one of a pair, lies for its neighbour."""
     twice = zones.depth[zone] > face // 2 + zones.space.dimensions
@@ -398,29 +428,7 @@ def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray
 
 def zones_of_all(placement: Placement, ring: Ring, kernel: Kernel) -> Zones:
     """Return the zones of the CAN of all nodes, which is CAN 0; raises like `split_zones`."""
-    none = np.empty(0, dtype=np.int64)
-    return zones_of_groups(placement, ring, kernel, none, none, none, none)
-
-
-def zones_of_groups(
-    placement: Placement,
-    ring: Ring,
-    kernel: Kernel,
-    number: np.ndarray,
-    source: np.ndarray,
-    group: np.ndarray,
-    member: np.ndarray,
-) -> Zones:
-    """Return the zones of groups (members and sources), then those of all nodes."""
-    groups, others = len(number), member != source[group]
-    can = np.concatenate([group[others], np.full(len(ring), groups)])
-    position = np.concatenate([member[others], np.arange(len(ring))])
-    # the number ALL_NODES is reserved; a group with that number uses NO_GROUP in draws
-    named = np.append(np.where(number == ALL_NODES, NO_GROUP, number), ALL_NODES)
-    order = placement.order(can, named[can], position, ring)
-    can, position = can[order], position[order]
-    # the source of a group joins before the members
-    first = np.searchsorted(can, np.arange(groups))
-    can, position = np.insert(can, first, np.arange(groups)), np.insert(position, first, source)
-    point = placement.points(named[can], position, ring, kernel)
-    return Zones.of(placement.space, can, position, point, len(ring))
+    can = np.zeros(len(ring), dtype=np.int64)
+    node = placement.order(can, ALL_NODES, np.arange(len(ring)), ring)
+    point = placement.points(ALL_NODES, node, ring, kernel)
+    return Zones.of(placement.space, can, node, point, len(ring))

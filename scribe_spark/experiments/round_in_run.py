@@ -8,7 +8,7 @@ systems that define how they play a round on buckets (`System.world`), but not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +130,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         **{"join": join, "publish": publish},
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
-        "capacity": _capacity(stages),
+        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
     }
     if stages.config.bandwidth.on:
         given["links"] = links_of(stages)
@@ -182,7 +182,7 @@ class _Wanted:
 
     copies: bool
     edges: bool
-    guests: np.ndarray
+    guests: np.ndarray = field(default_factory=whole_numbers)
 
 
 def _members(
@@ -348,7 +348,7 @@ class _HandOver:
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows["group"] = sent["group"]
         rows = {name: column[kind >= 0].astype(np.int64) for name, column in rows.items()}
-        rows["messages"] = np.ones(len(rows["kind"]), dtype=np.int64)
+        rows["messages"] = sent["messages"][kind >= 0].astype(np.int64)
         return add_rows("messages", rows, "kind", "group", "sender", "receiver")
 
 

@@ -115,14 +115,14 @@ class FloodedOverlay(GroupOverlays):
 
     def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
         """Flood, and write the copies as `Dissemination` does."""
-        topic = np.arange(len(round.source))
+        publication = np.arange(len(now.publish))
         flood = Flood(
-            *(round.bounds, round.facts, round.kernel, round.lan_us),
+            *(round.bounds, round.facts, now.kernel, now.lan_us),
             perfect=self.perfect,
             alive=None if now.in_run else now.alive,
         )
-        player.play(flood, {COPY: {AT: round.source, **starting(topic)}})
-        player.play(_Write(round))
+        player.play(flood, {COPY: {AT: now.publish.node, **starting(publication)}})
+        player.play(_Write(round, now.in_run))
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class _Write:
     """Convert the copies of :class:`Flood`; in a run, also count the entries of nodes."""
 
     round: Round
+    in_run: bool
 
     @property
     def bounds(self) -> np.ndarray:
@@ -141,22 +142,23 @@ class _Write:
         parts = list(_take_copies(tables))
         if parts:
             came = concatenate(parts)
-            came["node"] = came.pop(AT)
+            came |= {"node": came.pop(AT), "publication": came["group"]}
             tables[ARRIVED_COPIES] = {**came, "first": np.ones(len(came["node"]), dtype=bool)}
-            names = ("group", "node", "sender", "hops", "at_us")
+            names = ("publication", "node", "sender", "hops", "at_us")
             tables[ARRIVALS] = self._with_sources(bucket, {name: came[name] for name in names})
         else:
             tables[ARRIVALS] = self._with_sources(bucket, {})
-        if self.round.in_run:
+        if self.in_run:
             self._count_entries(bucket, tables)
         return {}
 
     def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
         """Return arrivals with those of the sources in the bucket."""
         first, last = self.round.bounds[bucket : bucket + 2]
-        mine = np.flatnonzero((self.round.source >= first) & (self.round.source < last))
+        source = self.round.publish.node
+        mine = np.flatnonzero((source >= first) & (source < last))
         zero = np.zeros_like(mine)
-        ends = {"group": mine, "node": self.round.source[mine], "sender": zero - 1}
+        ends = {"publication": mine, "node": source[mine], "sender": zero - 1}
         return concatenate(
             [{**ends, "hops": zero, "at_us": zero}, *([arrivals] if arrivals else [])]
         )

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core.arrays import (
+    NONE,
     distinct,
     expand,
     find_sorted,
@@ -97,7 +99,12 @@ class Overlays:
         The members of the overlays: the index of the group and the position of the node, ascending
         by both.  Sources are included, and also dead nodes whose death is not known.
     of, source : ndarray of int64, shape (p,)
-        The publications: the index of the group and the position of the source.
+        The publications with different sources: the index of the group and the position of the
+        source.
+    key_hi : ndarray of uint64, shape (g,), or None
+        The first halves of the groupIds, in a run.
+    is_first : bool
+        True in one of the buckets that build.
     """
 
     number: np.ndarray
@@ -105,6 +112,8 @@ class Overlays:
     node: np.ndarray
     of: np.ndarray
     source: np.ndarray
+    key_hi: np.ndarray | None = None
+    is_first: bool = False
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
         """Return the edges of groups' overlays as edges of each of their publications.
@@ -134,11 +143,11 @@ class Built:
     edges : Columns
         See `GroupOverlays.edges`.
     kept : mapping of str to Columns
-        The entries that members keep, by a name of `SystemOnBuckets.state`: ``group`` (an index),
-        ``node, entries``.
+        The entries that nodes keep, by a name of `SystemOnBuckets.state`: ``group`` (an index;
+        NONE: no group), ``node, entries``.
     told : mapping of str to Columns
-        The messages by which members build the overlay, by a kind of `SystemOnBuckets.control`:
-        ``group`` (an index), ``sender, to``.
+        The messages by which members build the overlay, by a kind of `SystemOnBuckets.building`:
+        ``group`` (an index), ``sender, to``; perhaps ``messages``, the numbers of equal ones.
     """
 
     edges: Columns
@@ -164,6 +173,10 @@ class Network:
         The user's limits of children, by position.
     in_run : bool
         True in a run, in which building is counted: `Built.kept`, `Built.told`.
+    routers : int
+        The number of routers, in a run.
+    shared : mapping of str to ndarray
+        The arrays of `GroupOverlays.shared_in_run`.
     """
 
     ring: Ring
@@ -172,6 +185,8 @@ class Network:
     seed: int
     capacity: np.ndarray | None = None
     in_run: bool = False
+    routers: int = 0
+    shared: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class GroupOverlays(SystemOnBuckets):
@@ -211,6 +226,10 @@ class GroupOverlays(SystemOnBuckets):
         """Return the overlays of groups; by default only their :meth:`edges`."""
         return Built(self.edges(overlays, network))
 
+    def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
+        """Return the arrays by name that all buckets read while they build; by default none."""
+        return {}
+
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges over which each publication may go.
 
@@ -232,10 +251,17 @@ class GroupOverlays(SystemOnBuckets):
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
-        network = now.kernel, now.lan_us, now.seed, now.capacity
+        facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
+        network = Network(now.ring, *facts)
+        made = self.shared_in_run(network) if now.in_run else {}
+        shared = player.share("facts of overlays", lambda: made) if made else {}
+        ends = key_of([now.publish.group, now.publish.node], len(now.ring))
+        topic, of = np.unique(ends, return_inverse=True)
         round = Round(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *network, now.tally.observer, now.in_run),
+            *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
+            *((*facts, shared),),
+            now.tally.observer,
         )
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
@@ -269,17 +295,17 @@ class GroupOverlays(SystemOnBuckets):
     def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
         """Let publications spread: write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
         player.play(Build(round))
-        topic, network = np.arange(len(round.source)), (round.facts, round.bounds, round.kernel)
+        topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
             spread = Dissemination(
-                *(round.bounds, round.facts, round.kernel, round.lan_us, self.forwards),
+                *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
                 *(self.carried, self.clock, self.processing_us),
             )
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
             clock = now.links.clock(*network, self.processing_us, held_back=False, spares=False)
-            times = now.publish.at_us, topic, round.source, now.publish.size
-            published = TimedPublications.of(*times)
+            publish = now.publish
+            published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
             played = flood_along(clock, published, names, self.forwards, self.carried)
             player.keep(played, "clock with bandwidth")
@@ -301,27 +327,19 @@ class Round:
     number: np.ndarray  # (G,): the numbers of the groups
     publish: Publishing
     multicasts: Multicasts  # the measured publications
-    kernel: Kernel
-    lan_us: int
-    seed: int
-    capacity: np.ndarray | None  # the user's limits of children, as in `Network`
+    #: The topics, which are the different sources of each group: the index of the group and the
+    #: position of the source; and the topic of each publication.
+    published: np.ndarray
+    source: np.ndarray
+    of: np.ndarray
+    key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
+    network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     observer: Observer
-    in_run: bool
 
     @property
     def size(self) -> int:
         """The number of nodes, K."""
         return len(self.facts.ring)
-
-    @property
-    def published(self) -> np.ndarray:
-        """The index of the group of each publication."""
-        return self.publish.group
-
-    @property
-    def source(self) -> np.ndarray:
-        """The position of the source of each publication."""
-        return self.publish.node
 
     def builders(self, group: np.ndarray) -> np.ndarray:
         """Return a position in the bucket that builds the overlay of each group: int64."""
@@ -382,11 +400,12 @@ class Build(_Program):
         if _EDGE in inbox:
             edges = dict(inbox[_EDGE])
             tables[EDGES] = {"node": edges.pop(AT), **edges}
-            self._note_neighbours(tables)
+            if _NEIGHBOURS in self.round.system.state.values():
+                self._note_neighbours(tables)
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
-        """Note the edges of the first publication of each group."""
+        """Note the edges of the first topic of each group."""
         round, edges = self.round, tables[EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
         mine = find_sorted(first, edges["group"]) >= 0
@@ -414,9 +433,11 @@ class Build(_Program):
             place % size,
             index_sorted(groups, published),
             source,
+            None if round.key_hi is None else round.key_hi[groups],
+            bool(mine[0] == 0),
         )
-        facts = round.kernel, round.lan_us, round.seed, round.capacity, round.in_run
-        built = round.system.build(overlays, Network(round.facts.ring, *facts))
+        network = Network(round.facts.ring, *round.network)
+        built = round.system.build(overlays, network)
         self._count(tables, groups, built)
         made = built.edges
         names = ("peer", *round.system.carried)
@@ -428,12 +449,22 @@ class Build(_Program):
         """Count entries and messages of overlays, whose groups have these indices."""
         round = self.round
         for name, kept in built.kept.items():
-            key = key_of([groups[kept["group"]], kept["node"]], round.size)
+            group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
+            key = key_of([group, kept["node"]], round.size)
             tables[round.system.state[name]] = {"key": key, "entries": kept["entries"]}
         for kind, told in built.told.items():
-            arrives = np.ones(len(told["to"]), dtype=bool)
-            ends = told["sender"], told["to"], groups[told["group"]]
-            round.observer.send(tables, kind, arrives, *ends)
+            ends, group = (told["sender"], told["to"]), groups[told["group"]]
+            times = told.get("messages", np.ones(len(group), dtype=np.int64))
+            round.observer.count(
+                *(tables, kind, int(times.sum())),
+                between=partial(_same, ends),
+                groups=partial(_same, group),
+                times=times,
+            )
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 @dataclass(frozen=True)
@@ -446,7 +477,7 @@ class CountCopies(_Program):
         """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
         round = self.round
         tables.pop(EDGES, None)
-        arrivals, copies = (tables.pop(name, {}) for name in (ARRIVALS, ARRIVED_COPIES))
+        arrivals, copies = (self._pop(tables, name) for name in (ARRIVALS, ARRIVED_COPIES))
         if arrivals:
             arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
         none = np.zeros(len(round.number), dtype=np.int64)
@@ -456,23 +487,35 @@ class CountCopies(_Program):
             self._note(tables, arrivals, copies)
         return {}
 
+    def _pop(self, tables: Tables, name: str) -> Columns:
+        """Remove and return rows of a spread; their ``group`` is then the publication."""
+        rows = tables.pop(name, {})
+        if not rows:
+            return {}
+        if "publication" in rows:
+            return {**rows, "group": rows["publication"]}
+        first = np.unique(self.round.of, return_index=True)[1]  # each topic has one publication
+        return {**rows, "group": first[rows["group"]]}
+
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
         ends = copies["sender"], copies["node"]
-        round.observer.send(tables, PAYLOAD, arrives, *ends, round.published[copies["group"]])
-        first, group = copies["first"][arrives], round.published[copies["group"][arrives]]
+        round.observer.send(tables, PAYLOAD, arrives, *ends, round.publish.group[copies["group"]])
+        first, group = copies["first"][arrives], round.publish.group[copies["group"][arrives]]
         rows = {"first": group[first], "again": group[~first]}
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
 
     def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
         round, heard = self.round, whole_numbers()
         if arrivals:
-            heard = key_of([round.published[arrivals["group"]], arrivals["node"]], round.size)
+            heard = key_of([round.publish.group[arrivals["group"]], arrivals["node"]], round.size)
         groups = len(round.number), round.size
         members = _keys(tables, MEMBERS)
-        note_received(*(tables, round.number_of_round, *groups, members), round.published, heard)
+        note_received(
+            *(tables, round.number_of_round, *groups, members), round.publish.group, heard
+        )
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
         """Note the copies and deliveries of the publications that are measured."""
@@ -482,7 +525,7 @@ class CountCopies(_Program):
         def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
             mine = take(rows, find_sorted(measured, rows["group"]) >= 0)
             publication = mine["group"]
-            named = {"group": round.published[publication], "publication": publication}
+            named = {"group": round.publish.group[publication], "publication": publication}
             return named | {name: mine[name] for name in names}
 
         if arrivals:
@@ -494,8 +537,8 @@ class CountCopies(_Program):
             rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
             if when == "at_us":
                 router = round.facts.ring.router
-                delay_us = round.kernel.delays(router[rows["sender"]], router[rows["node"]])
-                rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.lan_us)
+                delay_us = round.network[0].delays(router[rows["sender"]], router[rows["node"]])
+                rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.network[1])
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
 

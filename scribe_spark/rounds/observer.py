@@ -28,7 +28,8 @@ Groups = Callable[[], np.ndarray]
 MESSAGES = "messages"
 
 #: The prefix of the tables of senders and receivers (``kind``, ``sender``, ``to``; in a run also
-#: ``group``).  They are called ``traffic 0``, ``traffic 1`` and so on: no table is rewritten.
+#: ``group``, ``messages``).  They are called ``traffic 0``, ``traffic 1`` and so on: no table is
+#: rewritten.
 TRAFFIC = "traffic"
 
 #: The table of dead nodes that nodes of the bucket met: pairs ``node``, ``dead``, perhaps repeated.
@@ -56,11 +57,13 @@ class Observer:
         *,
         between: Between,
         groups: Groups | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
         The function `between` returns the sender and the receiver of each message, in any order;
-        `groups` returns the groups of these messages; by default they belong to none.
+        `groups` returns the groups of these messages; by default they belong to none.  If only
+        groups are recorded, rows may stand for several messages: `times` has their numbers.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -72,7 +75,7 @@ class Observer:
         counts[:, self._index[kind]] += int(messages), int(lost)
         tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
         if self.traffic and messages:
-            sender, to = ends_of(kind, messages, between)
+            sender, to = ends_of(kind, messages if times is None else len(times), between)
             before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
             rows: dict[str, np.ndarray] = {
                 "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
@@ -82,6 +85,7 @@ class Observer:
             if self.groups:
                 group = np.full(len(sender), NONE) if groups is None else groups()
                 rows["group"] = group.astype(np.int32)
+                rows["messages"] = np.ones(len(sender), dtype=np.int32) if times is None else times
             tables[f"{TRAFFIC} {before}"] = rows
 
     def send(

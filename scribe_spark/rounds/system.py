@@ -198,6 +198,8 @@ class LivingRound:
         The indices of the groups whose trees are recorded.
     environment : Environment or None
         The rules and the observer of the nodes, for a system that shares their tables.
+    routers : int
+        The number of routers, in a run.
     """
 
     number: int
@@ -227,6 +229,7 @@ class LivingRound:
     group_events: GroupEvents = field(default_factory=GroupEvents)
     watched: np.ndarray = field(default_factory=whole_numbers)
     environment: Environment | None = None
+    routers: int = 0
 
     @property
     def world_round(self) -> int:

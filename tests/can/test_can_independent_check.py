@@ -11,24 +11,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from round_0 import Round0
 
 from scribe_spark.can.config import most_bits
-from scribe_spark.can.multicast import (
-    CORNER,
-    DIRECTED,
-    NEIGHBOURS,
-    OPTIMAL,
-    Joining,
-    goes_on,
-)
-from scribe_spark.can.zones import Placement, Space, zones_of_groups
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
-from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_task import play
-from scribe_spark.engine.program import Tables
+from scribe_spark.can.multicast import CORNER, DIRECTED, OPTIMAL, LiveCan
+from scribe_spark.can.zones import Space
 from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import HOPS, TIME
-from tests.can.played import ZonesInMemory
 
 MESSAGES = 15
 
@@ -59,22 +48,18 @@ class DrawnDelays:
 @cache
 def measured(n: int, d: int, flooding: str, clock: str) -> tuple[float, float, int]:
     """Neighbours of a zone, duplicates a member, and how many get nothing."""
-    every, groups = np.arange(n), np.arange(MESSAGES)
+    every = np.arange(n)
     ring = Ring(every.astype(np.uint64), every.astype(np.uint64), every, every)
-    source = groups * (n // MESSAGES)
-    placement = Placement(Space(d, most_bits(d)), seed=1)
-    member = np.repeat(groups, n), np.tile(every, MESSAGES)
-    zones = zones_of_groups(placement, ring, DrawnDelays(), groups, source, *member)
-    bounds, tables = np.array([0, n]), Tables()
-    flood = Dissemination(
-        *(bounds, RingInMemory(ring), DrawnDelays(), 1000, goes_on, ("face",), clock)
-    )
-    floods = np.arange(len(source)), source
-    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding, *floods, flood)
-    play(join, [tables])
-    copies, got = len(tables[ARRIVED_COPIES]["node"]), len(tables[ARRIVALS]["node"]) - MESSAGES
+    keys = {group: group << 64 for group in range(MESSAGES)}
+    joins = np.stack([np.repeat(np.arange(MESSAGES), n), np.tile(every, MESSAGES)], axis=1)
+    publish = [(group, group * (n // MESSAGES), 0, 0) for group in keys]
+    system = LiveCan(Space(d, most_bits(d)), 1, flooding, clock)
+    given = {"kernel": DrawnDelays(), "lan_us": 1000, "seed": 1, "routers": n}
+    run = Round0(system, ring, np.array([0, n]), keys, joins, publish, given).tables
+    copies, got = (len(run[name]["group"]) for name in ("copies", "deliveries"))
     missed = MESSAGES * (n - 1) - got
-    return len(tables[NEIGHBOURS]["zone"]) / len(zones), (copies - got) / len(member[0]), missed
+    zones = (MESSAGES + 1) * n  # also those of the CAN of all nodes
+    return run["state"]["entries"].sum() / zones, (copies - got) / (MESSAGES * n), missed
 
 
 @pytest.mark.parametrize(("n", "d"), CASES)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from played import halves
 
-from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
-from scribe_spark.can.overlay import CanNextHop
+from scribe_spark.can.overlay import NEIGHBOURS, CanNextHop, FindNeighbours
 from scribe_spark.can.zones import Placement, zones_of_all
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask, play

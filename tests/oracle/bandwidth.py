@@ -101,6 +101,8 @@ class Rules:
     #: ``order(p, y, x)``, y and x nodes: copies of a batch go in this order.  None: in the order of
     #: the links.
     order: Callable[[int, int, int], int] | None = None
+    #: True if a batch has a copy to each peer, also to f and the source, and none is held back.
+    to_all: bool = False
 
 
 class First(NamedTuple):
@@ -224,7 +226,8 @@ class _Play:
         peers = [
             link.receiver
             for link in self.links[y]
-            if (link.mesh or (flood and y == source)) and link.receiver not in (mine.sender, source)
+            if (link.mesh or (flood and y == source))
+            and (self.rules.to_all or link.receiver not in (mine.sender, source))
         ]
         if self.rules.order is not None:
             nodes, order = self.network.places, self.rules.order
@@ -251,7 +254,7 @@ class _Play:
         enqueued, p, _, together = heapq.heappop(queue.waiting)
         sent = []
         for y, x in together:
-            if self.known.get((p, y, x), NEVER) < now:
+            if self.known.get((p, y, x), NEVER) < now and not self.rules.to_all:
                 self.played.held_back.append(HeldBack(p, y, x, now))
             else:
                 sent.append((y, x))

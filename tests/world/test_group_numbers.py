@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from small_network import NETWORK
 
 from scribe_spark import schemas
-from scribe_spark.can.zones import Placement, Space, zones_of_groups
+from scribe_spark.can.multicast import DIRECTED, LiveCan
+from scribe_spark.can.zones import Placement, Space, zones_of_all
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring
@@ -21,6 +22,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.rounds.events import ImpossibleRound
+from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.worlds import Extent
 from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.live_systems import split_events
@@ -144,10 +146,11 @@ def test_a_crowd_may_join_any_group_that_has_a_number():
 
 def test_the_can_of_a_group_is_not_drawn_as_that_of_all_nodes():
     none, nodes = np.zeros(20, dtype=np.uint64), np.arange(20)
-    ring = Ring(none, none, nodes, nodes)
-    first = np.zeros(20, dtype=np.int64)
+    network = Network(Ring(none, none, nodes, nodes), None, 0, 1)
+    can, first = LiveCan(Space(2, 20), 1, DIRECTED), np.zeros(20, dtype=np.int64)
+    every = zones_of_all(Placement(Space(2, 20), 1), network.ring, None)
     for number in (-1, -2):
-        made = Placement(Space(2, 20), 1), ring, None, np.array([number]), first[:1], first, nodes
-        zones = zones_of_groups(*made)
-        own, every = (zones.point[zones.of_node(np.full(20, can), nodes)] for can in (0, 1))
-        assert (own != every).sum() > 15
+        of = np.array([number]), first, nodes, first[:1], first[:1]
+        of_group = can.zones(Overlays(*of), network)
+        own, other = (one.point[one.of_node(first, nodes)] for one in (of_group, every))
+        assert (own != other).sum() > 15

@@ -16,8 +16,8 @@ from oracle.random_cases import Case
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.can.config import most_bits
-from scribe_spark.can.live import LiveCan
-from scribe_spark.can.zones import Placement, Space
+from scribe_spark.can.multicast import LiveCan
+from scribe_spark.can.zones import Space
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.live import LiveFlooding
@@ -67,7 +67,7 @@ def system_of(name: str, given: OverlaysCase) -> GroupOverlays:
         return LiveIpMulticast()
     space = Space(given.dimensions, most_bits(given.dimensions))
     clock = given.clock, given.processing_us
-    return LiveCan(Placement(space, case.seed), given.flooding, *clock)
+    return LiveCan(space, case.seed, given.flooding, *clock)
 
 
 def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Counter:
