@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
-from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
@@ -62,7 +62,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_capacities(capacities, config.overlay.nodes)
 
 
-def known_graph(config: RunConfig) -> Graph | None:
+def known_graph(config: NetworkConfig) -> Graph | None:
     """Return the network if it is known without Spark; refuse one without routes."""
     if needs_spark(config.topology.kind):
         return None

@@ -16,7 +16,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, known_graph, refuse_buckets
@@ -26,7 +26,6 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
@@ -46,7 +45,13 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
         if not check_overlay(config.overlay).randomised:
             remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
             raise InputError("overlay", config.overlay.kind, remedy)
-        known_graph(network_of(config))
+        known_graph(config)
+
+
+def _network(config: ReferenceTreeConfig) -> RunConfig:
+    """Return the config of a run with the same network and overlay, and without groups."""
+    sections = {"topology": config.topology, "overlay": config.overlay}
+    return RunConfig.of({"seed": config.seed, "groups": 0}, sections)
 
 
 def run_reference_tree(
@@ -58,7 +63,7 @@ def run_reference_tree(
     """Measure the incomplete points; return the location of the page."""
     progress = progress or Silent()
     # (its stages are computed at their first use: without `dht = routed`, none is)
-    network = Simulation(spark, network_of(config), progress=progress)
+    network = Simulation(spark, _network(config), progress=progress)
     most = max(point.hosts for point in config.points())
     plan = _plan(config, execution)
     with closed_at_last(network), opened(spark, plan, progress, nodes=most) as work:

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from scribe_spark import experiments
-from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.experiments.phases import TABLE_PHASES
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.topology.region_matrix import read_matrix
 
 CLASSES = ({"name": "fast", "share": 0.25}, {"name": "slow", "share": 0.75})
@@ -93,7 +92,3 @@ def test_latencies_are_counted_by_part(tables, by):
     expected = whole.groupby([by, "system", "value"]).size()
     found = tables["part_latencies"].query("by == @by")
     assert found.set_index(["part", "system", "value"])["count"].to_dict() == expected.to_dict()
-
-
-def test_the_network_of_a_world_has_its_classes():
-    assert network_of(WorldConfig(classes=CLASSES, regions="azure")).classes[1].name == "slow"
