@@ -11,7 +11,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from scribe_spark.cli.parsing import Flag
-from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
     Execution,
     FieldRecord,
@@ -21,7 +20,7 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
-from scribe_spark.config.fields import added_fields
+from scribe_spark.config.fields import added_fields, all_fields_of
 from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned, flatten
@@ -221,3 +220,20 @@ def sources(
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)
+
+
+def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> None:
+    """Refuse a flag without effect in all configs, unless it has the default value.
+
+    Settings of a file are not checked: a file may serve several commands, and a flag may turn off
+    the parts that other settings of the file describe.  Swept settings are checked, also those of a
+    file: all points would be equal.
+    """
+    kind = type(configs[0])
+    usual, values = kind().flat(), [config.flat() for config in configs]
+    for name, field in all_fields_of(kind).items():
+        if name not in flags or all(value[name] == usual[name] for value in values):
+            continue
+        for rule in field.rules:
+            if not any(rule.test(config) for config in configs):
+                raise InputError(name, flags[name], rule.remedy)

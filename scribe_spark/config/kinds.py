@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BeforeValidator
+
+from scribe_spark.core import units
 from scribe_spark.errors import InputError
 
 #: The description of a value of each kind, for messages.
@@ -88,3 +91,21 @@ def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> Kind:
     if origin is Literal:
         return Kind(type(inner[0]).__name__, inner)
     return Kind("list" if origin is tuple else annotation.__name__)
+
+
+# --- fields with a unit, each stored in one spelling (``128KB``), so that equal values are equal
+
+
+def _spelled(quantity: units.Quantity, least: int) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value is None:  # the field is unset
+            return value
+        return units.canonical(quantity, units.parse(quantity, value, least))
+
+    return BeforeValidator(check)
+
+
+#: Texts with a size, a rate, a time: ``128KB``, ``50Mbit/s``, ``5ms``.  A time may be ``0us``.
+Size = Annotated[str, TakenAs("size"), _spelled("size", 1)]
+Rate = Annotated[str, TakenAs("rate"), _spelled("rate", 1)]
+Time = Annotated[str, TakenAs("time"), _spelled("time", 0)]
