@@ -22,8 +22,7 @@ from scribe_spark.config import (
 from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.fields import added_fields, all_fields_of
 from scribe_spark.config.kinds import Kind
-from scribe_spark.config.section import Section
-from scribe_spark.config.sectioned import Sectioned, flatten
+from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.errors import InputError
 from scribe_spark.systems import (
@@ -214,9 +213,7 @@ def sources(
     read = {} if path is None else dict(read_toml(path))
     # first, as extensions may add sections
     import_extensions([*_names(read.pop(_IMPORT, [])), *modules])
-    sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
-    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
-    file = flatten(read, sections, own, refused=config.all_refused())
+    file = config.flat_values(read, beside={"execution": Execution}, tables=tables)
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)
