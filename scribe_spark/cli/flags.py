@@ -21,7 +21,7 @@ from scribe_spark.config import (
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.fields import added_fields, all_fields_of
-from scribe_spark.config.kinds import Kind
+from scribe_spark.config.kinds import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.errors import InputError
@@ -42,7 +42,7 @@ PAPER_FIELDS = fields_of(Paper, "paper")
 class _Value(click.ParamType):
     """The type of a flag; the config checks range and meaning of its values."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ValueKind) -> None:
         self.kind = kind
         self.name = {"str": "text", "list": "names"}.get(kind.name, kind.name)
 
@@ -69,7 +69,7 @@ class _Value(click.ParamType):
         return [CompletionItem(before + text) for text in choices if text.startswith(incomplete)]
 
 
-TEXT = _Value(Kind("str"))
+TEXT = _Value(ValueKind("str"))
 
 
 def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.experiment import RunConfig, WorldConfig
-from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.kinds import ValueKind, kind_of
 from scribe_spark.config.paper import Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section
@@ -31,7 +31,7 @@ class FieldRecord:
     section: str
     name: str
     flat: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     description: str
     bounds: str = ""
