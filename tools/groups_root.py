@@ -18,7 +18,6 @@ from scribe_spark import Execution, Simulation, World, WorldConfig, make_world
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.ring import Keys
-from scribe_spark.experiments import network_of
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.setting import node_ring
@@ -60,7 +59,7 @@ def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
         **{"seed": 1, "rounds": 20, "lookups": 0, "access": str(file), "event_round": _FAILS},
         **{"generator": "root-failure+publications", **sizes},
     )
-    with Simulation(spark, network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         events = _events(simulation, config, named.tolist(), unnamed.tolist())
         return _played(simulation, config, events, named.tolist(), unnamed.tolist())
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from scribe_spark import schemas
-from scribe_spark.cli.program import PURPOSES, Program
+from scribe_spark.cli.program import PURPOSES, CommandLine
 from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.systems import add_sections, all_systems, described
@@ -19,7 +19,7 @@ from tools.field_units import unit_of
 from tools.pages import table
 from tools.round_measures import MEANINGS
 
-_PROGRAM = Program("scribe-spark")
+_PROGRAM = CommandLine("scribe-spark")
 
 # ------------------------------------------------------------------------------- configuration.md
 

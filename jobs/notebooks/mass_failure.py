@@ -10,7 +10,6 @@
 import pandas as pd
 
 from scribe_spark import Simulation, WorldConfig, make_world
-from scribe_spark.experiments import network_of
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark
@@ -38,7 +37,7 @@ config = WorldConfig(
 # COMMAND ----------
 
 measured = []
-with Simulation(spark, network_of(config)) as simulation:
+with Simulation(spark, config) as simulation:
     for repair in ("lazy", "none"):
         world = make_world(simulation, config.replace(repair=repair))
         for number in range(config.world.rounds):

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from scribe_spark import Simulation, WorldConfig, make_world
-from scribe_spark.experiments import network_of
 from scribe_spark.worlds import world_events
 
 if "dbutils" not in globals():  # not on Databricks
@@ -52,7 +51,7 @@ def tree_of(world):
     return world.memberships.toPandas().sort_values("node").reset_index(drop=True)
 
 
-simulation = Simulation(spark, network_of(config))
+simulation = Simulation(spark, config)
 events = world_events(simulation.nodes, config)
 world = make_world(simulation, config, events)
 world.step()

@@ -28,6 +28,7 @@ from scribe_spark.cli.flags import (
     given_only,
     ignored,
     options,
+    refuse_unused,
     refused,
     resolve,
     sources,
@@ -35,7 +36,6 @@ from scribe_spark.cli.flags import (
 from scribe_spark.cli.output import tell, tell_toml
 from scribe_spark.cli.parsing import Command, Flag
 from scribe_spark.cli.sessions import check_where, open_session
-from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,

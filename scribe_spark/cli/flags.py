@@ -11,7 +11,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from scribe_spark.cli.parsing import Flag
-from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
     Execution,
     FieldRecord,
@@ -21,10 +20,9 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
-from scribe_spark.config.fields import added_fields
-from scribe_spark.config.kinds import Kind
-from scribe_spark.config.section import Section
-from scribe_spark.config.sectioned import Sectioned, flatten
+from scribe_spark.config.fields import added_fields, all_fields_of
+from scribe_spark.config.kinds import ValueKind
+from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.errors import InputError
 from scribe_spark.systems import (
@@ -44,7 +42,7 @@ PAPER_FIELDS = fields_of(Paper, "paper")
 class _Value(click.ParamType):
     """The type of a flag; the config checks range and meaning of its values."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ValueKind) -> None:
         self.kind = kind
         self.name = {"str": "text", "list": "names"}.get(kind.name, kind.name)
 
@@ -71,7 +69,7 @@ class _Value(click.ParamType):
         return [CompletionItem(before + text) for text in choices if text.startswith(incomplete)]
 
 
-TEXT = _Value(Kind("str"))
+TEXT = _Value(ValueKind("str"))
 
 
 def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
@@ -215,9 +213,24 @@ def sources(
     read = {} if path is None else dict(read_toml(path))
     # first, as extensions may add sections
     import_extensions([*_names(read.pop(_IMPORT, [])), *modules])
-    sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
-    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
-    file = flatten(read, sections, own, refused=config.all_refused())
+    file = config.flat_values(read, beside={"execution": Execution}, tables=tables)
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)
+
+
+def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> None:
+    """Refuse a flag without effect in all configs, unless it has the default value.
+
+    Settings of a file are not checked: a file may serve several commands, and a flag may turn off
+    the parts that other settings of the file describe.  Swept settings are checked, also those of a
+    file: all points would be equal.
+    """
+    kind = type(configs[0])
+    usual, values = kind().flat(), [config.flat() for config in configs]
+    for name, field in all_fields_of(kind).items():
+        if name not in flags or all(value[name] == usual[name] for value in values):
+            continue
+        for rule in field.rules:
+            if not any(rule.test(config) for config in configs):
+                raise InputError(name, flags[name], rule.remedy)

@@ -49,7 +49,7 @@ Examples:
 Each command has its own --help."""
 
 
-class Program(click.Group):
+class CommandLine(click.Group):
     """The group of all commands; a command is imported at its use, so the list needs no config."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -84,7 +84,7 @@ def start(arguments: Sequence[str]) -> None:
     _refuse_no_folder()
     text = "Simulate Scribe over Pastry, and other multicast systems, on Spark (JSAC 2002)."
     version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
-    program = version(Program(PROGRAM, help=text, epilog=_EXAMPLES))
+    program = version(CommandLine(PROGRAM, help=text, epilog=_EXAMPLES))
     try:
         if answer_shell(program):
             return

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from scribe_spark.config.kinds import Rate, Size, Time
 from scribe_spark.config.node_class import NodeClass
-from scribe_spark.config.quantities import Rate, Size, Time
 from scribe_spark.config.section import Location, Section, only_in_runs, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units

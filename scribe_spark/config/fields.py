@@ -10,11 +10,12 @@ from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.experiment import RunConfig, WorldConfig
-from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.kinds import ValueKind, kind_of
 from scribe_spark.config.paper import Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section
 from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.errors import shown
 
 
@@ -24,16 +25,17 @@ class FieldRecord:
 
     `section` is ``run`` for a field outside of sections.  `default` is a tuple for a list, None for
     a field without a default.  `bounds` are such as ``1..128``; ``0..<1.0`` excludes the last
-    number.
+    number.  `rules` say in which configs the field has an effect.
     """
 
     section: str
     name: str
     flat: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     description: str
     bounds: str = ""
+    rules: tuple[UsedWhen, ...] = ()
 
     @property
     def values(self) -> str:
@@ -58,24 +60,22 @@ def fields_of(model: type[Section], section: str, command: str = "run") -> dict[
 
     Fields that are sections themselves are left out.
     """
-    flat, refused, differing = (
-        model.flat_names(),
-        model.refused_in(command),
-        model.differing_in(command),
-    )
-    found = {}
+    flat, refused = model.flat_names(), model.refused_in(command)
+    differing, found = model.differing_in(command), {}
     for name, field in model.model_fields.items():
         if flat[name] in refused or (issubclass(model, Sectioned) and name in model.sections):
             continue
-        mark = differing.get(name, Differs((), None if field.is_required() else field.default))
+        marks = model.all_used_when, *field.metadata
+        other = differing.get(name, Differs((), None if field.is_required() else field.default))
         found[flat[name]] = FieldRecord(
             section,
             name,
             flat[name],
             kind_of(field.annotation, field.metadata),
-            mark.default,
-            mark.description or field.description or "",
+            other.default,
+            other.description or field.description or "",
             _bounds(field),
+            tuple(mark for mark in marks if isinstance(mark, UsedWhen)),
         )
     return found
 
@@ -97,7 +97,7 @@ def _bounds(field: FieldInfo) -> str:
     return f"{limits.get('ge', '')}..{most}"
 
 
-def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
+def all_fields_of(model: type[Sectioned], own: str = "run") -> dict[str, FieldRecord]:
     """Return the fields of a config by flat name; those outside of sections get section `own`."""
     found = fields_of(model, own, model.command)
     for name, section in model.sections.items():
@@ -106,14 +106,14 @@ def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
 
 
 #: The fields of a run, by flat name.
-RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig, "run")
+RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig)
 
 #: The fields of a world, by flat name.
-WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
+WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig)
 
 
 #: The fields of the experiments on the reference tree, by flat name.
-REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig, "run")
+REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig)
 
 
 #: Command -> the fields of its config; each command has a column in docs/configuration.md.

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BeforeValidator
+
+from scribe_spark.core import units
 from scribe_spark.errors import InputError
 
 #: The description of a value of each kind, for messages.
@@ -27,7 +30,7 @@ class TakenAs:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """The kind of a field's values: a type (``list`` for texts), or that of a `TakenAs`."""
 
     name: str
@@ -66,7 +69,7 @@ def _ascii(text: str) -> str:
     return text
 
 
-def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> Kind:
+def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> ValueKind:
     """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
 
     Of several types, the first one counts: a flag's text is converted to it.
@@ -74,17 +77,35 @@ def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> Kind:
     Examples
     --------
     >>> kind_of(int | None)
-    Kind(name='int', choices=(), optional=True)
+    ValueKind(name='int', choices=(), optional=True)
     """
     origin, inner = get_origin(annotation), get_args(annotation)
     for mark in marks:
         if isinstance(mark, TakenAs):
-            return Kind(mark.kind)
+            return ValueKind(mark.kind)
     if origin is Annotated:
         return kind_of(inner[0], inner[1:])
     if origin in (Union, types.UnionType):
         first = kind_of(inner[0])
-        return Kind(first.name, first.choices, type(None) in inner)
+        return ValueKind(first.name, first.choices, type(None) in inner)
     if origin is Literal:
-        return Kind(type(inner[0]).__name__, inner)
-    return Kind("list" if origin is tuple else annotation.__name__)
+        return ValueKind(type(inner[0]).__name__, inner)
+    return ValueKind("list" if origin is tuple else annotation.__name__)
+
+
+# --- fields with a unit, each stored in one spelling (``128KB``), so that equal values are equal
+
+
+def _spelled(quantity: units.Quantity, least: int) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value is None:  # the field is unset
+            return value
+        return units.canonical(quantity, units.parse(quantity, value, least))
+
+    return BeforeValidator(check)
+
+
+#: Texts with a size, a rate, a time: ``128KB``, ``50Mbit/s``, ``5ms``.  A time may be ``0us``.
+Size = Annotated[str, TakenAs("size"), _spelled("size", 1)]
+Rate = Annotated[str, TakenAs("rate"), _spelled("rate", 1)]
+Time = Annotated[str, TakenAs("time"), _spelled("time", 0)]

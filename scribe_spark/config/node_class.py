@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from scribe_spark.config.kinds import TakenAs
-from scribe_spark.config.quantities import Rate, Time
+from scribe_spark.config.kinds import Rate, TakenAs, Time
 from scribe_spark.config.section import Section
 from scribe_spark.config.toml import read_toml
 from scribe_spark.errors import InputError, exact, unlike

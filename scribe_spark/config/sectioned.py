@@ -71,15 +71,36 @@ class Sectioned(Section):
         }
 
     @classmethod
-    def flat_values(cls, given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
-        """Return fields by flat name, from fields by flat name, by dotted name or in sections."""
+    def flat_values(
+        cls,
+        given: Mapping[str, Any],
+        what: str = "config key",
+        beside: Mapping[str, type[Section]] | None = None,
+        tables: Iterable[str] = (),
+    ) -> dict[str, Any]:
+        """Return fields by flat name.
+
+        `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
+        sections (``overlay``: a mapping, or a section's model).  `beside` and `tables` are further
+        sections, and names outside of sections; `what` names the names in messages.
+
+        Examples
+        --------
+        >>> from scribe_spark.config import RunConfig
+        >>> RunConfig.flat_values({"overlay": {"nodes": 5}, "overlay.b": 2})
+        {'nodes': 5, 'b': 2}
+        """
         # declarations of systems have sections; the registry of systems is in a higher layer
         import_module("scribe_spark.systems").add_sections()
-        plain = {
-            name: one.told_to(cls.command) if type(one) is cls.sections.get(name) else one
-            for name, one in given.items()
-        }
-        return flatten(plain, cls.sections, cls.own_fields(), what, cls.all_refused())
+        sections, own = {**cls.sections, **(beside or {})}, [*cls.own_fields(), *tables]
+        taken = _Taken(cls.command, sections, own, what, cls.all_refused())
+        found: dict[str, Any] = {}
+        for name, value in given.items():
+            for field, inner in taken.fields(name, value).items():
+                if field in found:
+                    raise InputError(field, inner, "is given twice; leave one of them out")
+                found[field] = inner
+        return found
 
     def flat(self) -> dict[str, Any]:
         """Return the values of all fields by flat name, in order, in types that JSON can write."""
@@ -109,46 +130,12 @@ class Sectioned(Section):
         return self.of(self.given(), changes)
 
 
-# --- fields by flat name
-
-Sections = Mapping[str, type[Section]]
-
-
-def flatten(
-    given: Mapping[str, Any],
-    sections: Sections,
-    own: Iterable[str],
-    what: str = "config key",
-    refused: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return the values of fields by flat name.
-
-    `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
-    sections (``overlay``: a mapping, or a section's model).  `own` are the names outside of
-    sections; `what` names the names in messages; `refused` has the flat names of fields that only
-    configs of other commands have -> the reason.
-
-    Examples
-    --------
-    >>> from scribe_spark.config.overlay import OverlayConfig
-    >>> flatten({"overlay": {"nodes": 5}, "overlay.b": 2}, {"overlay": OverlayConfig}, [])
-    {'nodes': 5, 'b': 2}
-    """
-    taken = _Taken(sections, [*own], what, refused or {})
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        for field, inner in taken.fields(name, value).items():
-            if field in found:
-                raise InputError(field, inner, "is given twice; leave one of them out")
-            found[field] = inner
-    return found
-
-
 @dataclass(frozen=True)
 class _Taken:
-    """The names that a config takes; the arguments are those of `flatten`."""
+    """The names that the config of a command takes; `refused` has those of other commands."""
 
-    sections: Sections
+    command: str
+    sections: Mapping[str, type[Section]]
     own: list[str]
     what: str
     refused: Mapping[str, str]
@@ -173,6 +160,8 @@ class _Taken:
 
     def _of_section(self, section: str, given: Any) -> dict[str, Any]:
         model = self.sections[section]
+        if type(given) is model:
+            given = given.told_to(self.command)
         if not isinstance(given, Mapping):
             some = next(iter(model.model_fields))
             raise InputError(section, given, f"must be a table of fields, such as {some}")

@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.kinds import TakenAs
-from scribe_spark.config.quantities import Time
+from scribe_spark.config.kinds import TakenAs, Time
 from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError

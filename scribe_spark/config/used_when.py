@@ -1,7 +1,7 @@
 """The rules that say in which configs a field has an effect.
 
 A rule is a mark in a field's annotation; a field may have several.  The command line refuses a flag
-without effect by these rules (`cli.unused`).  Settings of a file are not refused, since a file may
+without effect by these rules (`cli.flags`).  Settings of a file are not refused, since a file may
 serve several commands.  A user's extension may use any field, so the rules only know the names of
 the package.
 """

@@ -12,7 +12,7 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation, TreeGraph
 from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.verifying import check_verify, verify
-from scribe_spark.experiments.world_setup import check_world_run, make_world, network_of
+from scribe_spark.experiments.world_setup import check_world_run, make_world
 
 __all__ = [
     "PHASES",
@@ -30,7 +30,6 @@ __all__ = [
     "compare",
     "make_world",
     "missing_measures",
-    "network_of",
     "report",
     "run",
     "run_sweep",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
-from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
@@ -20,7 +20,6 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
-from scribe_spark.flooding.config import MOST_COPIES
 from scribe_spark.inputs import is_local
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members, group_sizes
@@ -62,7 +61,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_capacities(capacities, config.overlay.nodes)
 
 
-def known_graph(config: RunConfig) -> Graph | None:
+def known_graph(config: NetworkConfig) -> Graph | None:
     """Return the network if it is known without Spark; refuse one without routes."""
     if needs_spark(config.topology.kind):
         return None
@@ -100,8 +99,6 @@ def _check_trees(config: RunConfig) -> None:
                 f"contains {system.name}, which needs Pastry's tables; overlay {kind.name} has none"
             )
             raise InputError("systems", ",".join(trees.systems), remedy)
-    if any(system.name == "flooding" for system in systems):
-        _check_flooding(config)
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
@@ -126,17 +123,6 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
         if sizes is not None:
             refuse_unknown_groups(path, schedule, sizes.index.to_numpy())
             refuse_deliveries(config, int(sizes.loc[schedule.group].sum()))
-
-
-def _check_flooding(config: RunConfig) -> None:
-    """Refuse to send more copies than a run can have members."""
-    groups, nodes = config.groups.count or 0, config.overlay.nodes
-    if config.flooding.over == "overlay" and groups * nodes > MOST_COPIES:
-        remedy = (
-            f"sends every group's message to all nodes, {groups * nodes:,} copies; must be at most "
-            f"{MOST_COPIES:,}; give group, or fewer groups"
-        )
-        raise InputError("flooding_over", "overlay", remedy)
 
 
 def _check_knowledge(config: RunConfig) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
@@ -29,7 +29,6 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress
@@ -62,6 +61,12 @@ _PLACED, _LEAST = 4_000_000, 4
 _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 
 
+def _network(config: ReferenceTreeConfig) -> RunConfig:
+    """Return the config of a run with the same network and overlay, and without groups."""
+    sections = {"topology": config.topology, "overlay": config.overlay}
+    return RunConfig.of({"seed": config.seed, "groups": 0}, sections)
+
+
 @dataclass(frozen=True)
 class TreeSweep:
     """The experiments of a config; implements `run_sweep.PlanOfPoints`.
@@ -90,11 +95,11 @@ class TreeSweep:
             if not check_overlay(self.config.overlay).randomised:
                 remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
                 raise InputError("overlay", self.config.overlay.kind, remedy)
-            known_graph(network_of(self.config))
+            known_graph(self.config)
 
     def play(self, work: Work, execution: Execution) -> dict[Point, Counts]:
         # (the stages of the network are computed at their first use: without `dht = routed`, none)
-        network = Simulation(work.folder.spark, network_of(self.config), progress=work.progress)
+        network = Simulation(work.folder.spark, _network(self.config), progress=work.progress)
         measured: dict[Point, Counts] = {}
 
         def step(point: Point) -> Step:

@@ -22,7 +22,7 @@ from scribe_spark.config.trees import PLAIN
 from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.scope import stage
-from scribe_spark.experiments.world_setup import make_world, network_of
+from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
@@ -68,8 +68,7 @@ class RoundsOfRun(GrownTrees):
         self._config = WorldConfig.of_run(run.config)
         self._buckets = run.buckets or buckets_of(self._config, run.spark, run.engine)
         self._engine = engine_of(run.engine, run.spark, self._buckets)
-        network = network_of(run.config)
-        self._network = type(run)(run.spark, network, progress=run.progress, shares=run)
+        self._network = type(run)(run.spark, self._config, progress=run.progress, shares=run)
 
     def check(self) -> None:
         """Refuse an engine or events that are impossible, before any work."""

@@ -28,7 +28,6 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Work, closed_at_last, opened
 from scribe_spark.experiments.sweep import PointResult, Sweep
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
@@ -216,7 +215,7 @@ def play_inside(
         networks.setdefault(config.network_key, []).append(name)
     number = 0
     for names in networks.values():
-        with closed_at_last(Simulation(spark, network_of(configs[names[0]]))) as shared:
+        with closed_at_last(Simulation(spark, configs[names[0]])) as shared:
             for name in names:
                 number += 1
                 progress.note(title(number, name))

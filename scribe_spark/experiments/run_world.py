@@ -25,7 +25,6 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import (
     make_world,
-    network_of,
     plan_world,
     protocols_of,
 )
@@ -64,7 +63,7 @@ def run_world(
     `shares` is a simulation in the same session, whose routes are used if its network is the same.
     """
     progress = progress or Silent()
-    simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
+    simulation = Simulation(spark, config, progress=progress, shares=shares)
     world = _WorldRun(simulation, config, execution, progress)
     plan, nodes = plan_world(config, execution), config.overlay.nodes
     with (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import baselines, schemas, scribe
 from scribe_spark.bandwidth.schedule import Schedule
-from scribe_spark.config import RunConfig
+from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.handed_over import checked_variant, tree_edges
@@ -77,8 +77,8 @@ class Simulation:
     ----------
     spark : SparkSession
         The session in which the stages are computed.
-    config : RunConfig
-        The settings of the run.
+    config : RunConfig or WorldConfig
+        The settings of the run.  Of a world, the simulation has the network, nodes and overlay.
     saved : mapping of str to DataFrame, optional
         Tables of the run that are already saved, by name; these are read, not computed.
     progress : Progress, optional
@@ -111,7 +111,7 @@ class Simulation:
     def __init__(
         self,
         spark: SparkSession,
-        config: RunConfig,
+        config: ExperimentConfig,
         saved: Mapping[str, DataFrame] | None = None,
         progress: Progress | None = None,
         most_routers: int = MOST_ROUTERS,
@@ -120,10 +120,12 @@ class Simulation:
         application: MakeApplication | None = None,
         buckets: int | None = None,
     ) -> None:
-        self.has_rounds = config.has_rounds or application is not None
+        of_run = isinstance(config, RunConfig) and config.has_rounds
+        self.has_rounds = of_run or application is not None
         if self.has_rounds:
             check_start(config.overlay.kind)
-        self.spark, self.config, self.most_routers = spark, config, most_routers
+        self.spark, self.most_routers = spark, most_routers
+        self.config = cast(RunConfig, config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
         self.saved = SavedTables()
         self.saved.update(saved or {})

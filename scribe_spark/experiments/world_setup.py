@@ -12,10 +12,6 @@ from pyspark.sql import DataFrame
 from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.config import (
     Execution,
-    NetworkConfig,
-    OverlayConfig,
-    RunConfig,
-    TopologyConfig,
     WorldConfig,
 )
 from scribe_spark.errors import InputError
@@ -75,7 +71,7 @@ def make_world(
     Parameters
     ----------
     simulation : Simulation
-        The simulation ``Simulation(spark, network_of(config))``, which has the network and the
+        The simulation ``Simulation(spark, config)``, which has the network and the
         nodes.
     config : WorldConfig
         The settings of the world.
@@ -98,7 +94,7 @@ def make_world(
     Examples
     --------
     >>> config = WorldConfig(nodes=1000, generator="mass-failure")
-    >>> with Simulation(spark, network_of(config)) as simulation:
+    >>> with Simulation(spark, config) as simulation:
     ...     world = make_world(simulation, config)
     ...     print(world.step()["lookups.hops"])
     ...     world.lookups.where("NOT right").show()
@@ -138,14 +134,6 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
         _live_systems_of(simulation, config),
         has_pastry=plays_pastry(config),
     )
-
-
-def network_of(config: NetworkConfig) -> RunConfig:
-    """Return a run's config with the same network and nodes, and without groups."""
-    sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
-    names = {"seed", "classes", *(flat for section in sections for flat in section.values())}
-    given = {n: value for n, value in config.given().items() if n in names}
-    return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 
 
 def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | None:
@@ -210,7 +198,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
-    known_graph(network_of(config))
+    known_graph(config)
     own_rounds(config)
     check_world(config)
     for system in living_systems(config.trees.systems):

@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 from typing_extensions import TypeIs
 
-from scribe_spark.config import RunConfig, TopologyConfig
+from scribe_spark.config import NetworkConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.registry import Registry
@@ -65,13 +65,13 @@ def needs_spark(topology: str | GivenGraph) -> bool:
     return is_path(topology) and not is_local(topology) and not is_graph_file(topology)
 
 
-def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
+def load(config: NetworkConfig, spark: SparkSession | None = None) -> Graph:
     """Return the checked router graph of ``config.topology.kind``.
 
     Parameters
     ----------
-    config : RunConfig
-        ``topology.graph`` is the name of a kind, the path of a graph file, an edge list's path or
+    config : NetworkConfig
+        ``topology.kind`` is the name of a kind, the path of a graph file, an edge list's path or
         URL, or a graph from Python.
     spark : SparkSession, optional
         The session that reads URLs of other machines (``s3a:``, ``hdfs:``, ``dbfs:``).
@@ -87,7 +87,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     return _direct(graph) if config.topology.routes == "direct" else graph
 
 
-def _loaded(config: RunConfig, spark: SparkSession | None) -> Graph:
+def _loaded(config: NetworkConfig, spark: SparkSession | None) -> Graph:
     topology = config.topology.kind
     if isinstance(topology, GivenGraph):
         return from_given(topology)

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from scribe_spark import experiments, schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
-from scribe_spark.experiments import Simulation, network_of
+from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
 from scribe_spark.progress import Silent
 from scribe_spark.scribe.upcalls import Application, Emitted
@@ -169,7 +169,7 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark):
     config = RunConfig(**SIZE, **EVENTFUL)
     given = WorldConfig.of_run(config)
     with (
-        Simulation(spark, network_of(given)) as simulation,
+        Simulation(spark, given) as simulation,
         Simulation(spark, config, shares=simulation) as stages,
     ):
         ours = handed_over(stages)
@@ -231,7 +231,7 @@ def both_have_the_same_tables(stages: Simulation, world: World) -> None:
 @pytest.mark.slow
 def test_the_oracle_of_worlds_has_the_same_edges_and_deliveries(spark, eventful):
     config = RunConfig(**SIZE)
-    with Simulation(spark, network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         nodes = simulation.nodes.toPandas()
     links = saved(eventful, "links")
     routes = shortest_routes(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from scribe_spark import experiments
-from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.dissemination import disseminate
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
@@ -22,7 +22,6 @@ from scribe_spark.experiments.digests import content_digest, same_content, watch
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import all_systems, is_built_in, plays_schedules
 from scribe_spark.topology import Topology
@@ -202,10 +201,6 @@ def test_latencies_are_counted_by_part(tables_of_parts, by):
     expected = whole.groupby([by, "system", "value"]).size()
     found = tables_of_parts["part_latencies"].query("by == @by")
     assert found.set_index(["part", "system", "value"])["count"].to_dict() == expected.to_dict()
-
-
-def test_the_network_of_a_world_has_its_classes():
-    assert network_of(WorldConfig(classes=CLASSES, regions="azure")).classes[1].name == "slow"
 
 
 # --- a schedule without some groups ---------------------------------------------------------------

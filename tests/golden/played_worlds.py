@@ -258,14 +258,14 @@ def play_world(
     """
     from scribe_spark import Simulation, WorldConfig, make_world, session
     from scribe_spark.config import Execution
-    from scribe_spark.experiments import check_world_run, network_of, run_world
+    from scribe_spark.experiments import check_world_run, run_world
 
     config, out = WorldConfig(**flags), folder / name
     execution = Execution(out=str(out), overwrite=True, partitions=partitions)
     check_world_run(config, execution)
     spark = spark or session(execution, config.overlay.nodes)
     run_world(spark, config, execution)
-    with Simulation(spark, network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         world = make_world(simulation, config)
         try:
             left = _step_through(world, config.world.rounds, config.groups.has_groups)

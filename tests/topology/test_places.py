@@ -14,7 +14,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.measures.parts import node_parts
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import router_index
@@ -338,7 +337,7 @@ def given(tmp_path: Path) -> dict:
 
 def test_nodes_are_at_their_routers(spark, given):
     """In runs and in worlds, and with the rates of their routers."""
-    world = network_of(WorldConfig(**given, groups=0))
+    world = WorldConfig(**given, groups=0)
     for config in (RunConfig(**given, groups=1), world):
         with Simulation(spark, config) as simulation:
             nodes = simulation.nodes.toPandas().sort_values("node")

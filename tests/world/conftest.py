@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import WorldConfig
-from scribe_spark.experiments import Simulation, make_world, network_of
+from scribe_spark.experiments import Simulation, make_world
 from scribe_spark.worlds import World
 
 
 @pytest.fixture(scope="module")
 def simulation(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Simulation]:
     """The network and the nodes of the file's `CONFIG`."""
-    with Simulation(spark, network_of(request.module.CONFIG)) as made:
+    with Simulation(spark, request.module.CONFIG) as made:
         yield made
 
 

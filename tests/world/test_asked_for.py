@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from small_network import NETWORK
 
-from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
@@ -35,7 +34,7 @@ WORLDS = {
 def measured(spark: Any, buckets: int = 1, engine: str = "tasks", **given: Any) -> list[dict]:
     """The measures of each round, and the rows of publications of systems other than Scribe."""
     config = WorldConfig(**SMALL | given)
-    with Simulation(spark, experiments.network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         world = make_world(simulation, config, None, None, buckets, engine)
         try:
             return [world.step() for _ in range(config.world.rounds)]
@@ -78,7 +77,7 @@ def test_impossible_operations_are_refused_without_scribe(spark, tmp_path, kind,
                          | {"systems": "gossipsub", "initial": 60})  # fmt: skip
     del given
     node = 3 if kind == "join" else 9
-    with Simulation(spark, experiments.network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         world = make_world(simulation, config)
         world.step()
         pair = spark.createDataFrame([(1, node)], "group bigint, node bigint")

@@ -17,7 +17,7 @@ import pytest
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import PHASES, Simulation, network_of
+from scribe_spark.experiments import PHASES, Simulation
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import all_systems, living_systems
 
@@ -152,7 +152,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, mo
     Path("access.csv").write_text("group,node,right\n1,3,create\n", "utf-8")
     found: dict[Cell, Collection[str] | str] = {}
     runs: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    with Simulation(spark, network_of(WorldConfig(**SMALL | OF_WORLD))) as simulation:
+    with Simulation(spark, WorldConfig(**SMALL | OF_WORLD)) as simulation:
         for cell in CELLS:
             application = own_application() if cell.also == "application" else None
             try:

@@ -8,7 +8,6 @@ from small_network import NETWORK, table
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments import Simulation, make_world, run_world
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.runtime.batches import Batches
 
 NODES = {**NETWORK, "nodes": 60}
@@ -27,7 +26,7 @@ def test_a_round_without_failures_is_a_run(spark):
         columns = ["group", "node", "hops", "delay_us"]
         rows = Batches.of(made.deliveries, columns).frame.select(*columns).toArrow()
         expected = sorted(zip(*rows.to_pydict().values(), strict=True))
-        with Simulation(spark, network_of(config), shares=run) as simulation:
+        with Simulation(spark, config, shares=run) as simulation:
             world = make_world(simulation, config)
             world.step()
             measured = world.step()

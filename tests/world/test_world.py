@@ -237,8 +237,7 @@ def test_contacts_may_be_discovered(begin):
 def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation, begin):
     config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
     world = begin(config)
-    network = experiments.network_of(config)
-    with Simulation(simulation.spark, network, shares=simulation) as overlay:
+    with Simulation(simulation.spark, config, shares=simulation) as overlay:
         _, cells = tables_of(world)
         assert overlay.overlay.table_entries().collect()[0]["entries"] == len(cells)
         assert cells == set(map(tuple, overlay.overlay.routing_table().collect()))

@@ -23,7 +23,7 @@ from scribe_spark.engine.ring import Keys, ring_of
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
-from scribe_spark.experiments.world_setup import live_groups_of, network_of
+from scribe_spark.experiments.world_setup import live_groups_of
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.rounds.events import Events
@@ -171,7 +171,7 @@ def test_a_round_is_measured_as_a_run(spark, tmp_path, source, measured_in):
         **same, replicas=3, rounds=2, lookups=0, events=str(tmp_path / "events.csv"),
         measures="link_stress,delay,node_stress",
     )  # fmt: skip
-    with Simulation(spark, network_of(world)) as simulation:
+    with Simulation(spark, world) as simulation:
         played = experiments.make_world(simulation, world)
         measured = [played.step() for _ in range(measured_in + 1)][-1]
         for name in ("tree_edges", "deliveries"):
@@ -208,7 +208,7 @@ def test_an_application_of_ones_own_is_played_and_measured(spark):
         generator="publications", measures="delay",
     )  # fmt: skip
     measured = {}
-    with Simulation(spark, network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         for application in (None, Plain, Half):
             world = experiments.make_world(simulation, config, application=application)
             measured[application] = world.step()

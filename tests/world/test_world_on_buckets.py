@@ -10,7 +10,6 @@ import pytest
 from small_network import NETWORK
 
 import scribe_spark.worlds.drivers
-from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
@@ -36,7 +35,7 @@ def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
         **NETWORK, nodes=24, leaf_set=4, initial=18, overlay="arrivals", growth=3, rounds=2,
         lookups=0, generator="mass-failure",
     )  # fmt: skip
-    with Simulation(spark, experiments.network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         one = make_world(simulation, config)
         many = make_world(simulation, config, one._events, buckets=3)
         assert state_of(many) == state_of(one)
@@ -81,7 +80,7 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, var
         variants=variants, limit=3, shed_table=shed_table,
         measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
     )  # fmt: skip
-    with Simulation(spark, experiments.network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         one = make_world(simulation, config)
         first = make_world(simulation, config, one._events, buckets=2, engine="tasks")
         rest = simulation.nodes, one._events, simulation.underlay, first._protocols
@@ -142,7 +141,7 @@ def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
         systems=("scribe", "gossipsub", "bayeux"), gossipsub_loss=0.2, round_seconds=2.0,
         gossipsub_heartbeat_ms=2000.0, measures=("delay", "node_stress", "link_stress"),
     )  # fmt: skip
-    with Simulation(spark, experiments.network_of(config)) as simulation:
+    with Simulation(spark, config) as simulation:
         one = make_world(simulation, config)
         jobs = make_world(simulation, config, one._events, buckets=2, engine="jobs")
         tasks = make_world(simulation, config, one._events, buckets=2, engine="tasks")
