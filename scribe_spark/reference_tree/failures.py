@@ -20,7 +20,7 @@ from scribe_spark.core.u128 import Numbers, from_halves, number
 from scribe_spark.multicast import FAILURES, failure_sums
 from scribe_spark.reference_tree.hash_table import CHORD, Rings, last_keys
 from scribe_spark.reference_tree.reconfiguration import (
-    Links,
+    HostLinks,
     all_parents,
     costs_by_ring,
     first_to_compute,
@@ -71,7 +71,7 @@ def failures_by_depth(
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
     parent = all_parents(tree, rings, n)
-    depth, links = depths(parent), Links.of_parents(parent)
+    depth, links = depths(parent), HostLinks.of_parents(parent)
     drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = index_in_run(depth[order])

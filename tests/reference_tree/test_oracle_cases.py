@@ -19,7 +19,7 @@ from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.experiment import areas, depths, links_changed
 from scribe_spark.reference_tree.hash_table import Rings
 from scribe_spark.reference_tree.reconfiguration import (
-    Links,
+    HostLinks,
     costs_by_ring,
     first_to_compute,
     reconfigure,
@@ -47,7 +47,7 @@ def all_hosts(case: Case) -> dict[int, int]:
     return {host: number for number, host in enumerate(dict.fromkeys([*case.hosts, *later]))}
 
 
-def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> Links:
+def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> HostLinks:
     """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
     tree, expected = ReferenceTree(case.bits, case.children), tree_from_nothing(dht)
     host_of = {node: host for host, node in number.items()}
@@ -67,14 +67,14 @@ def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> 
         assert (lookups, asked[asker]) == (len(plain.parent_asked), len(plain.child_asked))
     some = up.parent >= 0
     ends = np.r_[up.asker[some], down.asker], np.r_[up.parent[some], down.child]
-    links = Links.of(*ends, len(number))
+    links = HostLinks.of(*ends, len(number))
     assert as_sets(links, host_of) == {
         host: others for host, others in expected.neighbours().items() if others
     }
     return links
 
 
-def as_sets(links: Links, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
+def as_sets(links: HostLinks, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
     sets: dict[int, set[int]] = {}
     for host, other in zip(links.host.tolist(), links.neighbour.tolist(), strict=True):
         sets.setdefault(host_of[host], set()).add(host_of[other])
