@@ -13,7 +13,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
 from scribe_spark.reference_tree.live import LiveHosts, LiveTree, find_live_tree, live_tree_measures
-from scribe_spark.reference_tree.reconfiguration import LINKS, Links
+from scribe_spark.reference_tree.reconfiguration import LINKS, HostLinks
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import Lives
@@ -72,7 +72,7 @@ class Hosts:
         found: dict[int, set[int]] = {}
         for bucket, mine in enumerate(self.player.engine.tables):
             if LINKS in mine:
-                links = Links(mine[LINKS]["pair"], len(self.known))
+                links = HostLinks(mine[LINKS]["pair"], len(self.known))
                 first, last = self.bounds[bucket : bucket + 2]
                 assert ((links.host >= first) & (links.host < last)).all()
                 for host, other in zip(links.host.tolist(), links.neighbour.tolist(), strict=True):

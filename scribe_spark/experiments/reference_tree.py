@@ -33,7 +33,7 @@ from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.experiment import play_in_tasks
-from scribe_spark.reference_tree.multicast import host_depths
+from scribe_spark.reference_tree.multicast import degrees_and_depths
 from scribe_spark.reference_tree.places import lookups, places, route_lookups
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.report.reference_tree import render_reference_tree
@@ -212,14 +212,13 @@ def _large(spark: SparkSession, point: Point, seed: int, progress: Progress) -> 
         progress=progress,
     )
     try:
-        counts = [
-            _count(degrees(placed), "degree"),
-            _count(host_depths(placed), "depth"),
-            _count(placed.select(F.col("depth").alias("key_depth")), "key_depth"),
-            _count(placed, "parent_lookups"),
-            _count(placed, "child_lookups"),
-        ]
-        return {measure: found for one in counts for measure, found in one.items()}
+        found: Counts = {"degree": {}, "depth": {}}
+        for measure, value, count in degrees_and_depths(placed).collect():
+            found[measure][value] = count
+        keys = placed.withColumnRenamed("depth", "key_depth")
+        for measure in ("key_depth", "parent_lookups", "child_lookups"):
+            found[measure] = dict(map(tuple, keys.groupBy(measure).count().collect()))
+        return found
     finally:
         release(placed)
 
@@ -229,19 +228,6 @@ def large_ids(spark: SparkSession, hosts: int, seed: int) -> DataFrame:
     node = F.col("id")
     halves = [draws.bits(seed, f"host {half}", node).alias(f"id_{half}") for half in ("hi", "lo")]
     return spark.range(hosts).select(node.alias("node"), *halves)
-
-
-def degrees(placed: DataFrame) -> DataFrame:
-    """Return the number of neighbours of each host: ``node, degree``."""
-    parents = placed.groupBy(F.col("parent").alias("node")).agg(F.count("*").alias("children"))
-    both = placed.select("node", "parent").join(parents.hint("shuffle_hash"), "node", "left")
-    up = F.col("parent").isNotNull().cast("bigint")
-    return both.select("node", (up + F.coalesce("children", F.lit(0))).alias("degree"))
-
-
-def _count(frame: DataFrame, column: str) -> Counts:
-    rows = frame.groupBy(column).agg(F.count("*").alias("count")).collect()
-    return {column: {int(row[column]): int(row["count"]) for row in rows}}
 
 
 # --- look-ups over Pastry: ``dht = routed``

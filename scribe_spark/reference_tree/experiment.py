@@ -25,7 +25,7 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.core.u128 import Numbers, from_halves, halves_of
 from scribe_spark.reference_tree.hash_table import Rings
 from scribe_spark.reference_tree.reconfiguration import (
-    Links,
+    HostLinks,
     all_parents,
     costs_by_ring,
     first_to_compute,
@@ -133,10 +133,10 @@ class _Networks:
         ring = self.ring_of[there]
         return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, self.count)
 
-    def _from_nothing(self) -> tuple[Links, np.ndarray]:
+    def _from_nothing(self) -> tuple[HostLinks, np.ndarray]:
         """Compute all links from the keysets alone, and the parent of each slot."""
         parent = all_parents(self.tree, self.rings, len(self.here))
-        return Links.of_parents(parent), parent
+        return HostLinks.of_parents(parent), parent
 
     def connect(self, pair: int) -> None:
         """Let a new host join each ring."""

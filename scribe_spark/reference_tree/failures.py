@@ -7,7 +7,6 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 3.4, 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -16,17 +15,17 @@ from pyspark.sql import DataFrame
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import depths, index_in_run
-from scribe_spark.core.u128 import Numbers, from_halves, number
+from scribe_spark.core.u128 import Numbers, from_halves
 from scribe_spark.multicast import FAILURES, failure_sums
-from scribe_spark.reference_tree.hash_table import CHORD, Rings, last_keys
+from scribe_spark.reference_tree.hash_table import Rings
 from scribe_spark.reference_tree.reconfiguration import (
-    Links,
+    HostLinks,
     all_parents,
     costs_by_ring,
     first_to_compute,
     reconfigure,
 )
-from scribe_spark.reference_tree.tree import ReferenceTree, topmost_keys
+from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 
 #: The number of hosts of each depth that fail, and the total number of keysets that may be computed
@@ -71,7 +70,7 @@ def failures_by_depth(
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
     parent = all_parents(tree, rings, n)
-    depth, links = depths(parent), Links.of_parents(parent)
+    depth, links = depths(parent), HostLinks.of_parents(parent)
     drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = index_in_run(depth[order])
@@ -94,30 +93,14 @@ def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, h
     """Return the keysets after a host has left; the two adjacent hosts have other keysets."""
     n = len(rings)
     place = int(np.flatnonzero(rings.node == host)[0])
-    others = np.arange(n) != place
-    if not 0 < place < n - 1:  # at key 0 the order of the last keys may change
+    if not 1 < place < n - 2:  # at key 0 the order of the last keys may change
         left = np.delete(np.arange(n), host)
         return Rings.of(tree, assignment, ids[left], np.zeros(n - 1, dtype=np.int64), left, 1)
-    before, after = np.array([place - 1]), np.array([place + 1])
-    last = rings.last[others]
-    if assignment != CHORD:
-        own, following = (ids[rings.node[at]] for at in (before, after))
-        last[before] = last_keys(tree, assignment, own, following)
-    first = rings.first[others]
-    one = number(np.ones(1), first)
-    first[before + 1] = (last[before] + one) & tree.greatest
-    changed = np.concatenate([before, before + 1])
-    found = topmost_keys(tree, first[changed], last[changed])
-    topmost, depth = rings.topmost[others], rings.depth[others]
-    topmost[changed], depth[changed] = found.key, found.depth
+    # an end of a keyset depends on two ids
+    near = rings.node[place + np.array([-2, -1, 1, 2])]
+    some = Rings.of(tree, assignment, ids[near], np.zeros(4, dtype=np.int64), near, 1)
+    changed, columns = some.columns(some.rows_of(near[1:3])), rings.columns(np.arange(n) != place)
+    for name, column in columns.items():
+        column[place - 1 : place + 1] = changed[name]
     starts = np.array([0, n - 1])
-    return dataclasses.replace(
-        rings,
-        starts=starts,
-        beyond=starts[:-1],
-        first=first,
-        last=last,
-        topmost=topmost,
-        depth=depth,
-        node=rings.node[others],
-    )
+    return Rings(starts, starts[:-1], **columns)

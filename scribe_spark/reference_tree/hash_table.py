@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -232,30 +232,6 @@ def unpacked(columns: Columns, bits: int) -> dict[str, Any]:
 # --- the hash table in buckets
 
 
-class Dht(Protocol):
-    """A hash table in buckets, in the part that each bucket knows."""
-
-    @property
-    def tree(self) -> ReferenceTree: ...
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """Return the number of the first host of each bucket, and the number of all hosts."""
-        ...
-
-    def at(self, key: Numbers) -> np.ndarray:
-        """Return the position on the ring to which a search for each key is sent: int64."""
-        ...
-
-    def keysets(self, bucket: int, tables: Tables) -> Rings:
-        """Return the keysets of the hosts that own keys of a bucket."""
-        ...
-
-    def is_here(self, host: np.ndarray) -> np.ndarray:
-        """Return whether each host is present: bool."""
-        ...
-
-
 @dataclass(frozen=True)
 class OneBucket:
     """The hash table of many rings in one bucket; `here` is true for the present hosts."""
@@ -266,6 +242,7 @@ class OneBucket:
 
     @property
     def bounds(self) -> np.ndarray:
+        """See `HashTable`, as for all other members."""
         return np.array([0, len(self.here)])
 
     def at(self, key: Numbers) -> np.ndarray:
@@ -283,11 +260,13 @@ class HashTable:
     """The hash table of one ring in several buckets; hosts are positions on the ring."""
 
     facts: KnowsRing
+    #: The first host of each bucket, and the number of all hosts.
     bounds: np.ndarray
     tree: ReferenceTree
     assignment: str
 
     def at(self, key: Numbers) -> np.ndarray:
+        """Return the position on the ring to which a search for each key is sent: int64."""
         starts = np.unique(self.bounds[:-1])
         starts = starts[starts < self.bounds[-1]]
         before = self.facts.ring.take(starts).count_upto(*halves_of(key))
@@ -298,9 +277,11 @@ class HashTable:
         return np.arange(self.bounds[-1])
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
+        """Return whether each host is present: bool."""
         return np.ones(len(host), dtype=bool)
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
+        """Return the keysets of the hosts that own keys of a bucket, which has hosts."""
         if KEYSETS not in tables:
             self.assign(bucket, tables)
         columns = unpacked(tables[KEYSETS], self.tree.bits)
@@ -324,6 +305,10 @@ class HashTable:
         start = _id(self.facts.ring, first) if first else 0
         end = 2**self.tree.bits if last == self.bounds[-1] else _id(self.facts.ring, last)
         return self.tree.number(start), self.tree.number(end - 1)
+
+
+#: A hash table in buckets, in the part that each bucket knows.
+Dht = OneBucket | HashTable
 
 
 def table_of_hosts(

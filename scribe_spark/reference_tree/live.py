@@ -31,7 +31,7 @@ from scribe_spark.reference_tree.reconfiguration import (
     COMPUTING,
     LINKS,
     NOTICE,
-    Links,
+    HostLinks,
     Reconfigure,
     Reconfigured,
     first_to_compute,
@@ -122,7 +122,7 @@ class AssignKeys(_OfHosts):
             now = self.hosts.assign(bucket, tables)
             if before is None:
                 return {}
-            links = Links(tables[LINKS]["pair"], int(self.bounds[-1]))
+            links = HostLinks(tables[LINKS]["pair"], int(self.bounds[-1]))
             first = first_to_compute(before, now, links, self.hosts.is_here)
             first = first[in_bucket(self.bounds, bucket, first)]
             if not len(first):
@@ -167,13 +167,13 @@ def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
 
 
 @dataclass(frozen=True)
-class KeepLinks(_OfHosts):
+class StoreLinks(_OfHosts):
     """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if not self.is_empty(bucket):
             host, neighbour, _ = _from_nothing(tables)
-            links = Links.of(host, neighbour, int(self.bounds[-1]))
+            links = HostLinks.of(host, neighbour, int(self.bounds[-1]))
             tables[LINKS] = {"pair": links.pairs}
         return {}
 
@@ -204,7 +204,7 @@ class MeasureTree(_OfHosts):
         links, (host, neighbour, up) = done.links, _from_nothing(tables)
         if len(done.changing):
             tables[LINKS] = {"pair": links.pairs}
-        right = Links.of(host, neighbour, links.hosts)
+        right = HostLinks.of(host, neighbour, links.hosts)
         live, (removed, created) = self.hosts.live_in(bucket), done.changed()
         roots = np.setdiff1d(live, host[up], assume_unique=True)
         lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
@@ -225,11 +225,11 @@ class MeasureTree(_OfHosts):
         tables[TREE_MEASURED] = {n: np.array([one], dtype=np.int64) for n, one in measured.items()}
         # 3. fragments
         hanging = host[up & ~in_bucket(self.bounds, bucket, neighbour)]
-        children = Links.of(host[~up], neighbour[~up], links.hosts)
+        children = HostLinks.of(host[~up], neighbour[~up], links.hosts)
         self._descend(bucket, tables, children, np.concatenate([roots, hanging]))
         return {}
 
-    def _descend(self, bucket: int, tables: Tables, children: Links, top: np.ndarray) -> None:
+    def _descend(self, bucket: int, tables: Tables, children: HostLinks, top: np.ndarray) -> None:
         """Measure a bucket's fragments, level by level from their tops."""
         hosts, total, deepest = np.zeros((3, len(top)), dtype=np.int64)
         host, fragment, depth, below = top, np.arange(len(top)), 0, []
@@ -294,15 +294,15 @@ class LiveTree:
         return LiveHosts.of(player.given, ReferenceTree(128, self.children), self.assignment)
 
 
-def find_live_tree(kept: LiveTree, player: RoundPlayer) -> None:
+def find_live_tree(tree: LiveTree, player: RoundPlayer) -> None:
     """Compute the tree of the live nodes from scratch, unless the buckets have it."""
     if not player.has(KEYSETS):
-        hosts = kept.hosts(player)
+        hosts = tree.hosts(player)
         player.play(Together((AssignKeys(hosts), FindParents(hosts))))
-        player.play(KeepLinks(hosts))
+        player.play(StoreLinks(hosts))
 
 
-def live_tree_measures(kept: LiveTree, player: RoundPlayer) -> dict[str, float]:
+def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
     """Reconfigure the tree after the events of a round; return the values of measures.
 
     ``hosts``: hosts that computed their neighbours again.  ``links.removed``, ``links.created``:
@@ -311,7 +311,7 @@ def live_tree_measures(kept: LiveTree, player: RoundPlayer) -> dict[str, float]:
     ``faults``: 1 if the result is not a tree of all live nodes, or differs from the tree computed
     from scratch, else 0.  The buckets have the tree before the events (:func:`find_live_tree`).
     """
-    hosts = kept.hosts(player)
+    hosts = tree.hosts(player)
     # (FindParents computes the tree from scratch, for the comparison)
     player.play(Together((AssignKeys(hosts), FindParents(hosts))))
     most = most_supersteps(len(player.given.facts.ring))

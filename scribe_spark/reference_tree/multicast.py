@@ -125,15 +125,24 @@ def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndar
     return way
 
 
-def host_depths(placed: DataFrame) -> DataFrame:
-    """Return ``node, depth``: each host's depth, which is the number of its ancestors."""
+def degrees_and_depths(placed: DataFrame) -> DataFrame:
+    """Count how many hosts have each degree (number of neighbours) and each depth.
+
+    The columns are ``measure, value, count``; one task has all hosts.
+    """
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for node, above, _ in _parents(batches):
-            yield from pa.table({"node": node, "depth": depths(above)}).to_batches()
+            degree = np.bincount(above[above >= 0], minlength=len(node)) + (above >= 0)
+            for measure, values in (("degree", degree), ("depth", depths(above))):
+                value, hosts = np.unique(values, return_counts=True)
+                name = [measure] * len(value)
+                yield from pa.table(
+                    [name, value, hosts], ["measure", "value", "count"]
+                ).to_batches()
 
     rows = placed.select("node", "parent").repartition(1)
-    return rows.mapInArrow(count, "node bigint, depth bigint")
+    return rows.mapInArrow(count, "measure string, value bigint, count bigint")
 
 
 def _parents(
@@ -170,13 +179,13 @@ def _copies_over(
     def prune(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is not None:
-            yield _copies(PrunedTrees.of(Subscribers.of(rows)), kernel, lan_us)
+            yield _copies(PrunedTrees.of(SubscriberPaths.of(rows)), kernel, lan_us)
 
     return climbing.mapInArrow(prune, _COPY)
 
 
 @dataclass(frozen=True)
-class Subscribers:
+class SubscriberPaths:
     """Members and sources, each with its path up the tree."""
 
     #: int64, shape (M,): the group, the host and its router.  A host has at most one row as a
@@ -194,7 +203,7 @@ class Subscribers:
     routers: np.ndarray
 
     @classmethod
-    def of(cls, rows: pa.Table) -> Subscribers:
+    def of(cls, rows: pa.Table) -> SubscriberPaths:
         """Return the rows of a partition as arrays."""
         of = {name: rows.column(name).combine_chunks() for name in rows.column_names}
         offsets = offsets_of(of["ancestors"].value_lengths().to_numpy())
@@ -237,7 +246,7 @@ class PrunedTrees:
     levels: np.ndarray
 
     @classmethod
-    def of(cls, subscribers: Subscribers) -> PrunedTrees:
+    def of(cls, subscribers: SubscriberPaths) -> PrunedTrees:
         """Let subscriptions climb until all subscriptions of a group have met in one host."""
         names, group = np.unique(subscribers.group, return_inverse=True)
         depth, is_source = subscribers.depth, subscribers.is_source

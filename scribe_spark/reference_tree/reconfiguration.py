@@ -29,7 +29,7 @@ from scribe_spark.reference_tree.search import climb, climbs_from, look_up
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 #: The table with the neighbours of a bucket's hosts before the reconfiguration: ``pair``, see
-#: `Links`.
+#: `HostLinks`.
 LINKS = "reference tree links"
 
 #: The table with the hosts that compute in a round: ``host``.
@@ -49,7 +49,7 @@ _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 
 
 @dataclass(frozen=True)
-class Links:
+class HostLinks:
     """Pairs of a host and one of its neighbours."""
 
     #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
@@ -58,12 +58,12 @@ class Links:
     hosts: int
 
     @classmethod
-    def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> Links:
+    def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> HostLinks:
         """Return links from unsorted pairs without duplicates."""
         return cls(np.sort(host * hosts + neighbour), hosts)
 
     @classmethod
-    def of_parents(cls, parent: np.ndarray) -> Links:
+    def of_parents(cls, parent: np.ndarray) -> HostLinks:
         """Return the links of trees from the parent of each host (`NONE` for a root)."""
         child = np.flatnonzero(parent != NONE)
         above = parent[child]
@@ -84,17 +84,17 @@ class Links:
         which, row = expand(*self._rows(some))
         return which, self.pairs[row] % self.hosts
 
-    def of_hosts(self, some: np.ndarray) -> Links:
+    def of_hosts(self, some: np.ndarray) -> HostLinks:
         """Return the pairs of some hosts, which are ascending."""
         _, row = expand(*self._rows(some))
-        return Links(self.pairs[row], self.hosts)
+        return HostLinks(self.pairs[row], self.hosts)
 
-    def with_others(self, some: np.ndarray, links: Links) -> Links:
+    def with_others(self, some: np.ndarray, links: HostLinks) -> HostLinks:
         """Return these links, in which the pairs of some hosts (ascending) are replaced."""
         _, row = expand(*self._rows(some))
         kept = np.ones(len(self.pairs), dtype=bool)
         kept[row] = False
-        return Links(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
+        return HostLinks(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
 
     def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows at which the pairs of hosts begin and end."""
@@ -138,7 +138,7 @@ class Reconfigure:
         results = tables.pop(_FOUND)
         append(tables, _LOOKUPS, take(results, results["lookups"] > 0))
         results = take(results, results["neighbour"] != NONE)
-        found = Links.of(results["host"], results["neighbour"], hosts)
+        found = HostLinks.of(results["host"], results["neighbour"], hosts)
         new, before = _links(tables, _NEW_LINKS, hosts), _links(tables, LINKS, hosts)
         for_the_first_time = np.setdiff1d(computing, _computed(tables), assume_unique=True)
         old = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
@@ -153,9 +153,9 @@ class Reconfigure:
         return {NOTICE: {AT: receiver}}
 
 
-def _links(tables: Tables, name: str, hosts: int) -> Links:
+def _links(tables: Tables, name: str, hosts: int) -> HostLinks:
     no_host = np.zeros(0, dtype=np.int64)
-    return Links(tables[name]["pair"] if name in tables else no_host, hosts)
+    return HostLinks(tables[name]["pair"] if name in tables else no_host, hosts)
 
 
 def _computed(tables: Tables) -> np.ndarray:
@@ -164,7 +164,7 @@ def _computed(tables: Tables) -> np.ndarray:
 
 
 def first_to_compute(
-    before: Rings, after: Rings, links: Links, is_here: Callable[[np.ndarray], np.ndarray]
+    before: Rings, after: Rings, links: HostLinks, is_here: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Return the hosts that compute anew in round 0: int64, ascending.
 
@@ -184,8 +184,8 @@ class Reconfigured:
     """The results of a reconfiguration in a bucket."""
 
     #: The links of the bucket's hosts before, and the links after of the hosts that have computed.
-    before: Links
-    new: Links
+    before: HostLinks
+    new: HostLinks
     #: int64, ascending: the hosts that have computed, and the hosts that have left.
     changing: np.ndarray
     #: ``host, round, notices``: a row for each computation.
@@ -206,7 +206,7 @@ class Reconfigured:
         return cls(before, new, changing, computed, lookups)
 
     @property
-    def links(self) -> Links:
+    def links(self) -> HostLinks:
         """Return all links after the reconfiguration."""
         return self.before.with_others(self.changing, self.new)
 
@@ -223,7 +223,7 @@ class Reconfigured:
 
 
 def reconfigure(
-    tree: ReferenceTree, rings: Rings, links: Links, first: np.ndarray, here: np.ndarray
+    tree: ReferenceTree, rings: Rings, links: HostLinks, first: np.ndarray, here: np.ndarray
 ) -> Reconfigured:
     """Play the rounds of a reconfiguration, until a round sends no notice.
 

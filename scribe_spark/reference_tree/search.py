@@ -180,7 +180,7 @@ class Branches(Rows):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundChildren:
     """The children that searches have found, and the look-ups that they needed."""
 
     #: int64, shape (k,): the host that searched, and the child that it found.
@@ -208,7 +208,7 @@ def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branch
 
 def explore(
     tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[Asked] | None = None
-) -> tuple[Found, Branches]:
+) -> tuple[FoundChildren, Branches]:
     """Visit subtrees level by level, and look up the keys of their nodes.
 
     The second result is the searches at a key that has no known owner in `rings`.  Look-ups are
@@ -261,7 +261,7 @@ def explore(
         between = branches.unknown_last < branches.unknown_first
         if between.any():
             branches = branches.take(~between)
-    found = Found(*(np.concatenate(columns) for columns in (asker, child, counted)))
+    found = FoundChildren(*(np.concatenate(columns) for columns in (asker, child, counted)))
     return found, Branches.join(*away)
 
 
@@ -325,7 +325,7 @@ def _parts(
 
 
 def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:
-    """Return a copy with other values in given rows."""
+    """Return a copy with other values in some rows."""
     copied = where(np.ones(len(numbers), dtype=bool), numbers, numbers)
     copied[rows] = values
     return copied

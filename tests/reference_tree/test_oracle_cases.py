@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from oracle.reference_tree.cases import BY_HAND, Case, random_case
@@ -15,12 +17,13 @@ from oracle.reference_tree.tree import (
 )
 from seeds import seeds
 
+from scribe_spark.core import u128
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.reference_tree.experiment import areas, depths, links_changed
-from scribe_spark.reference_tree.hash_table import Rings
+from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings
 from scribe_spark.reference_tree.reconfiguration import (
-    Links,
+    HostLinks,
     costs_by_ring,
     first_to_compute,
     reconfigure,
@@ -49,34 +52,48 @@ def all_hosts(case: Case) -> dict[int, int]:
     return {host: number for number, host in enumerate(dict.fromkeys([*case.hosts, *later]))}
 
 
-def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> Links:
-    """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
-    tree, expected = ReferenceTree(case.bits, case.children), tree_from_nothing(dht)
-    host_of = {node: host for host, node in number.items()}
-    for place, (hi, lo) in enumerate(zip(*halves_of(rings.topmost), strict=True)):
-        host = host_of[int(rings.node[place])]
-        assert (int(hi) << 64 | int(lo), rings.depth[place]) == (
-            expected.topmost[host],
-            expected.depth[host],
-        )
+def check_places(
+    tree: ReferenceTree, rings: Rings, *networks: tuple[Dht, dict[int, int]]
+) -> HostLinks:
+    """Topmost keys, depths, parents, children and look-ups of all hosts; their links.
+
+    A network is the oracle's hash table of one ring, and the numbers of its hosts.
+    """
     rows = np.arange(len(rings))
     up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
     down, _ = explore(tree, rings, branches_from(tree, rings, rows))
-    asked = np.bincount(down.lookups, minlength=len(number))
-    for asker, parent, lookups in zip(up.asker, up.parent, up.lookups, strict=True):
-        plain = find_neighbours(dht, host_of[int(asker)])
-        assert (None if parent < 0 else host_of[int(parent)]) == plain.parent
-        assert (lookups, asked[asker]) == (len(plain.parent_asked), len(plain.child_asked))
+    count = sum(len(number) for _, number in networks)
+    asked = np.bincount(down.lookups, minlength=count)
+    hi, lo = halves_of(rings.topmost)
+    found = {}
+    for row, node in enumerate(rings.node.tolist()):
+        topmost = int(hi[row]) << 64 | int(lo[row])
+        found[node] = [topmost, rings.depth[row], None, None, asked[node], frozenset()]
+    for node, parent, lookups in zip(
+        up.asker.tolist(), up.parent.tolist(), up.lookups, strict=True
+    ):
+        found[node][2:4] = [None if parent < 0 else parent, lookups]
+    for node, child in zip(down.asker.tolist(), down.child.tolist(), strict=True):
+        assert child not in found[node][5]
+        found[node][5] |= {child}
+    for dht, number in networks:
+        expected = tree_from_nothing(dht)
+        for host in dht.hosts:
+            plain = find_neighbours(dht, host)
+            assert found.pop(number[host]) == [
+                *(expected.topmost[host], expected.depth[host]),
+                *(None if plain.parent is None else number[plain.parent], len(plain.parent_asked)),
+                *(len(plain.child_asked), frozenset(number[child] for child in plain.children)),
+            ]
+    assert not found
     some = up.parent >= 0
-    ends = np.r_[up.asker[some], down.asker], np.r_[up.parent[some], down.child]
-    links = Links.of(*ends, len(number))
-    assert as_sets(links, host_of) == {
-        host: others for host, others in expected.neighbours().items() if others
-    }
-    return links
+    return HostLinks.of(
+        np.r_[up.asker[some], down.asker], np.r_[up.parent[some], down.child], count
+    )
 
 
-def as_sets(links: Links, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
+def as_sets(links: HostLinks, number: dict[int, int]) -> dict[int, frozenset[int]]:
+    host_of = {node: host for host, node in number.items()}
     sets: dict[int, set[int]] = {}
     for host, other in zip(links.host.tolist(), links.neighbour.tolist(), strict=True):
         sets.setdefault(host_of[host], set()).add(host_of[other])
@@ -105,13 +122,35 @@ def parent_numbers(hosts: dict, case: Case, number: dict[int, int]) -> np.ndarra
 NOT_HERE = -2
 
 
+@pytest.mark.parametrize("width", ["uint64", "128 bits"])
+@pytest.mark.parametrize("seed", seeds(range(160), 50))
+def test_places_on_several_rings_are_the_oracle_s(seed, width, monkeypatch):
+    if width == "128 bits":  # small keys as two halves, like long ones
+        monkeypatch.setattr(u128, "NARROW_BITS", 3)
+    rng = random.Random(seed)
+    bits, children = rng.choice([4, 5, 6, 7, 8]), rng.choice([2, 2, 3, 4, 5, 7, 15, 16])
+    assignment, tree = rng.choice(ASSIGNMENTS), ReferenceTree(bits, children)
+    networks, ids, ring = [], [], []
+    for one in range(3):
+        hosts = rng.sample(range(2**bits), rng.randint(1, min(2**bits, 60)))
+        dht = Dht(reference_tree(bits, children), hosts, assignment)
+        networks.append((dht, {host: len(ids) + at for at, host in enumerate(hosts)}))
+        ids += hosts
+        ring += [one] * len(hosts)
+    keys = u128.number(np.array(ids), tree.root)
+    check_places(
+        tree, Rings.of(tree, assignment, keys, np.array(ring), np.arange(len(ids)), 3), *networks
+    )
+
+
 @pytest.mark.parametrize("seed", [*SEEDS, *BY_HAND])
 def test_places_and_rounds_are_the_oracle_s(seed):
     case = BY_HAND[seed] if isinstance(seed, str) else random_case(seed)
     tree, number, dht = ReferenceTree(case.bits, case.children), all_hosts(case), case.dht()
     rings = keysets(case, dht.hosts, number)
-    links = check_places(case, dht, rings, number)
+    links = check_places(tree, rings, (dht, number))
     plain = tree_from_nothing(dht).neighbours()
+    assert as_sets(links, number) == {host: of for host, of in plain.items() if of}
     for events in case.events:
         old = plain
         dht, plain, rounds = reconfigure_plainly(dht, old, events)
@@ -133,5 +172,6 @@ def test_places_and_rounds_are_the_oracle_s(seed):
             "parent_lookups": [sum(one.parent_lookups for one in rounds)],
             "child_lookups": [sum(one.child_lookups for one in rounds)],
         }
-        nothing = check_places(case, dht, rings, number)
+        nothing = check_places(tree, rings, (dht, number))
+        assert as_sets(nothing, number) == {host: of for host, of in plain.items() if of}
         assert np.array_equal(nothing.pairs, links.pairs)

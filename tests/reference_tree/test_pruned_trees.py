@@ -10,7 +10,7 @@ from oracle.reference_tree.tree import multicast_edges
 from seeds import seeds
 
 from scribe_spark.core.arrays import depths
-from scribe_spark.reference_tree.multicast import PrunedTrees, Subscribers
+from scribe_spark.reference_tree.multicast import PrunedTrees, SubscriberPaths
 
 SEEDS = seeds(range(300), 100)
 
@@ -43,7 +43,7 @@ def subscribers(parent: list[int], members: dict[int, list[int]], sources: dict[
     group, node = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
     is_source = np.array([row[2] for row in rows], dtype=bool)
     offsets = np.cumsum([0, *map(len, ways)])
-    return Subscribers(group, node, 10 * node, is_source, offsets, flat, 10 * flat)
+    return SubscriberPaths(group, node, 10 * node, is_source, offsets, flat, 10 * flat)
 
 
 def case(seed: int):

@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import TreeSweep, check_sweep, reference_tree, run_sweep
-from scribe_spark.experiments.reference_tree import large_ids, play_events, tidy
+from scribe_spark.experiments.reference_tree import large_ids, tidy
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.progress import Silent
 from scribe_spark.report.reference_tree import render_reference_tree
@@ -177,17 +177,6 @@ def test_a_network_that_cannot_be_is_refused_before_spark(tmp_path):
     )
     with pytest.raises(InputError, match="overlay = 'can'"):
         check_sweep(TreeSweep(config), Execution(out=str(tmp_path / "out")))
-
-
-def test_events_do_not_depend_on_partitions(spark):
-    point = Point("events", 10, 8, 2, "pastry")
-    one = play_events(spark, point, 50, 3)
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", 5)
-    try:
-        assert play_events(spark, point, 50, 3) == one
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 def test_a_page_of_one_large_tree():
