@@ -42,7 +42,7 @@ class CheckedSystem(SystemOnBuckets):
         if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
-        for name in (
+        names = (
             "kept_in_buckets",
             "kept",
             "reads",
@@ -50,7 +50,9 @@ class CheckedSystem(SystemOnBuckets):
             "merged",
             "building",
             "state",
-        ):
+            "sources_join",
+        )
+        for name in names:
             if not hasattr(self.system, name):
                 raise self._fault(f"has no {name}; see rounds.system.SystemOnBuckets")
             vars(self)[name] = getattr(self.system, name)
@@ -60,6 +62,11 @@ class CheckedSystem(SystemOnBuckets):
                 raise self._fault(
                     f"has {kinds} = {shown(given)}; give a tuple of kinds of messages"
                 )
+        before = self.rounds_before
+        if before is not None and not (isinstance(before, int) and before >= 0):
+            raise self._fault(
+                f"has rounds_before = {shown(before)}; give a whole number from 0, or None"
+            )
         if both := set(self.payload) & set(self.control):
             raise self._fault(
                 f"has the kind {shown(min(both))} in payload and in control; give one"
@@ -74,6 +81,11 @@ class CheckedSystem(SystemOnBuckets):
     def control(self) -> tuple[str, ...]:
         """All other kinds of messages."""
         return self.system.control
+
+    @property
+    def rounds_before(self) -> int | None:
+        """The number of own rounds of a run before the own round with its publications."""
+        return self.system.rounds_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round of the user's system, and check its results."""

@@ -6,6 +6,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
     count_messages,
     play_own_rounds,
+    play_run,
 )
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems import UNICAST, System, register_system, unregister_system
@@ -275,6 +277,32 @@ def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
     assert [one.publications.round.tolist() for one in found] == [[2], [4], [7]]
 
 
+def test_a_run_plays_own_rounds_until_nothing_moves():
+    """Members join in the first own round; publications begin in the one that is said."""
+    told = []
+
+    def play(before, more):
+        def play_round(player, kept, now):
+            told.append((now.number, len(now.join[0]), len(now.publish), now.begins_round))
+            assert not now.ends_round or before is None
+            return SystemRound({}, Publications(), goes_on=now.number < more)
+
+        one = np.array([0])
+        now = LivingRound(
+            *(0, 1, range(3), None, Events(), one, one, one, (one, one), (one[:0], one[:0])),
+            *(Publishing.at_begin((one, one)), None, 0, 1, 0, None, one),
+        )
+        told.clear()
+        play_run(SimpleNamespace(rounds_before=before, play_round=play_round), None, now)
+        return told
+
+    assert play(None, 9) == [(0, 1, 1, True)]
+    assert play(0, 1) == [(0, 1, 1, True), (1, 0, 0, False)]
+    of_three = [(0, 1, 0, True), (1, 0, 0, False), (2, 0, 1, False)]
+    assert play(2, 0) == of_three
+    assert play(2, 4) == [*of_three, (3, 0, 0, False), (4, 0, 0, False)]
+
+
 # --- a system that is wrong
 
 
@@ -302,6 +330,18 @@ class Wrong(SystemOnBuckets):
             kept[name] = columns
         done = SystemRound(self.measures, self.due, multicasts=self.multicasts)
         return done if self.made is None else self.made
+
+
+class Several(Wrong):
+    """Its runs have several own rounds."""
+
+    rounds_before, sources_join = 9, True
+
+
+class Before(Wrong):
+    """Its runs publish before they begin."""
+
+    rounds_before = -1
 
 
 @dataclass(frozen=True)
@@ -361,12 +401,16 @@ def test_a_checked_system_is_played_as_it_is():
     good = CheckedSystem("wrong", Wrong(), {"members": "members"})
     assert (good.kept_in_buckets, good.kept) == ({"links": 1}, ("members",))
     assert (good.reads, good.member_table, good.merged) == (("leaf sets",), "members", False)
+    assert (good.rounds_before, good.sources_join) == (None, False)
+    several = CheckedSystem("wrong", Several(), {"members": "members"})
+    assert (several.rounds_before, several.sources_join) == (9, True)
 
 
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         (None, "its world returns a NoneType; return a SystemOnBuckets"),
+        (Before(), "has rounds_before = -1; give a whole number from 0, or None"),
         (Wrong(payload=None), "has payload = None; give a tuple of kinds of messages"),
         (Wrong(control=[1]), "has control = [1]; give"),
         (Wrong(control=("copy",)), "has the kind 'copy' in payload and in control; give one"),
