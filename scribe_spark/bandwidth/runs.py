@@ -273,7 +273,8 @@ def _write_flood(
     """Write first copies and all copies; their times count from those of the publications."""
     for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
         came = tables.pop(ours)
-        at_us = came["at_us"] - published_us[came["publication"]]
-        came = {**came, "group": came["room"] // ROOMS, "at_us": at_us}
+        times = [time for time in ("at_us", "sent_us") if time in came]
+        times_us = {time: came[time] - published_us[came["publication"]] for time in times}
+        came = {**came, "group": came["room"] // ROOMS, **times_us}
         kept = ("group", *names, *carried)
         tables[theirs] = {name: came[name] for name in kept if name != "room"}
