@@ -43,7 +43,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, PUBLICATION, TIME
+from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
@@ -429,9 +429,7 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
 
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
     """Return copies (:data:`ARRIVED_COPIES`) with the columns of `multicast.COPIES`."""
-    if "sent_us" in copies:  # publications have sizes
-        sent_us = copies["sent_us"]
-    elif program.clock == TIME:
+    if program.clock == TIME:
         router = program.facts.ring.router
         delay_us = program.kernel.delays(router[copies["sender"]], router[copies["node"]])
         sent_us = copies["at_us"] - (delay_us + 2 * program.lan_us)
@@ -448,11 +446,10 @@ def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
 
 
 def read_spread(
-    tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
+    tables: BucketTables, program: Dissemination, number: np.ndarray
 ) -> tuple[Batches, Batches]:
     """Return all copies and all deliveries as typed rows, computed when they are read."""
     names = Names(program.facts, program.kernel, number)
-    more = f", {PUBLICATION}" if scheduled else ""
-    copies = tables.rows(ARRIVED_COPIES), names, COPIES + more, partial(copy_rows, program)
-    deliveries = tables.rows(ARRIVALS), names, DELIVERIES + more, delivery_rows
+    copies = tables.rows(ARRIVED_COPIES), names, COPIES, partial(copy_rows, program)
+    deliveries = tables.rows(ARRIVALS), names, DELIVERIES, delivery_rows
     return read_view(*copies), read_view(*deliveries)

@@ -273,8 +273,8 @@ def _write_flood(
     """Write first copies and all copies; their times count from those of the publications."""
     for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
         came = tables.pop(ours)
-        since = published_us[came["publication"]]
-        came = {**came, "group": came["room"] // ROOMS}
-        came |= {name: came[name] - since for name in ("at_us", "sent_us") if name in came}
+        times = [time for time in ("at_us", "sent_us") if time in came]
+        times_us = {time: came[time] - published_us[came["publication"]] for time in times}
+        came = {**came, "group": came["room"] // ROOMS, **times_us}
         kept = ("group", *names, *carried)
         tables[theirs] = {name: came[name] for name in kept if name != "room"}

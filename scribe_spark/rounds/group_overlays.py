@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -453,18 +452,9 @@ class Build(_Program):
             key = key_of([group, kept["node"]], round.size)
             tables[round.system.state[name]] = {"key": key, "entries": kept["entries"]}
         for kind, told in built.told.items():
-            ends, group = (told["sender"], told["to"]), groups[told["group"]]
-            times = told.get("messages", np.ones(len(group), dtype=np.int64))
-            round.observer.count(
-                *(tables, kind, int(times.sum())),
-                between=partial(_same, ends),
-                groups=partial(_same, group),
-                times=times,
-            )
-
-
-def _same(value: Any) -> Any:
-    return value
+            arrives = np.ones(len(told["to"]), dtype=bool)
+            ends = told["sender"], told["to"], groups[told["group"]]
+            round.observer.send(tables, kind, arrives, *ends, told.get("messages"))
 
 
 @dataclass(frozen=True)

@@ -96,15 +96,20 @@ class Observer:
         sender: np.ndarray,
         to: np.ndarray,
         group: np.ndarray | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Count one message per element of `arrives`; False marks a lost message.
 
-        `group` are the groups of the messages, by default none.
+        `group` are the groups of the messages, by default none; `times` as in :meth:`count`, if no
+        message is lost.
         """
         lost = arrives.size - np.count_nonzero(arrives)
+        messages = arrives.size if times is None else int(times.sum())
         groups = None if group is None else lambda: group
         between = sender, to
-        self.count(tables, kind, arrives.size, lost, between=lambda: between, groups=groups)
+        self.count(
+            *(tables, kind, messages, lost), between=lambda: between, groups=groups, times=times
+        )
 
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
         """Record dead nodes that live nodes of a bucket met: positions."""

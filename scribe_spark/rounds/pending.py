@@ -92,19 +92,6 @@ def last_counted(now: LivingRound) -> int:
     return now.number if now.is_last else now.number - now.deadline
 
 
-def note_expected(
-    tables: Tables, number: int, groups: int, size: int, members: np.ndarray, **counts: np.ndarray
-) -> None:
-    """Note the members of a bucket that should receive the publications of a round.
-
-    `groups` and `size` are the numbers of groups and nodes, G and K; `members` are different keys
-    (group, node); `counts` are the other columns of `Expected`.
-    """
-    expected = read_table(Expected, tables, EXPECTED)
-    expected.insert(number * groups * size + members, **counts)
-    tables[EXPECTED] = expected.to_columns()
-
-
 def note_received(
     tables: Tables,
     number: int,
@@ -118,20 +105,24 @@ def note_received(
 
     `members` are the ascending keys (group, node) of the members in the bucket, `published` (p,)
     are the groups of the publications, and `heard` has a key for each node and publication that
-    reached the node, in any order.  See :func:`note_expected` for the rest.
+    reached the node, in any order.  `groups` and `size` are the numbers of groups and nodes, G and
+    K.
     """
     count = np.bincount(published, minlength=groups)
     members = members[count[members // size] > 0]
     row = find_sorted(members, heard)
     got = np.bincount(row[row >= 0], minlength=len(members)).astype(np.int64)
-    note_expected(tables, number, groups, size, members, count=count[members // size], got=got)
+    expected = read_table(Expected, tables, EXPECTED)
+    place = number * groups * size + members
+    expected.insert(place, count=count[members // size], got=got)
+    tables[EXPECTED] = expected.to_columns()
 
 
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Count the publications up to a round, by round and group: the table :data:`DUE`.
 
     A node that is no member any more is not expected to receive any.  `members` are the ascending
-    keys (group, node) of the members in the bucket; see :func:`note_expected` for the rest.
+    keys (group, node) of the members in the bucket; see :func:`note_received` for the rest.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)

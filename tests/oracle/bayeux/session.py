@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..dissemination import Edge
+from ..dissemination import spread as disseminate
 from ..pastry import Overlay
 from ..ring import RING, digits, shared_digits
 
@@ -251,30 +252,26 @@ def spread(
     first: dict[tuple[int, int], Copy],
 ) -> None:
     """Send a partition's copies, the first that arrives at a node before all others (B7, B9)."""
-    proximity = session.overlay.proximity
-    arriving: list[tuple[tuple[int, int, int], int, Copy]] = []
-
-    def send(node: int, to: set[int], hops: int, now: int) -> None:
-        for receiver in to:
-            arrives = now + proximity(node, receiver)
-            copy = Copy(partition, node, receiver, hops + 1, now, arrives)
-            copies.append(copy)
-            heapq.heappush(arriving, (order(session, copy), len(copies), copy))
-
-    first_root = session.roots[0]
-    if partition == 0:
-        send(root, session.next_hops(0, root), *start)
-    elif partition in {session.joined[member] for member in session.answered}:
-        # B8's "has joined" is read as: the root has got its JOIN. Perfect tables bring every JOIN.
-        send(first_root, {root}, *start)
-    while arriving:
-        *_, copy = heapq.heappop(arriving)
-        node = copy.receiver
-        if (partition, node) in first:
-            continue
-        first[partition, node] = copy
-        if (partition, node) != (0, first_root):  # the publication comes before all copies (B9)
-            send(node, session.next_hops(partition, node), copy.hop, copy.arrives)
+    overlay, (hops, now) = session.overlay, start
+    if partition:
+        if partition not in {session.joined[member] for member in session.answered}:
+            # B8's "has joined" is read as: the root has got its JOIN. Perfect tables bring every
+            # JOIN.
+            return
+        one = session.roots[0]
+        arrives = now + overlay.proximity(one, root)
+        first[partition, root] = Copy(partition, one, root, hops + 1, now, arrives)
+        copies.append(first[partition, root])
+        hops, now = hops + 1, arrives
+    nodes = [node for of, node in session.lists if of == partition]
+    edges = [Edge(node, to, ()) for node in nodes for to in session.next_hops(partition, node)]
+    of_ids = overlay.proximity, "time", 0, 0, overlay.ids
+    for one in disseminate([root], edges, lambda *_: True, *of_ids).copies:
+        times = now + one.sent_us, now + one.at_us
+        copy = Copy(partition, one.sender, one.receiver, hops + one.hops, *times)
+        copies.append(copy)
+        if one.first:
+            first[partition, one.receiver] = copy
 
 
 def order(session: Session, copy: Copy) -> tuple[int, int, int]:

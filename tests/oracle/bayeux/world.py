@@ -5,12 +5,13 @@ It stands on `tests.oracle.living` (Pastry alive), whose tables it reads and nev
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from ..dissemination import Edge
+from ..dissemination import spread as disseminate
 from ..living.overlay import Overlay
 from ..living.routing import candidates
 from ..publications import PublicationResult, account
@@ -305,24 +306,20 @@ class Bayeux:
 
     def spread(self, group: Group, one: Spread) -> tuple[set[int], int]:
         """Send the copies of one publication; return who has got it, and how many twice."""
-        ways, twice = [(0, 0, 0, [group.root])], 0
-        while ways:
-            came, hops, _, way = heapq.heappop(ways)  # the sender with the smallest nodeId is first
-            x = way[-1]
-            if x in one.ways:
-                twice += 1
-                continue
-            one.ways[x] = way
-            entries = [entry for (node, _), entry in group.lists.items() if node == x]
-            for good in (False, True):
-                for to in sorted({e.next for e in entries if self.is_good(e) is good}):
-                    self.transmit(x, to, "payload", good)
-                    one.copies.append((x, to))
-                    if good:
-                        at = came + self.overlay.delay(x, to) + 2 * self.settings.lan_us
-                        copy = at, hops + 1, self.overlay.idents[x], [*way, to]
-                        heapq.heappush(ways, copy)
-        return set(one.ways), twice
+        is_good = {(x, e.next): self.is_good(e) for (x, _), e in group.lists.items()}
+        edges = [Edge(*ends, ()) for ends, good in is_good.items() if good]
+        of_ids = self.delay, "time", 0, 0, self.overlay.idents
+        found = disseminate([group.root], edges, lambda *_: True, *of_ids)
+        for x, to in sorted(ends for ends in is_good if ends[0] in found.first):
+            self.transmit(x, to, "payload", is_good[x, to])
+            one.copies.append((x, to))
+        for node, mine in sorted(found.first.items(), key=lambda row: row[1].hops):
+            one.ways[node] = [*one.ways.get(mine.sender, []), node]
+        return set(one.ways), sum(not copy.first for copy in found.copies)
+
+    def delay(self, one: int, other: int) -> int:
+        """Return the time of a copy, also in the LANs."""
+        return self.overlay.delay(one, other) + 2 * self.settings.lan_us
 
     def repair(self, group: Group, got: set[int], names: list[Name], one: Spread) -> None:
         """(6) Whoever has sent copies in vain sends TREEs, or takes the members out (B18)."""
