@@ -18,7 +18,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.plan import refuse_other_config
 from scribe_spark.progress import Lines
 from scribe_spark.redaction import redacted
-from scribe_spark.report.provenance import facts, settings
+from scribe_spark.report.page import facts, settings
 
 SECRET = "sEcReT"
 REMOTE = f"sc://host:15002/;use_ssl=true;token={SECRET};user_id={SECRET};x-own={SECRET}"

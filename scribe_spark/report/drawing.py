@@ -17,21 +17,19 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.report.axes import log_axis, whole_numbers
-from scribe_spark.report.catalogue import FigureSpec, Mark
-from scribe_spark.report.legends import legend_above
-from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.series import (
+from scribe_spark.report.catalogue import (
     ALL_SYSTEMS,
+    FigureSpec,
+    Mark,
     Series,
     label_of,
     measure_label,
     read_histogram,
     series_of,
 )
-from scribe_spark.report.stripes import Entry, entries, equal_curves, striped
-from scribe_spark.report.style import DASHED, spaced_markers, system_styles
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.charts import Entry, entries, equal_curves, legend_above, striped
+from scribe_spark.report.style import DASHED, log_axis, spaced_markers, system_styles, whole_numbers
+from scribe_spark.report.svg import Line, Readout, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it

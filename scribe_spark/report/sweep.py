@@ -10,26 +10,36 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
-from scribe_spark.report.axes import short_numbers
-from scribe_spark.report.cards import Card
-from scribe_spark.report.chart import chart
-from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, make_page
-from scribe_spark.report.provenance import settings
-from scribe_spark.report.readouts import Line, exactly
-from scribe_spark.report.series import measure_in_words
-from scribe_spark.report.style import marked_style, short_number
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.catalogue import measure_in_words
+from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel
+from scribe_spark.report.page import (
+    HOW_TO_READ,
+    Card,
+    Cards,
+    Cell,
+    Heading,
+    Legend,
+    Pairs,
+    Report,
+    Section,
+    Table,
+    Text,
+    make_page,
+    measure_sections,
+    provenance,
+    section_of,
+    unfolded,
+)
+from scribe_spark.report.style import marked_style, short_number, short_tick
+from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_duration, as_text, is_number
-from scribe_spark.report.world import draw_rounds, line_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10
@@ -75,84 +85,107 @@ def render_sweep(
     measures : mapping of str to str, optional
         Measures that are drawn over the rounds -> unit, in order.
     """
-    from markupsafe import Markup
 
     columns = [rows[name] for name in (*grid, "metric", "value")]
     found = {tuple(cells[:-1]): cells[-1] for cells in zip(*columns, strict=True)}
     value = {key: cell if is_number(cell) else None for key, cell in found.items()}
     there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
     axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
-    panels = {}
-    for metric in there:
-        lines, unit = _lines(value, grid, axis, metric), show[metric]
-        what, words = measure_in_words(metric), _describe(lines, axis, grid[axis])
-        name = "sweep-" + re.sub(r"\W+|_", "-", metric)
-        drawn = _draw(name, what, words, lines, axis, grid[axis], unit)
-        panels[metric] = PageFigure(name, what, drawn, words=words, unit=unit)
-    legend = [
-        (label, Markup(_sample(f"line-{number}", _style(number), label)))
-        for number, label in enumerate(_lines(value, grid, axis, ""))
-        if label
-    ]
+    drawn = {name: draw(_panel(name, value, grid, axis, show[name])) for name in there}
     varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
     labels = {
         folder: _label(dict(zip(grid, at, strict=True)), varied) for folder, at in points.items()
     }
-    drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
-    by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
-    over_rounds = _rounds_panels(by_round, measures or {})
-    figures = [*panels.values(), *over_rounds]
+    cards, absent = _cards(value, show, there, points, labels), [m for m in show if m not in there]
+    sections = ((section_of(metric), one) for metric, one in drawn.items())
+    lines = [label for label in _lines(value, grid, axis, "") if label]
+    typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
     return make_page(
-        "sweep.html",
-        manifest,
-        figures,
-        facts=_facts(value, grid, points),
-        axis=axis,
-        noun=noun,
-        cards=_cards(value, show, there, points, labels),
-        figure_sections=figure_sections(
-            ((section_of(metric), one) for metric, one in panels.items()), _MOST_OPEN
-        ),
-        legend=legend,
-        absent=[metric for metric in show if metric not in there],
-        heads=list(labels.items()),
-        most_lines=MOST_LINES,
-        rounds_figures=over_rounds[:_MOST_OPEN],
-        more_rounds_figures=over_rounds[_MOST_OPEN:],
-        rounds_legend=[
-            (label, Markup(_sample(f"point-{number}", marked_style(number), label)))
-            for number, label in enumerate(by_round)
+        f"Sweep over {axis}",
+        [
+            Text(f"Each point is a {noun}, and {_INTRO} {HOW_TO_READ}"),
+            Pairs(_facts(value, grid, points), "facts"),
+            *([Heading("Measures that differ most between the points", "h2")] if cards else []),
+            *([Cards(cards)] if cards else []),
         ],
-        table=[
-            (metric, one, [as_text(value.get((*at, metric))) for at in points.values()])
-            for metric, one in panels.items()
+        [
+            *_legend("Lines", "line", [(label, _style(n)) for n, label in enumerate(lines)]),
+            *measure_sections(sections, _MOST_OPEN, "small"),
+            *([Text(f"Without a value at any point: {', '.join(absent)}.")] if absent else []),
+            *_over_rounds(rounds or {}, labels, measures or {}),
+            _table(value, points, labels, drawn, noun),
+            provenance({**manifest, **typed}),
         ],
-        settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
     )
 
 
-def _rounds_panels(
-    rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
-) -> list[PageFigure]:
-    """Return a figure for each measure that a round of any point has."""
-    panels: list[PageFigure] = []
-    for measure, unit in measures.items():
+_INTRO = "each figure shows one measure of all points."
+_OWN_REPORTS = Markup(
+    "Each point is a {noun} with a report of its own{rounds}. The table "
+    '<a href="sweep">sweep</a> (Parquet) has every number of every point.'
+)
+_LINK = Markup('<a href="{folder}/report.html">{label}</a>')
+
+
+def _table(
+    value: Mapping[tuple[Any, ...], float | None],
+    points: Mapping[str, tuple[Any, ...]],
+    labels: Mapping[str, str],
+    drawn: Mapping[str, PageFigure],
+    noun: str,
+) -> Section:
+    """Return the section with every drawn measure of every point."""
+    rounds = noun == "world" and len(points) > MOST_LINES
+    words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
+    heads = [_LINK.format(folder=folder, label=label) for folder, label in labels.items()]
+    rows = [
+        (
+            Cell(one.title, one.unit, metric),
+            *(as_text(value.get((*at, metric))) for at in points.values()),
+        )
+        for metric, one in drawn.items()
+    ]
+    table, title = Table(("Measure", *heads), rows, look="points"), "Every point"
+    return Section("points", title, [Text(words), table], title)
+
+
+def _legend(label: str, name: str, looks: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Legend]:
+    """Return a legend of lines; none without names of lines."""
+    samples = [
+        (line, _sample(f"{name}-{number}", look, line)) for number, (line, look) in enumerate(looks)
+    ]
+    return [Legend(label, samples)] if samples else []
+
+
+def _over_rounds(
+    rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
+) -> list[Section]:
+    """Return the section of the measures that a round of any point has, if there are few points."""
+    by_label = {labels[folder]: of for folder, of in rounds.items()}
+    drawn: list[PageFigure] = []
+    for measure, unit in measures.items() if 0 < len(rounds) <= MOST_LINES else ():
         # a point without the measure stays among the lines: so every point keeps its colour
         lines = {
             label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
-            for label, table in rounds.items()
+            for label, table in by_label.items()
         }
         if measure.startswith("link_stress."):  # only some rounds have it: lines join these
             lines = {label: line.dropna() for label, line in lines.items()}
         known = {label: line for label, line in lines.items() if line.notna().any()}
-        if not known:
-            continue
-        what = measure_in_words(measure)
-        words = " ".join(line_words(label, line) for label, line in known.items())
-        name = "rounds-" + re.sub(r"\W+|_", "-", measure)
-        drawn = draw_rounds(name, what, words, lines, legend=False, unit=unit)
-        panels.append(PageFigure(name, what, drawn, words=words, unit=unit))
-    return panels
+        if known:
+            words = " ".join(line_words(label, line) for label, line in known.items())
+            name, title = _name("rounds", measure), measure_in_words(measure)
+            panel = rounds_panel(name, title, words, lines, axis=unit, unit=unit, labels="")
+            drawn.append(draw(panel))
+    looks = [(label, marked_style(number)) for number, label in enumerate(by_label)]
+    parts = [*_legend("Points", "point", looks if drawn else ()), *unfolded(drawn, _MOST_OPEN)]
+    title = "Over the rounds"
+    return [Section("rounds", title, parts, title, len(drawn))] if drawn else []
+
+
+def _name(begin: str, measure: str) -> str:
+    """Return the name of a figure's files."""
+    return re.sub(r"\W+|_", "-", f"{begin}.{measure}")
 
 
 def _cards(
@@ -262,16 +295,15 @@ def _style(number: int) -> dict[str, Any]:
     return {**marked_style(number), "markersize": size}
 
 
-def _draw(
-    name: str,
-    what: str,
-    words: str,
-    lines: _Lines,
+def _panel(
+    metric: str,
+    value: Mapping[tuple[Any, ...], float | None],
+    grid: Mapping[str, Sequence[Any]],
     axis: str,
-    values: Sequence[Any],
     unit: str,
-) -> Drawn:
-
+) -> Panel:
+    """Return the panel of a metric over the values of a setting."""
+    values, lines = grid[axis], _lines(value, grid, axis, metric)
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
@@ -279,25 +311,33 @@ def _draw(
     drawn = []
     for number, (label, ys) in enumerate(lines.items()):
         y = np.array([math.nan if (at := ys[i]) is None else at for i in order])
-        points = np.array(x), y
-        drawn.append(Line(label, _style(number), points[0], exactly(*points), points))
-
-    def prepare(axes: Axes) -> None:
-        _scale_y(axes, [y for ys in lines.values() for y in ys if y is not None])
-        _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-
-    return chart(
-        *(name, what, words, drawn),
+        drawn.append(
+            Line(label, _style(number), np.array(x), exactly(np.array(x), y), (np.array(x), y))
+        )
+    every = -(-len(x) // _TICKS)
+    across = Axis(axis, named={at: _tick(shown[at]) for at in x[::every]})
+    if numeric and _spans_decades(x):
+        across = replace(across, scale="log")
+    elif not numeric:
+        across = replace(across, low=-0.3, high=len(x) - 0.7)
+    return Panel(
+        *(_name("sweep", metric), measure_in_words(metric), "points", drawn, across),
+        _vertical(unit, [y for ys in lines.values() for y in ys if y is not None]),
+        _describe(lines, axis, values),
         lambda at: f"{axis} {_word(shown[at])}",
-        prepare,
-        labels=(axis, unit),
-        size=(3.1, 2.1),
-        box=(0.18, 0.2, 0.78, 0.75),
         at=lambda at: shown[at],
-        legend=False,
-        clip_on=False,
-        zorder=3,
+        labels="",
+        unit=unit,
     )
+
+
+def _vertical(unit: str, y: Sequence[float]) -> Axis:
+    """Return the vertical axis of values."""
+    if _spans_decades(y):
+        return Axis(unit, scale="log", ticks=6, tick=short_tick)
+    if min(y) < 0:
+        return Axis(unit, ticks=5, tick=short_tick)
+    return Axis(unit, 0, max(y) * 1.08 or 1, ticks=5, tick=short_tick)
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
@@ -319,28 +359,3 @@ def _tick(value: Any) -> str:
 
 def _spans_decades(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) >= 10**_DECADES * min(values)
-
-
-def _scale_x(axes: Axes, x: Sequence[float], labels: Sequence[str], numeric: bool) -> None:
-    if numeric and _spans_decades(x):
-        axes.set_xscale("log")
-    elif not numeric:
-        axes.set_xlim(-0.3, len(x) - 0.7)
-    axes.minorticks_off()
-    every = -(-len(x) // _TICKS)
-    # a dollar sign in a path begins no formula
-    axes.set_xticks(x[::every], labels[::every], parse_math=False)
-
-
-def _scale_y(axes: Axes, y: Sequence[float]) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
-    if _spans_decades(y):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(numticks=6))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        if min(y) >= 0:
-            axes.set_ylim(0, max(y) * 1.08 or 1)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    short_numbers(axes.yaxis)

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.report.group_tree import layers
-from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
-from scribe_spark.report.svg import PageFigure, plain_svg
-from scribe_spark.report.tree_marks import INK, TEXT, dot, star
+from scribe_spark.report.svg import PageFigure, Spot, Words, coordinate, plain_svg, spot_svg
+from scribe_spark.report.trees import INK, TEXT, dot, layers, star
 
 #: The range of tree sizes that are good for a drawing.
 _NODES = range(8, 41)

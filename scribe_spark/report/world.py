@@ -2,49 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from scribe_spark.core.units import NOMINAL_SECONDS
+from scribe_spark.errors import in_series
 from scribe_spark.measures.incomplete import (
+    has_control,
     has_gap,
+    has_none_due,
     incomplete_rounds,
+    reached_in_incomplete,
     rounds_not_due,
+    systems_of_world,
     words_in_place,
 )
-from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
-from scribe_spark.report.chart import chart, line_of
-from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.figure_sections import FigureSection
-from scribe_spark.report.page import Latency, Report, make_page
-from scribe_spark.report.provenance import as_mapping, facts
-from scribe_spark.report.readouts import Line
-from scribe_spark.report.style import marked_style, system_styles
-from scribe_spark.report.svg import Drawn, PageFigure
-from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
-from scribe_spark.report.text import as_text
+from scribe_spark.report.catalogue import label_of
+from scribe_spark.report.charts import draw, line_words, rounds_panel
+from scribe_spark.report.page import (
+    HOW_TO_READ,
+    Cards,
+    Figures,
+    Folded,
+    Pairs,
+    Report,
+    Section,
+    Table,
+    Text,
+    as_mapping,
+    facts,
+    figure_section,
+    make_page,
+    provenance,
+)
+from scribe_spark.report.run_figures import Latency, draw_coverage
+from scribe_spark.report.style import in_order, system_styles
+from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
+from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.report.world_notes import world_notes
 from scribe_spark.report.world_panels import (
     BYTES_PANELS,
     GROUP_PANELS,
     PANELS,
     TREE_PANELS,
-    Panel,
+    RoundMeasures,
     system_panels,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_OPEN = 6  # the number of visible figures of a section
-_MOST_MARKERS = 30  # up to this number of rounds, each has a marker
+
+
+def render_world(
+    rounds: pd.DataFrame,
+    manifest: Mapping[str, Any],
+    watched: pd.DataFrame | None = None,
+    latency: Latency | None = None,
+    by_part: pd.DataFrame | None = None,
+) -> Report:
+    """Draw the figures and write the page of a world.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        `schemas.ROUNDS`.
+    manifest : mapping
+        As :func:`scribe_spark.report.render`.
+    watched : DataFrame, optional
+        For a world with groups: `schemas.WATCHED_TREES`.
+    latency : Latency, optional
+        Deliveries of the last round by their latency.
+    by_part : DataFrame, optional
+        `schemas.ROUNDS_BY_PART`.
+    """
+    from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
+
+    length, table = as_mapping(manifest.get("round")), measures_by_round(rounds)
+    seconds = float(length.get("seconds", NOMINAL_SECONDS))
+    sections, shown = _over_rounds(table, seconds)
+    known = [*facts(manifest), ("Rounds", as_text(len(table)))]
+    known += [("A round", as_text(length["has"]))] if "has" in length else []
+    cards = world_cards(table)
+    return make_page(
+        "A world of Pastry nodes",
+        [
+            Text(f"{_INTRO} {HOW_TO_READ}"),
+            Pairs([*known, *_costs(manifest)], "facts"),
+            *([Cards(cards)] if cards else []),
+            *map(Text, world_notes(table)),
+        ],
+        [
+            *_last_round(table, manifest, latency, by_part),
+            *sections,
+            *_scene(watched),
+            _numbers(table, shown),
+            provenance(manifest),
+        ],
+    )
+
+
+_INTRO = (
+    "Nodes arrive, leave, fail and recover in rounds, and the overlay repairs itself. The figures "
+    "show measures taken after each round."
+)
 
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -59,88 +125,52 @@ def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("A round, in the mean", words)]
 
 
-def render_world(
-    rounds: pd.DataFrame,
+def _last_round(
+    table: pd.DataFrame,
     manifest: Mapping[str, Any],
-    watched: pd.DataFrame | None = None,
-    latency: Latency | None = None,
-    by_part: pd.DataFrame | None = None,
-) -> Report:
-    """Draw the figures and write the page of a world."""
-    from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
+    latency: Latency | None,
+    by_part: pd.DataFrame | None,
+) -> Iterator[Section]:
+    """Yield the sections about the last round with multicasts."""
+    systems = set() if latency is None else {str(name) for name in latency.counts["system"]}
+    contents, title = "Latency in the last round", "Coverage in the last round"
+    coverage = draw_coverage(latency, systems)
+    if coverage is not None:
+        yield Section("time", title, [Figures([coverage])], contents)
+    links = links_in_words(as_mapping(manifest.get("resolved")))
+    listed = contents if coverage is None else ""
+    tables = latencies_of_last_round(table, links, coverage is not None, listed)
+    yield from tables
+    if by_part is not None and (
+        tables or coverage is not None
+    ):  # of the last round with deliveries
+        delays = by_part[by_part["measure"] == "delay_ms"]
+        of_last = delays[delays["round"] == delays["round"].max()]
+        yield from latencies_by_part(of_last, "rounds_by_part")
 
-    length = as_mapping(manifest.get("round"))
-    table = measures_by_round(rounds)
-    seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[FigureSection] = []
-    shown: list[Panel] = []
-    figures: list[PageFigure] = []
+
+def _over_rounds(table: pd.DataFrame, seconds: float) -> tuple[list[Section], list[RoundMeasures]]:
+    """Return the sections of figures over the rounds, and the measures for the table."""
+    sections: list[Section] = []
+    shown: list[RoundMeasures] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
-        ("Nodes and lookups", (*PANELS, _messages_panel(table))),
+        ("Nodes and lookups", (*PANELS, _most_frequent(table))),
         ("The reference tree", TREE_PANELS),
     ):
-        lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
-        steady = [
-            panel.name
-            for panel, those in lines
-            if all(line.nunique() <= 1 for line in those.values())
-        ]
-        drawn = [(panel, _draw(panel, those, table)) for panel, those in lines if those]
-        drawn.sort(key=lambda one: one[0].name in steady)
+        found = [(one, lines) for one in panels if (lines := _lines(one, table, seconds))]
+        shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
+        # lines that do not change come last
+        found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
+        drawn = [_draw(panel, lines, table) for panel, lines in found]
         if drawn:
-            listed = [figure for _, figure in drawn]
             name = f"section-{len(sections) + 1}"
-            sections.append(FigureSection(name, title, listed, most_open=_MOST_OPEN))
-            shown += [
-                p for p, those in lines if those and p.name != _MOST_FREQUENT and not p.across
-            ]
-            figures += listed
-    coverage = None
-    if latency is not None:
-        systems = {str(name) for name in latency.counts["system"]}
-        coverage = draw_coverage(latency.counts, latency.expected, systems)
-    of_last_round = None
-    if by_part is not None:  # of the last round with deliveries
-        delays = by_part[by_part["measure"] == "delay_ms"]
-        of_last_round = delays[delays["round"] == delays["round"].max()]
-    scene = None if watched is None else scene_of(watched)
-    drawn_trees = [] if scene is None else scene_figures(scene)
-    figures += [*([] if coverage is None else [coverage]), *drawn_trees]
-    return make_page(
-        "world.html",
-        manifest,
-        figures,
-        facts=[
-            *facts(manifest),
-            ("Rounds", as_text(len(table))),
-            *([("A round", as_text(length["has"]))] if "has" in length else []),
-            *_costs(manifest),
-        ],
-        cards=world_cards(table),
-        notes=world_notes(table),
-        **latencies_of_last_round(table, links_in_words(as_mapping(manifest.get("resolved")))),
-        parts_table="rounds_by_part",
-        parts=parts_tables(of_last_round),
-        coverage=coverage,
-        has_latency_table=coverage is not None,
-        sections=sections,
-        has_groups=watched is not None,
-        scene=scene,
-        trees=drawn_trees,
-        rounds=[
-            (
-                number,
-                [_cell(table, number, name) for of in shown for name in of.measures],
-            )
-            for number in table.index
-        ],
-        heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
-    )
+            sections.append(figure_section(name, title, drawn, most=_MOST_OPEN))
+    return sections, shown
 
 
-def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
+def _lines(panel: RoundMeasures, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
     """Return label -> values by round (or by `across`), for each measure that was taken."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
@@ -172,38 +202,72 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
     return line[line.notna() | has_gap(table, measure)]
 
 
-def _draw(panel: Panel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
-    """Describe a panel in words, and draw it."""
-    words = " ".join(
+def _draw(panel: RoundMeasures, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
+    """Describe measures in words, and draw them."""
+    told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
-    )
-    in_place = words_in_place(table)
-    words += "".join(
-        f" {label}: {in_place[name]}." for name, label in panel.measures.items() if name in in_place
-    )
-    across = panel.across or "round"
-    name = f"round-{panel.name}"
+    ]
+    in_place, measures = words_in_place(table), panel.measures.items()
+    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     styles = system_styles(panel.systems.values())
-    looks = {label: styles[system] for label, system in panel.systems.items()}
-    hollow = {label: incomplete_rounds(table, name) for name, label in panel.measures.items()}
-    drawing = draw_rounds(
-        *(name, panel.title, words, lines),
-        across=across,
-        looks=looks,
-        unit=panel.axis,
-        hollow=hollow,
+    return draw(
+        rounds_panel(
+            *(f"round-{panel.name}", panel.title, " ".join(told), lines, panel.across or "round"),
+            looks={label: styles[system] for label, system in panel.systems.items()},
+            axis=panel.unit.partition(", ")[0],  # short enough for the axis
+            hollow={label: incomplete_rounds(table, name) for name, label in measures},
+            unit=panel.unit,
+            tables=("rounds",),
+        )
     )
-    return PageFigure(name, panel.title, drawing, words=words, unit=panel.unit, tables=("rounds",))
 
 
-def _messages_panel(table: pd.DataFrame) -> Panel:
-    """Return the panel with the most frequent kinds of messages."""
+def _most_frequent(table: pd.DataFrame) -> RoundMeasures:
+    """Return the most frequent kinds of messages."""
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
     unit = "per live node and second"
-    return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
+    return RoundMeasures(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
+
+
+_SCENE = Markup(
+    "The tree is that of group {group}, one of the small groups whose trees the world watches "
+    '(table <a href="tables/watched_trees">watched_trees</a>). An orphan is a node without a live '
+    "parent that has the node as a child; the root is no orphan. Numbers are those of nodes; point "
+    "at a node to see its state."
+)
+_NO_SCENE = "No tree of the watched small groups lost a node with children."
+
+
+def _scene(watched: pd.DataFrame | None) -> list[Section]:
+    """Return the section with a tree before and after a failure, for a world with groups."""
+    if watched is None:
+        return []
+    title = "A tree before a failure, during it, and after its repair"
+    scene, contents = scene_of(watched), "A tree before and after a failure"
+    if scene is None:
+        return [Section("scene", title, [Text(_NO_SCENE, look="")], contents)]
+    parts = [Text(_SCENE.format(group=scene.group)), Figures(scene_figures(scene), look="three")]
+    return [Section("scene", title, parts, contents)]
+
+
+_ROUNDS = Markup(
+    'The table <a href="tables/rounds">rounds</a> (Parquet) has every measure of every round, with '
+    "the messages of every kind."
+)
+
+
+def _numbers(table: pd.DataFrame, shown: Sequence[RoundMeasures]) -> Section:
+    """Return the section with the drawn measures of each round."""
+    heads = [f"{one.title}: {label}" for one in shown for label in one.measures.values()]
+    names = [name for one in shown for name in one.measures]
+    rows = [
+        (str(number), *(_cell(table, number, name) for name in names)) for number in table.index
+    ]
+    folded = Folded(f"{len(rows)} rounds", [Table(("Round", *heads), rows)])
+    return Section("numbers", "Numbers", [Text(_ROUNDS), folded], "Numbers")
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:
@@ -216,20 +280,6 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
     return as_text(float(table.at[number, name]))
 
 
-def line_words(label: str, line: pd.Series) -> str:
-    """Return the first and the last value of a line, and its extremes, in a sentence."""
-    known = line.dropna()
-    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
-    least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label[:1].upper()}{label[1:]}: {first} in"
-    if len(known) == 1:
-        return f"{text} round {known.index[0]}."
-    if known.min() == known.max():
-        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
-    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
-    return f"{text}, between {least} and {most}."
-
-
 def distribution_words(counts: pd.Series, across: str) -> str:
     """Return the median and the greatest value of a distribution, given by counts, in words."""
     shares = counts.cumsum() / counts.sum()
@@ -238,58 +288,79 @@ def distribution_words(counts: pd.Series, across: str) -> str:
     return f"{sentence}: {median} for half of {as_text(float(counts.sum()))}, at most {most}."
 
 
-def draw_rounds(
-    name: str,
-    title: str,
-    words: str,
-    lines: Mapping[str, pd.Series],
-    legend: bool = True,
-    across: str = "round",
-    looks: Mapping[str, dict[str, Any]] | None = None,
-    unit: str = "",
-    hollow: Mapping[str, Collection[int]] | None = None,
-) -> Drawn:
-    """Return a drawing over the rounds.
+# --- sentences about what the numbers do not cover
 
-    Parameters
-    ----------
-    hollow : mapping of str to collection of int, optional
-        Label -> the rounds that have a hollow marker.
+
+def world_notes(table: pd.DataFrame) -> list[str]:
+    """Return sentences about open deliveries, incomplete rounds, and what is not simulated.
+
+    `table` has a row for each round and a column for each measure.
     """
-    from matplotlib.ticker import MaxNLocator
+    systems = in_order(systems_of_world(table))
+    return [
+        *_open(table, systems),
+        *_incomplete(table, systems),
+        *_not_simulated(table, systems),
+    ]
 
-    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
-    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
-    whole = bool((values == np.round(values)).all())
 
-    def kept(line: Line) -> np.ndarray:
-        return np.isin(line.points[0], [*(hollow or {}).get(line.label, ())])
-
-    def prepare(axes: Axes) -> None:
-        for line, given in zip(axes.lines, drawn, strict=True):
-            count = len(given.points[0])
-            line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
-            rounds, values_of = (points[kept(given)] for points in given.points)
-            edges = {"edgecolors": given.look["color"], "facecolors": "white", "linewidths": 0.9}
-            marker = given.look.get("marker", "o")
-            axes.scatter(rounds, values_of, s=20, marker=marker, zorder=4, clip_on=False, **edges)
-        axes.set_ylim(0, values.max() * 1.08 or 1)
-        # of one round too
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
-        short_numbers(axes.yaxis)
-
-    return chart(
-        *(name, title, words, drawn),
-        lambda x: f"{across} {as_text(x)}",
-        prepare,
-        labels=(across, unit),
-        size=(4.6, 2.7),
-        box=(0.15, 0.17, 0.81, 0.78),
-        ends=True,
-        legend=legend,
-        clip_on=False,
-        zorder=3,
+def _open(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    rounds = sorted({number for system in systems for number in rounds_not_due(table, system)})
+    if not rounds:
+        return
+    counts = {system: _sum(table, f"{system}.publications.open") for system in systems}
+    named = "; ".join(f"{label_of(s)}: {as_text(count)}" for s, count in counts.items() if count)
+    shares = "No publication is due, so there are no shares of deliveries"
+    if not all(has_none_due(table, system) for system in systems):
+        shares = "Shares of deliveries cover only the publications that are due"
+    yield (
+        f"The publications of {_in_words(rounds)} are not due: their deadline is after the last "
+        f"round. Deliveries that are missing are open, not lost ({named or 'none'}). {shares}."
     )
+
+
+def _incomplete(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    told = []
+    for system in systems:
+        shares = reached_in_incomplete(table, system)
+        if len(shares):
+            least = f"{as_text(float(f'{100 * shares.min():.3g}'))}{PERCENT}"
+            rounds = _in_words([int(number) for number in shares.index])
+            told.append(f"{label_of(system)} in {rounds} ({least} in the worst one)")
+    if told:
+        yield (
+            f"Not all members are reached in the round of the publication: {'; '.join(told)}. "
+            "Delays, RAD, RMD, RDP and packets of these rounds cover the reached members only, so "
+            "they seem better than they are: their points are hollow, and means leave them out."
+        )
+
+
+def _not_simulated(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    without = [label_of(system) for system in systems if not has_control(table, system)]
+    if without:
+        yield (
+            f"Control messages are not simulated for {in_series(without, len(without))}: joins and "
+            "repairs take no messages and no time, but nodes must detect a failure first."
+        )
+
+
+def _sum(table: pd.DataFrame, measure: str) -> float:
+    return float(table[measure].sum()) if measure in table else 0.0
+
+
+def _in_words(rounds: Sequence[int]) -> str:
+    """Return ascending rounds in words.
+
+    Examples
+    --------
+    >>> _in_words([3]), _in_words([1, 2, 3, 5])
+    ('round 3', 'rounds 1 to 3, 5')
+    """
+    runs: list[list[int]] = []
+    for number in rounds:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"round{'s' * (len(rounds) > 1)} {', '.join(words)}"

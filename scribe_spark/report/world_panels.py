@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from scribe_spark.measures.incomplete import systems_of_world
-from scribe_spark.report.series import label_of
+from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.style import in_order
 from scribe_spark.systems import SCRIBE
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A drawing: some measures over the rounds."""
+class RoundMeasures:
+    """Measures over the rounds in one figure."""
 
     name: str  # of its files
     title: str
@@ -26,35 +26,32 @@ class Panel:
     across: str = ""
     systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
 
-    @property
-    def axis(self) -> str:
-        """The unit, short enough for the vertical axis."""
-        return self.unit.partition(", ")[0]
-
 
 PANELS = (
-    Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
-    Panel("leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}),
-    Panel(
+    RoundMeasures("live", "Live nodes", "nodes", {"nodes.live": "live"}),
+    RoundMeasures(
+        "leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}
+    ),
+    RoundMeasures(
         "cells",
         "Cells of routing tables",
         "per live node",
         {"cells.dead": "dead entry", "cells.missing": "empty, although a live node fits"},
     ),
-    Panel(
+    RoundMeasures(
         "delay",
         "Delay to the entries of routing tables",
         "ms, between routers",
         {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"},
     ),
-    Panel(
+    RoundMeasures(
         "delivered",
         "Lookups",
         "share",
         {"lookups.delivered": "delivered", "lookups.right": "at the right root"},
     ),
-    Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
-    Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+    RoundMeasures("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
+    RoundMeasures("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
 )
 
 #: Measure of every system of a world that is drawn -> title and unit.
@@ -90,7 +87,7 @@ _OF_SYSTEMS = {
 }
 
 
-def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
+def system_panels(measures: Collection[str]) -> tuple[RoundMeasures, ...]:
     """Return the panels of several systems side by side; empty if Scribe is the only system."""
     systems = in_order(systems_of_world(measures))
     if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
@@ -101,7 +98,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         return name if of_all else f"{system}.{name}"
 
     return tuple(
-        Panel(
+        RoundMeasures(
             f"systems-{name.replace('.', '-').replace('_', '-')}",
             title,
             unit,
@@ -115,7 +112,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
 
 #: The panels of a world whose publications have a size.
 BYTES_PANELS = (
-    Panel(
+    RoundMeasures(
         "payload-bytes",
         "Payload that a node sends in a round",
         "B",
@@ -129,7 +126,7 @@ _MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
 
 #: The panels of a world with groups.
 GROUP_PANELS = (
-    Panel(
+    RoundMeasures(
         "publications",
         "Deliveries, by the round of the publication",
         "deliveries",
@@ -145,16 +142,16 @@ GROUP_PANELS = (
             )
         },
     ),
-    Panel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
-    Panel(
+    RoundMeasures("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
+    RoundMeasures(
         "order",
         "Deliveries out of order",
         "deliveries",
         {"scribe.deliveries.out_of_order": "deliveries"},
     ),
-    Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
-    Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
-    Panel(
+    RoundMeasures("members", "Members of all groups", "members", {"scribe.members": "members"}),
+    RoundMeasures("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
+    RoundMeasures(
         "joins",
         "JOINs by cause",
         "JOINs",
@@ -167,7 +164,7 @@ GROUP_PANELS = (
         }
         | {"scribe.joins.at_root": "answered by a root"},
     ),
-    Panel(
+    RoundMeasures(
         "repaired",
         "Failures and repair",
         "nodes",
@@ -177,27 +174,27 @@ GROUP_PANELS = (
             "scribe.repair.nodes": "nodes that took part in JOINs after failures",
         },
     ),
-    Panel(
+    RoundMeasures(
         "repair-rounds",
         "Rounds until a failure is repaired",
         "failures, of all rounds",
         {"scribe.repaired": "failures"},
         across="rounds from the failure until the last child is reached",
     ),
-    Panel(
+    RoundMeasures(
         "lateness",
         "Delay of late deliveries in rounds",
         "late deliveries, of all rounds",
         {"scribe.deliveries.late": "deliveries"},
         across="rounds from the publication to the delivery",
     ),
-    Panel(
+    RoundMeasures(
         "groups-lost",
         "Groups whose state is lost",
         "groups",
         {"scribe.groups.lost": "lost"},
     ),
-    Panel(
+    RoundMeasures(
         "link-stress-mean",
         "Link stress, mean over all directed links",
         "messages per link, in rounds in which it is measured",
@@ -207,20 +204,20 @@ GROUP_PANELS = (
         },
         every_round=False,
     ),
-    Panel(
+    RoundMeasures(
         "link-stress-max",
         "Link stress, maximum",
         "messages on a directed link, in rounds in which it is measured",
         {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
         every_round=False,
     ),
-    Panel(
+    RoundMeasures(
         "multicast-latency",
         "Latency of multicasts, over all deliveries",
         "ms",
         {f"scribe.latency.{name}": name for name in ("p50", "p90", "p95", "p99", "max")},
     ),
-    Panel(
+    RoundMeasures(
         "multicast-delay",
         "Delay of multicasts, relative to IP multicast",
         "times",
@@ -232,20 +229,20 @@ GROUP_PANELS = (
             "scribe.rdp.mean": "RDP of the largest group, mean",
         },
     ),
-    Panel(
+    RoundMeasures(
         "multicast-reached",
         "Members that multicasts reach",
         "share",
         {"scribe.multicasts.reached": "reached"},
     ),
-    Panel(
+    RoundMeasures(
         "node-stress",
         "Entries of children tables, per node",
         "entries",
         {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"},
     ),
     *(
-        Panel(
+        RoundMeasures(
             f"multicast-links-{end}",
             f"Packets on a link, {title}: one multicast of each group",
             "packets",
@@ -258,19 +255,19 @@ GROUP_PANELS = (
 
 #: The panels of a world with a reference tree.
 TREE_PANELS = (
-    Panel(
+    RoundMeasures(
         "tree-links",
         "Links of the reference tree",
         "links",
         {"reference_tree.links.removed": "removed", "reference_tree.links.created": "created"},
     ),
-    Panel(
+    RoundMeasures(
         "tree-hosts",
         "Hosts that search for new neighbours",
         "hosts",
         {"reference_tree.hosts": "hosts"},
     ),
-    Panel(
+    RoundMeasures(
         "tree-messages",
         "Messages of the reconfiguration",
         "messages",
@@ -280,25 +277,25 @@ TREE_PANELS = (
             "reference_tree.notices": "notices",
         },
     ),
-    Panel(
+    RoundMeasures(
         "tree-rounds",
         "Rounds of the reconfiguration",
         "rounds",
         {"reference_tree.rounds": "rounds"},
     ),
-    Panel(
+    RoundMeasures(
         "tree-depth",
         "Depth of hosts in the reference tree",
         "hops",
         {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"},
     ),
-    Panel(
+    RoundMeasures(
         "tree-degree",
         "Neighbours of a host in the reference tree",
         "neighbours",
         {"reference_tree.degree.largest": "most"},
     ),
-    Panel(
+    RoundMeasures(
         "tree-faults",
         "Trees that differ from a new computation",
         "trees",

@@ -9,8 +9,7 @@ import pytest
 
 from scribe_spark.report import render, world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
-from scribe_spark.report.world import draw_rounds, render_world
-from scribe_spark.report.world_notes import world_notes
+from scribe_spark.report.world import draw_rounds, render_world, world_notes
 
 from .test_page import NOTHING
 

@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.report.catalogue import FIGURES, shown_figures
+from scribe_spark.report.catalogue import FIGURES, read_histogram, series_of, shown_figures
 from scribe_spark.report.comparison import published_of_figure
 from scribe_spark.report.drawing import Drawing, draw, with_gaps
-from scribe_spark.report.series import read_histogram, series_of
 from scribe_spark.systems import TREE, System, register_system, unregister_system
 
 from . import sample

@@ -8,7 +8,7 @@ import pandas as pd
 from PIL import Image
 
 from scribe_spark.report import figure_files, render
-from scribe_spark.report.readouts import MOST_ROWS
+from scribe_spark.report.svg import MOST_ROWS
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import draw_rounds
 

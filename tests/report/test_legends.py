@@ -14,11 +14,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.by_size import by_size, draw_by_size
-from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.catalogue import FIGURES, label_of
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.reference_tree import Drawing, draw_lines
-from scribe_spark.report.series import label_of
+from scribe_spark.report.run_figures import by_size, draw_by_size
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import _draw, _lines, draw_rounds

@@ -9,15 +9,14 @@ import pytest
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report import render
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.drawing import draw
-from scribe_spark.report.means import (
+from scribe_spark.report.catalogue import FIGURES, read_histogram
+from scribe_spark.report.comparison import (
     average_deviation,
     average_deviations,
     mean_distributions,
     over_seeds,
 )
-from scribe_spark.report.series import read_histogram
+from scribe_spark.report.drawing import draw
 
 from . import sample
 from .test_page import Page

@@ -9,9 +9,12 @@ import pytest
 
 from scribe_spark import schemas
 from scribe_spark.report import Latency, render
-from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.part_latency import COLUMNS, draw_part_latencies
+from scribe_spark.report.run_figures import (
+    COLUMNS,
+    draw_coverage,
+    draw_node_bytes,
+    draw_part_latencies,
+)
 from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.report.text import as_bytes
 

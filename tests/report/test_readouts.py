@@ -12,8 +12,7 @@ import pytest
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw
-from scribe_spark.report.readouts import Line, Readout, Spot, exactly, spot_svg
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.svg import Line, Readout, Spot, exactly, new_figure, spot_svg, svg_element
 from scribe_spark.report.world import draw_rounds, line_words
 
 COLUMNS = ["figure", "system", "measure", "value", "count"]

@@ -10,16 +10,18 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.report.by_size import draw_by_size
-from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.catalogue import FIGURES, label_of
+from scribe_spark.report.charts import equal_curves, striped
 from scribe_spark.report.compare import _draw as draw_compared
-from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw
-from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.part_latency import COLUMNS, draw_part_latencies
 from scribe_spark.report.reference_tree import Drawing, draw_lines
-from scribe_spark.report.series import label_of
-from scribe_spark.report.stripes import equal_curves, striped
+from scribe_spark.report.run_figures import (
+    COLUMNS,
+    draw_by_size,
+    draw_coverage,
+    draw_node_bytes,
+    draw_part_latencies,
+)
 from scribe_spark.report.style import curve_style, marked_style, system_styles
 from scribe_spark.report.sweep import _draw as draw_swept
 from scribe_spark.report.world import draw_rounds
