@@ -16,29 +16,11 @@ from markupsafe import Markup
 from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
+from scribe_spark.report import page
 from scribe_spark.report.cards import REACHED
 from scribe_spark.report.catalogue import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference
-from scribe_spark.report.page import (
-    HOW_TO_READ,
-    Card,
-    Cards,
-    Cell,
-    Folded,
-    Heading,
-    Pairs,
-    Part,
-    Report,
-    Section,
-    Table,
-    Text,
-    make_page,
-    measure_sections,
-    origin,
-    section_of,
-    settings,
-)
 from scribe_spark.report.style import marked_style, percent_tick
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import (
@@ -198,7 +180,7 @@ def short_names(folders: Sequence[str]) -> list[str]:
 
 def render_compare(
     sides: Sequence[Side], rows: Sequence[Compared], noun: str, links: Sequence[str]
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page of a comparison.
 
     Parameters
@@ -223,7 +205,7 @@ def render_compare(
         if figure is None:
             alike.append(title)
         else:
-            figures.append((section_of(measure), figure))
+            figures.append((page.section_of(measure), figure))
     facts = [
         ("Compared with it" if number else "Base", _LINK.format(link=link, name=name))
         for number, (link, name) in enumerate(zip(links, names, strict=True))
@@ -232,28 +214,29 @@ def render_compare(
         f"Figures that are left out, because the {noun}s are equal or one of them has no values: "
         f"{len(alike)}"
     )
+    left = [page.Text(f"{'; '.join(alike)}.")] if alike else []
     title = "All other measures"
-    table = _table(others, names, title)
-    return make_page(
+    all_others = page.Folded(f"{len(others)} measures", [_table(others, names, title)])
+    return page.make_page(
         f"Comparison of {len(names)} {noun}s",
         [
-            Pairs(facts, "facts"),
-            Text(" ".join([_summary(headlines), *_incomplete(rows, names)]), "verdict"),
+            page.Pairs(facts, "facts"),
+            page.Text(" ".join([_summary(headlines), *_incomplete(rows, names)]), "verdict"),
             *(
-                Text(f"{name}: {note}")
+                f"{name}: {note}"
                 for name, side in zip(names, sides, strict=True)
                 if side.rounds is not None
                 for note in world_notes(side.rounds)
             ),
-            *([Cards(cards, "The greatest differences", "tiles")] if cards else []),
+            page.Cards(cards, "The greatest differences", "tiles"),
         ],
         [
             _headline_section(headlines, names, noun),
             _settings_section(sides, names),
-            *([Text(f"{_FIGURES.format(noun=noun)} {HOW_TO_READ}")] if figures else []),
-            *measure_sections(figures, _MOST_OPEN),
-            *([Folded(left_out, [Text(f"{'; '.join(alike)}.", "")])] if alike else []),
-            Section("others", title, [Folded(f"{len(others)} measures", [table])], title),
+            f"Each figure shows one measure of all {noun}s. {page.HOW_TO_READ}" * bool(figures),
+            *page.measure_sections(figures, _MOST_OPEN),
+            page.Folded(left_out, left),
+            page.Section("others", title, [all_others]),
             _origins(sides, names),
         ],
         title=f"Comparison of {' and '.join(names)}",
@@ -261,7 +244,6 @@ def render_compare(
 
 
 _LINK = Markup('<a href="{link}">{name}</a>')
-_FIGURES = "Each figure shows one measure of all {noun}s."
 _DIFFERENCE = Markup(
     "A difference is the value minus that of {base}, also in per cent of the value of {base}. "
     '<a href="compare.csv">compare.csv</a> and <a href="compare.json">compare.json</a> have every '
@@ -273,23 +255,25 @@ _OF_WORLDS = Markup(
 )
 
 
-def _headline_section(headlines: Sequence[Compared], names: Sequence[str], noun: str) -> Section:
+def _headline_section(
+    headlines: Sequence[Compared], names: Sequence[str], noun: str
+) -> page.Section:
     """Return the section of the headline measures, the equal ones folded."""
-    title = "Headline measures"
-    words = _DIFFERENCE.format(base=names[0]) + (_OF_WORLDS if noun == "world" else "")
+    title, same = "Headline measures", "Equal headline measures"
     differ = [row for row in headlines if row.most > 0 or not row.is_compared]
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
-    parts: list[Part] = [Text(words)]
-    parts += [_table(differ, names, title)] if differ else []
-    if equal:
-        table = _table(equal, names, "Equal headline measures")
-        parts.append(Folded(f"{len(equal)} headline measures are equal", [table]))
-    return Section("headlines", title, parts, title)
+    summary = f"{len(equal)} headline measures are equal"
+    parts: page.Parts = [
+        _DIFFERENCE.format(base=names[0]) + _OF_WORLDS * (noun == "world"),
+        _table(differ, names, title),
+        page.Folded(summary, [_table(equal, names, same)] if equal else []),
+    ]
+    return page.Section("headlines", title, parts)
 
 
-def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> Section:
+def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.Section:
     """Return the section of the settings in which the sides differ."""
-    told = [{key: value for key, value, _ in settings(side.manifest)} for side in sides]
+    told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
     values = {
         name: [one.get(name, as_setting(None)) for one in told]
         for name in dict.fromkeys(name for one in told for name in one)
@@ -297,18 +281,19 @@ def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> Section:
     rows = [
         (name, *of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
     ]
-    part = Table(("Setting", *names), rows) if rows else Text("All settings are equal.", "")
-    return Section("settings", title := "Settings that differ", [part], title)
+    equal = page.Text("All settings are equal." * (not rows))
+    table = page.Table(("Setting", *names), rows)
+    return page.Section("settings", "Settings that differ", [equal, table])
 
 
-def _origins(sides: Sequence[Side], names: Sequence[str]) -> Section:
+def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.Section:
     """Return the section of the versions and machines of all sides."""
     parts = [
         part
         for name, side in zip(names, sides, strict=True)
-        for part in (Heading(name), Pairs(origin(side.manifest)))
+        for part in (page.Text(name, tag="h3"), page.Pairs(page.origin(side.manifest)))
     ]
-    return Section("origins", title := "Versions and machines", parts, title)
+    return page.Section("origins", "Versions and machines", parts)
 
 
 def _summary(headlines: Sequence[Compared]) -> str:
@@ -331,11 +316,11 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
                     yield f"{label_of(system)} {note} in {name}."
 
 
-def _card(row: Compared, names: Sequence[str]) -> Card:
+def _card(row: Compared, names: Sequence[str]) -> page.Card:
     """Return the card of a measure, with the side that differs most from the base."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     unit = f"{row.unit}, " if row.unit else ""
-    return Card(
+    return page.Card(
         measure_in_words(row.measure),
         row.shown(side),
         f"{unit}in {names[side]}; {row.shown(0)} in {names[0]}",
@@ -357,24 +342,27 @@ def percent_text(percent: float | None) -> str:
     return str(Difference(percent)) if math.isfinite(percent) else "from 0"
 
 
-def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> Table:
+def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.Table:
     """Return a table of measures; each side but the base has its difference beside its value."""
-    heads: list[str | Cell] = ["Measure", names[0]]
+    heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
-        heads += [name, Cell("Difference", look="number apart"), "%"]
-    return Table(heads, [_cells(row) for row in rows], label)
+        heads += [name, page.Cell("Difference", look="number apart"), "%"]
+    return page.Table(heads, [_cells(row) for row in rows], label)
 
 
-def _cells(row: Compared) -> list[Cell]:
+def _cells(row: Compared) -> list[page.Cell]:
     """Return the row of a measure."""
-    cells = [Cell(measure_in_words(row.measure), code=row.measure), Cell(row.shown(0), row.unit)]
+    cells = [
+        page.Cell(measure_in_words(row.measure), code=row.measure),
+        page.Cell(row.shown(0), row.unit),
+    ]
     for side in range(1, len(row.values)):
         percent = row.percent(side)
         off = " off" * (percent is not None and abs(percent) > NOTABLE)
         cells += [
-            Cell(row.shown(side)),
-            Cell(_signed(row.difference(side)), look="number apart"),
-            Cell(percent_text(percent), look=f"number{off}"),
+            page.Cell(row.shown(side)),
+            page.Cell(_signed(row.difference(side)), look="number apart"),
+            page.Cell(percent_text(percent), look=f"number{off}"),
         ]
     return cells
 

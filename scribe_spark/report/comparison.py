@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ import pandas as pd
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published, check_range
+from scribe_spark.report import page
 from scribe_spark.report.catalogue import FIGURES, FigureSpec, Series, read_histogram, series_of
-from scribe_spark.report.page import Card, Cell, Folded, Part, Section, Table, Text, as_mapping
 from scribe_spark.report.text import ABSENT, PERCENT, as_spread, as_text, is_number, readable
 
 #: The page marks a difference from the paper beyond this number of per cent.
@@ -107,31 +107,44 @@ def difference_of(metric: Mapping[str, Any]) -> Difference | None:
     return difference(metric.get("value"), metric.get("paper"))
 
 
-def headline_cards(
-    compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]],
-) -> list[Card]:
+def difference_cell(apart: Difference | None, words: str = "") -> page.Cell:
+    """Return the cell of a difference, which is marked if it is notable."""
+    off = " off" * (apart is not None and apart.notable)
+    return page.Cell(str(apart or ABSENT), note=words, look=f"number difference{off}")
+
+
+def headline_cards(compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[page.Card]:
     """Return a card with the first compared number of each figure; see :func:`sections`."""
     cards = []
     for _, metrics in compared:
-        first = next((one for one in metrics if difference_of(one) is not None), None)
-        if first is None or (apart := difference_of(first)) is None:
-            continue
-        what, experiment = readable(str(first.get("name") or "")), experiment_of(first)
-        cards.append(
-            Card(
-                title=f"{experiment}. {what}" if experiment else what,
-                value=as_text(first.get("value")),
-                what=f"paper {as_text(first.get('paper'))}",
-                difference=", ".join(filter(None, (str(apart), apart.words))),
-                is_notable=apart.notable,
-            )
-        )
+        for metric in metrics:
+            if (apart := difference_of(metric)) is not None:
+                names = experiment_of(metric), readable(str(metric.get("name") or ""))
+                title, value = ". ".join(filter(None, names)), as_text(metric.get("value"))
+                paper, told = as_text(metric.get("paper")), filter(None, (str(apart), apart.words))
+                card = page.Card(title, value, f"paper {paper}", difference=", ".join(told))
+                cards.append(replace(card, is_notable=apart.notable))
+                break
     return cards
+
+
+_CHECKED = (
+    "The difference is in per cent of the paper's value. The independent check is a second "
+    "implementation with perfect routing tables, over 10 seeds."
+)
+_MEANS = " Measured values are means over the topologies, ± their standard deviation."
+_FITTED = (
+    " “Fitted” marks a value of the paper to which this package fitted parameters of the network "
+    "that the paper does not give: that the value is met confirms nothing."
+)
+_BY_HOPS = (
+    "Copies arrive by the clock of time; a number with the words “by hops” uses the clock of hops."
+)
 
 
 def comparison_section(
     compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], several: bool
-) -> Section:
+) -> page.Section:
     """Return the table of all numbers beside the paper's; see :func:`sections`.
 
     `several` is True for means over several topologies.
@@ -139,49 +152,31 @@ def comparison_section(
     metrics = [metric for _, of in compared for metric in of]
     is_compared = any(difference_of(metric) is not None for metric in metrics)
     title = "Measured against published" if is_compared else "All numbers"
-    if not metrics:
-        parts: list[Part] = [Text("No numbers were measured.", look="")]
-        return Section("comparison", title, parts, title)
-    parts = []
-    if is_compared:
-        words = [
-            "The difference is in per cent of the paper's value. The independent check is a second "
-            "implementation with perfect routing tables, over 10 seeds."
-        ]
-        if several:
-            words.append(
-                "Measured values are means over the topologies, ± their standard deviation."
-            )
-        if any(map(_is_fitted, metrics)):
-            words.append(
-                "“Fitted” marks a value of the paper to which this package fitted parameters of "
-                "the network that the paper does not give: that the value is met confirms nothing."
-            )
-        parts.append(Text(" ".join(words)))
-    if any(map(_is_by_hops, metrics)):
-        told = "Copies arrive by the clock of time; a number with the words “by hops” uses the "
-        parts.append(Text(f"{told}clock of hops."))
-    heads = ("Measure", "Measured", "Paper", "Difference", Cell("Independent check", look=""))
+    checked = _CHECKED + _MEANS * several + _FITTED * any(map(_is_fitted, metrics))
+    heads = ("Measure", "Measured", "Paper", "Difference", page.Cell("Independent check", look=""))
     groups = [(title, [_cells(metric) for metric in of]) for title, of in compared]
-    table = Table(heads, groups=groups)
-    parts.append(Folded(f"{len(metrics)} numbers", [table], is_open=is_compared))
-    return Section("comparison", title, parts, title)
+    table = page.Folded(
+        f"{len(metrics)} numbers", [page.Table(heads, groups=groups)], is_open=is_compared
+    )
+    parts: page.Parts = [checked * is_compared, _BY_HOPS * any(map(_is_by_hops, metrics)), table]
+    if not metrics:
+        parts = [page.Text("No numbers were measured.")]
+    return page.Section("comparison", title, parts)
 
 
-def _cells(metric: Mapping[str, Any]) -> list[Cell]:
+def _cells(metric: Mapping[str, Any]) -> list[page.Cell]:
     """Return a number as a row of the table of all numbers."""
     name, unit = (str(metric.get(key) or "") for key in ("name", "unit"))
     apart, spread = difference_of(metric), as_spread(metric.get("std"))
-    look = "number difference off" if apart is not None and apart.notable else "number difference"
     return [
-        Cell(readable(name), code=name, note=str(metric.get("note") or "")),
-        Cell(
+        page.Cell(readable(name), code=name, note=str(metric.get("note") or "")),
+        page.Cell(
             as_text(metric.get("value")) + (f" ± {spread}" if spread else ""),
             f"{unit}, by hops" if unit and _is_by_hops(metric) else unit,
         ),
-        Cell(as_text(metric.get("paper")), "fitted" * _is_fitted(metric)),
-        Cell(str(apart or ABSENT), note="" if apart is None else apart.words, look=look),
-        Cell(as_text(metric.get("check")), check_verdict(metric), look=""),
+        page.Cell(as_text(metric.get("paper")), "fitted" * _is_fitted(metric)),
+        difference_cell(apart, "" if apart is None else apart.words),
+        page.Cell(as_text(metric.get("check")), check_verdict(metric), look=""),
     ]
 
 
@@ -193,16 +188,15 @@ def _is_by_hops(metric: Mapping[str, Any]) -> bool:
     return metric.get("clock") == "hops"
 
 
-def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
+def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
     """Return the section with the values of each topology, if there are several."""
     by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
-        if as_mapping(metric.get("seeds")):
+        if page.as_mapping(metric.get("seeds")):
             by_experiment.setdefault(experiment_of(metric), []).append(metric)
-    if not by_experiment:
-        return []
-    words = "Each table has one column for each topology, named by the seed of that topology."
-    parts: list[Part] = [Text(words)]
+    parts: list[page.Part | str] = [
+        "Each table has one column for each topology, named by the seed of that topology."
+    ]
     for experiment, of in by_experiment.items():
         seeds = list(dict.fromkeys(seed for metric in of for seed in metric["seeds"]))
         rows = [
@@ -215,10 +209,11 @@ def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
             for metric in of
         ]
         heads = ("Measure", "Mean", "Standard deviation", *(f"Seed {seed}" for seed in seeds))
-        table = Table(heads, rows, label=f"{experiment}, each topology")
+        table = page.Table(heads, rows, label=f"{experiment}, each topology")
         summary = f"{experiment}: {len(rows)} numbers, {len(seeds)} topologies"
-        parts.append(Folded(summary, [table]))
-    return [Section("topologies", "Each topology", parts)]
+        parts.append(page.Folded(summary, [table]))
+    found = page.Section("topologies", "Each topology", parts, "")
+    return [found] if by_experiment else []
 
 
 def difference(value: Any, paper: Any) -> Difference | None:
@@ -244,7 +239,7 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     if bounds is None or not is_number(value):
         return ""
     low, high = bounds
-    seeds = [v for v in as_mapping(metric.get("seeds")).values() if is_number(v)]
+    seeds = [v for v in page.as_mapping(metric.get("seeds")).values() if is_number(v)]
     outside = sum(not low <= v <= high for v in seeds)
     if not seeds:
         return "" if low <= value <= high else "outside"

@@ -50,27 +50,23 @@ class Report:
 
 
 class Part:
-    """A part of a page; its kind selects its markup in the template."""
+    """A part of a page; its kind selects its markup in the template.  Empty parts are left out."""
 
     kind: ClassVar[str]
 
 
+#: Parts; a plain string is a soft paragraph.
+Parts = Sequence[Part | str]
+
+
 @dataclass(frozen=True)
 class Text(Part):
-    """A paragraph."""
+    """A text that is no soft paragraph."""
 
     kind = "text"
     words: str  # `Markup` for words with links
-    look: str = "soft"  # a class of the style sheet; may be empty
-
-
-@dataclass(frozen=True)
-class Heading(Part):
-    """A heading inside a section, or in the head of the page."""
-
-    kind = "heading"
-    words: str
-    tag: str = "h3"
+    look: str = ""  # a class of the style sheet
+    tag: str = "p"
 
 
 @dataclass(frozen=True)
@@ -174,20 +170,20 @@ class Folded(Part):
 
     kind = "folded"
     summary: str
-    parts: Sequence[Part]
+    parts: Parts
     is_open: bool = False
     look: str = ""
 
 
 @dataclass(frozen=True)
 class Section(Part):
-    """A section of a page; it is in the table of contents if `contents` is not empty."""
+    """A section of a page."""
 
     kind = "section"
     name: str
     title: str
-    parts: Sequence[Part]
-    contents: str = ""
+    parts: Parts
+    contents: str | None = None  # its name in the table of contents: by default the title, or empty
     count: int = 0  # of its figures; 0 for no number in the contents
 
 
@@ -195,38 +191,25 @@ def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") ->
     """Return figures, of which the ones after the first `most` are folded."""
     shown = figures[:most]
     more = figures[len(shown) :]
-    summary = f"{len(more)} more figure{'s' * (len(more) > 1)}: {_titles(more)}"
+    titles = "; ".join(one.title for one in more)
+    summary = f"{len(more)} more figure{'s' * (len(more) > 1)}: {titles}"
     folded = [Folded(summary, [Figures(more, look)], look="more")] if more else []
     return [Figures(shown, look), *folded]
-
-
-def _titles(figures: Iterable[PageFigure]) -> str:
-    return "; ".join(one.title for one in figures)
-
-
-def figure_section(
-    name: str,
-    title: str,
-    figures: Sequence[PageFigure],
-    intro: str = "",
-    most: int | None = None,
-    look: str = "",
-) -> Section:
-    """Return a section of figures, of which `most` are visible; by default all."""
-    parts = [*([Text(intro)] if intro else []), *unfolded(figures, most, look)]
-    return Section(name, title, parts, title, len(figures))
 
 
 def measure_sections(
     figures: Iterable[tuple[str, PageFigure]], most: int | None = None, look: str = ""
 ) -> list[Section]:
-    """Return the sections that have figures; each figure comes with the name of its section."""
+    """Return the sections that have figures; each figure comes with the name of its section.
+
+    In each section, `most` figures are visible; by default all.
+    """
     listed = list(figures)
-    found = []
-    for name, (title, intro) in _SECTIONS.items():
-        if of := [one for section, one in listed if section == name]:
-            found.append(figure_section(name, title, of, intro, most, look))
-    return found
+    return [
+        Section(name, title, [intro, *unfolded(of, most, look)], count=len(of))
+        for name, (title, intro) in _SECTIONS.items()
+        if (of := [one for section, one in listed if section == name])
+    ]
 
 
 # --- sections by kinds of measures
@@ -329,13 +312,6 @@ def provenance(manifest: Mapping[str, Any], phases: bool = False) -> Section:
     shown, versions = settings(manifest), origin(manifest)
     by_user = [(key, value) for key, value, is_set in shown if is_set]
     defaults = [(key, value) for key, value, is_set in shown if not is_set]
-    parts: list[Part] = []
-    if shown:
-        words = "The command set the values in bold. The other values are defaults; a dash marks a "
-        parts.append(Text(f"{words}setting without a value."))
-        parts += [Pairs(by_user, bold=True)] if by_user else []
-        parts.append(Folded(f"{len(defaults)} default settings", [Pairs(defaults)]))
-    parts += [Folded("Versions and machine", [Pairs(versions)])] if versions else []
     rows = [
         (
             as_text(phase.get("name")),
@@ -344,11 +320,23 @@ def provenance(manifest: Mapping[str, Any], phases: bool = False) -> Section:
         )
         for phase in (_phase_list(manifest) if phases else ())
     ]
+    parts: list[Part | str] = []
+    if shown:
+        parts += [_SETTINGS, Pairs(by_user, bold=True)]
+        parts.append(Folded(f"{len(defaults)} default settings", [Pairs(defaults)]))
+    if versions:
+        parts.append(Folded("Versions and machine", [Pairs(versions)]))
     if rows:
-        heads = ("Phase", "Seconds", "Rows")
-        parts += [Heading("Phases"), Table(heads, rows, label="Phases", look="phases")]
-    nothing = Text("The manifest has no settings and no versions.", look="")
-    return Section("run", title := "Settings and versions", parts or [nothing], title)
+        table = Table(("Phase", "Seconds", "Rows"), rows, label="Phases", look="phases")
+        parts += [Text("Phases", tag="h3"), table]
+    nothing = Text("The manifest has no settings and no versions.")
+    return Section("run", "Settings and versions", parts or [nothing])
+
+
+_SETTINGS = (
+    "The command set the values in bold. The other values are defaults; a dash marks a setting "
+    "without a value."
+)
 
 
 def _phase_list(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -375,27 +363,26 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 # --- HTML
 
 
-def make_page(heading: str, head: Iterable[Part], body: Iterable[Part], title: str = "") -> Report:
+def make_page(heading: str, head: Parts, body: Parts, title: str = "") -> Report:
     """Fill the template; all but markup is escaped.
 
     Parameters
     ----------
     heading : str
         The heading of the page.
-    head : iterable of parts
+    head : sequence of parts
         The parts between the heading and the table of contents.
-    body : iterable of sections and parts
+    body : sequence of sections and parts
         The sections after the table of contents, and parts between them.
     title : str
         The title of the window; by default the heading.
     """
-    head, body = list(head), list(body)
-    html = environment().get_template("page.html")
-    shown = html.render(heading=heading, title=title or heading, head=head, body=body)
-    return Report(shown, {one.name: one.drawing for one in _figures(body)})
+    values = {"heading": heading, "title": title or heading, "head": head, "body": body}
+    html = environment().get_template("page.html").render(values)
+    return Report(html, {one.name: one.drawing for one in _figures(body)})
 
 
-def _figures(parts: Iterable[Part]) -> Iterator[PageFigure]:
+def _figures(parts: Parts) -> Iterator[PageFigure]:
     """Yield the figures of parts, in the order of the page."""
     for part in parts:
         if isinstance(part, Figures):

@@ -15,24 +15,9 @@ import pandas as pd
 
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
+from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, line_of
 from scribe_spark.report.comparison import check_verdict
-from scribe_spark.report.page import (
-    HOW_TO_READ,
-    Card,
-    Cards,
-    Cell,
-    Folded,
-    Pairs,
-    Report,
-    Section,
-    Table,
-    Text,
-    facts,
-    figure_section,
-    make_page,
-    provenance,
-)
 from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.text import as_text
 
@@ -54,35 +39,36 @@ _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in (
 
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page."""
-    sections: list[Section] = []
-    for title, intro, panels in (
-        (
-            "The paper's experiment",
-            "Hosts are held constant: a connection, then a disconnection. Shaded: the ranges of an "
-            "independent check, over 10 to 120 hosts.",
-            _papers(rows),
-        ),
-        (
-            "Larger degrees",
-            "The paper conjectures the same of trees with more children.",
-            _conjectured(rows),
-        ),
-        ("Large trees", "Hosts with random 128-bit ids.", _large(rows)),
-    ):
-        drawn = [draw(panel) for panel in panels]
-        if drawn:
-            name = f"section-{len(sections) + 1}"
-            sections.append(figure_section(name, title, drawn, intro))
-    cards = _cards(metrics)
-    return make_page(
+    sections = [
+        page.Section(f"section-{number}", title, [intro, page.Figures(drawn)], count=len(drawn))
+        for number, (title, intro, drawn) in enumerate(
+            (
+                (title, intro, [draw(panel) for panel in panels])
+                for title, intro, panels in (
+                    ("The paper's experiment", _HELD, _papers(rows)),
+                    ("Larger degrees", _CONJECTURE, _conjectured(rows)),
+                    ("Large trees", "Hosts with random 128-bit ids.", _large(rows)),
+                )
+                if panels
+            ),
+            start=1,
+        )
+    ]
+    facts = page.Pairs(page.facts(manifest), "facts")
+    return page.make_page(
         "The reference tree over a DHT",
-        [Text(_PAPER), Pairs(facts(manifest), "facts"), *([Cards(cards)] if cards else [])],
-        [Text(HOW_TO_READ), *sections, _numbers(metrics), provenance(manifest)],
+        [_PAPER, facts, page.Cards(_cards(metrics))],
+        [page.HOW_TO_READ, *sections, _numbers(metrics), page.provenance(manifest)],
     )
 
 
+_HELD = (
+    "Hosts are held constant: a connection, then a disconnection. Shaded: the ranges of an "
+    "independent check, over 10 to 120 hosts."
+)
+_CONJECTURE = "The paper conjectures the same of trees with more children."
 _PAPER = (
     "A simulation of Section 4 of P. Costa and D. Frey, “Publish-Subscribe Tree Maintenance over a "
     "DHT”."
@@ -94,30 +80,31 @@ _NAMES = (
 )
 
 
-def _numbers(metrics: Sequence[Mapping[str, Any]]) -> Section:
+def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.Section:
     """Return the section of all numbers."""
-    heads = ("Number", "Measured", Cell("Unit", look=""), "Independent check")
+    heads = ("Number", "Measured", page.Cell("Unit", look=""), "Independent check")
     rows = [
         (
-            Cell(code=row["name"]),
+            page.Cell(code=row["name"]),
             as_text(row["value"]),
-            Cell(row["unit"], look=""),
+            page.Cell(row["unit"], look=""),
             row.get("check") or "",
         )
         for row in metrics
     ]
-    table = Folded(f"{len(rows)} numbers", [Table(heads, rows)], is_open=len(rows) <= _MOST_OPEN)
-    return Section("numbers", "Numbers", [Text(_NAMES), table], "Numbers")
+    is_open, table = len(rows) <= _MOST_OPEN, page.Table(heads, rows)
+    folded = page.Folded(f"{len(rows)} numbers", [table], is_open)
+    return page.Section("numbers", "Numbers", [_NAMES, folded])
 
 
-def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
+def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[page.Card]:
     """Return a card with the number of values in the ranges of the independent check."""
     checked = [metric for metric in metrics if metric.get("check")]
     if not checked:
         return []
     inside = sum(not check_verdict(metric) for metric in checked)
     title, what = "Independent check", "numbers in the ranges of a second implementation"
-    return [Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
+    return [page.Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
 
 
 # --- the drawings

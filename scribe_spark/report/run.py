@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from scribe_spark.report import page
 from scribe_spark.report.cards import run_cards, verdict
 from scribe_spark.report.catalogue import series_of, shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
-    Difference,
     comparison_section,
     deviation_words,
     difference_of,
@@ -23,24 +23,6 @@ from scribe_spark.report.comparison import (
     topologies,
 )
 from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.page import (
-    BYTES,
-    GROUPS,
-    HOW_TO_READ,
-    TIME,
-    Cards,
-    Pairs,
-    Part,
-    Report,
-    Section,
-    Text,
-    as_mapping,
-    facts,
-    make_page,
-    measure_sections,
-    provenance,
-    section_of,
-)
 from scribe_spark.report.run_figures import (
     Latency,
     draw_by_size,
@@ -71,7 +53,7 @@ def render(
     latency: Latency | None = None,
     part_latencies: pd.DataFrame | None = None,
     tables: Collection[str] | None = None,
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page.
 
     Parameters
@@ -110,22 +92,35 @@ def render(
     figures = [
         *_own_figures(distributions, by_part, latency, part_latencies),
         *_figures_of_paper(metrics, distributions),
-        *([] if by_size is None else [(TIME, by_size)]),
-        *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
+        *([] if by_size is None else [(page.TIME, by_size)]),
+        *((page.GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
     ]
     if tables is not None:  # without links to missing tables
         figures = [(section, one.with_tables(tables)) for section, one in figures]
     several = topologies(metrics)
     compared = sections(without_tables_of_their_own(metrics))
-    links = links_in_words(as_mapping(manifest.get("resolved")))
+    links = links_in_words(page.as_mapping(manifest.get("resolved")))
     has_latency_table = tables is None or "latency" in tables
-    found = [replace(one, parts=_explained(one, trees)) for one in measure_sections(figures)]
-    at = next((n for n, one in enumerate(found, start=1) if one.name == TIME), len(found))
-    return make_page(
-        _heading(manifest, any(apart is not None for apart in _differences(compared))),
-        _head(metrics, manifest, compared),
+    found = [_with_trees(one, trees) for one in page.measure_sections(figures)]
+    at = next((n for n, one in enumerate(found, start=1) if one.name == page.TIME), len(found))
+    differences = [
+        one for _, of in compared for metric in of if (one := difference_of(metric)) is not None
+    ]
+    near, notable = sum(not one.notable for one in differences), f"{NOTABLE:g}{PERCENT}"
+    told = page.Text(_MET.format(near=near, compared=len(differences), notable=notable))
+    cards = run_cards(metrics)
+    return page.make_page(
+        _heading(manifest, bool(differences)),
         [
-            Text(_FIGURES + (_SEVERAL if several else "")),
+            _PAPER * bool(differences),
+            page.Pairs(page.facts(manifest), "facts"),
+            page.Text(verdict(cards), "verdict"),
+            page.Cards(cards),
+            page.Cards(headline_cards(compared), "Headline numbers", "tiles"),
+            told if differences else _NO_EXPERIMENT * bool(compared),
+        ],
+        [
+            _FIGURES + _SEVERAL * bool(several),
             *found[:at],
             *latencies(metrics, links, has_latency_table),
             *latencies_by_part(by_part, "by_part"),
@@ -134,14 +129,14 @@ def render(
             *failures(metrics),
             *both_overlays(metrics),
             *several,
-            provenance(manifest, phases=True),
+            page.provenance(manifest, phases=True),
         ],
     )
 
 
 _FIGURES = (
     "A system has the same colour in all figures. Figures with a number have it from the paper, "
-    f"and thin dashed lines are values that the paper quotes. {HOW_TO_READ}"
+    f"and thin dashed lines are values that the paper quotes. {page.HOW_TO_READ}"
 )
 _SEVERAL = (
     " Curves are means over the topologies; medians and maxima are those of all topologies "
@@ -167,41 +162,12 @@ _MET = Markup(
 )
 
 
-def _head(
-    metrics: Sequence[Mapping[str, Any]],
-    manifest: Mapping[str, Any],
-    compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
-) -> Iterator[Part]:
-    """Yield the parts above the table of contents."""
-    cards, known = run_cards(metrics), facts(manifest)
-    apart = [one for one in _differences(compared) if one is not None]
-    if apart:
-        yield Text(_PAPER)
-    if known:
-        yield Pairs(known, "facts")
-    if words := verdict(cards):
-        yield Text(words, "verdict")
-    if cards:
-        yield Cards(cards)
-    if apart:
-        yield Cards(headline_cards(compared), "Headline numbers", "tiles")
-        near, notable = sum(not one.notable for one in apart), f"{NOTABLE:g}{PERCENT}"
-        yield Text(_MET.format(near=near, compared=len(apart), notable=notable), look="")
-    elif compared:
-        yield Text(_NO_EXPERIMENT)
-
-
-def _differences(
-    compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
-) -> list[Difference | None]:
-    return [difference_of(metric) for _, metrics in compared for metric in metrics]
-
-
-def _explained(section: Section, trees: RunTrees | None) -> list[Part]:
-    """Return the parts of a section of figures, with words about the trees that it has."""
+def _with_trees(section: page.Section, trees: RunTrees | None) -> page.Section:
+    """Return a section of figures, with words about the trees that it has."""
+    if trees is None or section.name != page.GROUPS:
+        return section
     intro, *others = section.parts
-    words = [] if trees is None else [Text(f"{_TREES} {trees.left_out}".rstrip())]
-    return [intro, *(words if section.name == GROUPS else []), *others]
+    return replace(section, parts=[intro, f"{_TREES} {trees.left_out}".rstrip(), *others])
 
 
 def _figures_of_paper(
@@ -212,7 +178,7 @@ def _figures_of_paper(
         one = draw(spec, distributions, published_of_figure(spec, metrics))
         note = deviation_words(spec, series_of(spec, distributions), metrics)
         yield (
-            section_of(spec.measures[0]),
+            page.section_of(spec.measures[0]),
             PageFigure(
                 spec.name,
                 f"Figure {spec.number}. {spec.title}",
@@ -232,17 +198,20 @@ def _own_figures(
 ) -> Iterator[tuple[str, PageFigure]]:
     """Yield figures of time and bytes, which the paper does not have, with their sections."""
     coverage = draw_coverage(latency, page_systems(distributions))
-    yield from [] if coverage is None else [(TIME, coverage)]
+    yield from [] if coverage is None else [(page.TIME, coverage)]
     if part_latencies is not None:
-        yield from ((TIME, one) for one in draw_part_latencies(part_latencies))
-    yield from ((BYTES, one) for one in draw_node_bytes(distributions, by_part))
+        yield from ((page.TIME, one) for one in draw_part_latencies(part_latencies))
+    yield from ((page.BYTES, one) for one in draw_node_bytes(distributions, by_part))
 
 
 def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
     """Return the title of the page."""
     if is_paper:
         return "Scribe over Pastry: measured against published"
-    config = {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    config = {
+        **page.as_mapping(manifest.get("config")),
+        **page.as_mapping(manifest.get("resolved")),
+    }
     groups, nodes = config.get("groups"), config.get("nodes")
     if is_number(groups) and is_number(nodes):
         return f"One message to each of {groups:,} groups on {nodes:,} nodes"

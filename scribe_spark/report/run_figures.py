@@ -46,8 +46,8 @@ from scribe_spark.systems import baseline, find_system
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
 
-# --- RAD by group size: a median over the groups mainly shows small groups, as most groups are small;
-# the source of a small group of a mesh sends to all members itself, so only large groups show costs
+# --- RAD by group size: a median over all groups mainly shows small ones, as most groups are small.
+# The source of a small group of a mesh sends to all members itself; only large ones show the costs.
 
 
 def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:

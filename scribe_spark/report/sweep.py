@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,26 +17,9 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from scribe_spark.report import page
 from scribe_spark.report.catalogue import measure_in_words
 from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel
-from scribe_spark.report.page import (
-    HOW_TO_READ,
-    Card,
-    Cards,
-    Cell,
-    Heading,
-    Legend,
-    Pairs,
-    Report,
-    Section,
-    Table,
-    Text,
-    make_page,
-    measure_sections,
-    provenance,
-    section_of,
-    unfolded,
-)
 from scribe_spark.report.style import marked_style, short_number, short_tick
 from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_duration, as_text, is_number
@@ -63,7 +46,7 @@ def render_sweep(
     noun: str = "run",
     rounds: Mapping[str, pd.DataFrame] | None = None,
     measures: Mapping[str, str] | None = None,
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page.
 
     Parameters
@@ -97,24 +80,24 @@ def render_sweep(
         folder: _label(dict(zip(grid, at, strict=True)), varied) for folder, at in points.items()
     }
     cards, absent = _cards(value, show, there, points, labels), [m for m in show if m not in there]
-    sections = ((section_of(metric), one) for metric, one in drawn.items())
+    sections = ((page.section_of(metric), one) for metric, one in drawn.items())
     lines = [label for label in _lines(value, grid, axis, "") if label]
     typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
-    return make_page(
+    return page.make_page(
         f"Sweep over {axis}",
         [
-            Text(f"Each point is a {noun}, and {_INTRO} {HOW_TO_READ}"),
-            Pairs(_facts(value, grid, points), "facts"),
-            *([Heading("Measures that differ most between the points", "h2")] if cards else []),
-            *([Cards(cards)] if cards else []),
+            f"Each point is a {noun}, and {_INTRO} {page.HOW_TO_READ}",
+            page.Pairs(_facts(value, grid, points), "facts"),
+            page.Text("Measures that differ most between the points" * bool(cards), tag="h2"),
+            page.Cards(cards),
         ],
         [
-            *_legend("Lines", "line", [(label, _style(n)) for n, label in enumerate(lines)]),
-            *measure_sections(sections, _MOST_OPEN, "small"),
-            *([Text(f"Without a value at any point: {', '.join(absent)}.")] if absent else []),
+            _legend("Lines", "line", [(label, _style(n)) for n, label in enumerate(lines)]),
+            *page.measure_sections(sections, _MOST_OPEN, "small"),
+            f"Without a value at any point: {', '.join(absent)}." * bool(absent),
             *_over_rounds(rounds or {}, labels, measures or {}),
             _table(value, points, labels, drawn, noun),
-            provenance({**manifest, **typed}),
+            page.provenance({**manifest, **typed}),
         ],
     )
 
@@ -133,33 +116,31 @@ def _table(
     labels: Mapping[str, str],
     drawn: Mapping[str, PageFigure],
     noun: str,
-) -> Section:
+) -> page.Section:
     """Return the section with every drawn measure of every point."""
     rounds = noun == "world" and len(points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
     heads = [_LINK.format(folder=folder, label=label) for folder, label in labels.items()]
     rows = [
         (
-            Cell(one.title, one.unit, metric),
+            page.Cell(one.title, one.unit, metric),
             *(as_text(value.get((*at, metric))) for at in points.values()),
         )
         for metric, one in drawn.items()
     ]
-    table, title = Table(("Measure", *heads), rows, look="points"), "Every point"
-    return Section("points", title, [Text(words), table], title)
+    table, title = page.Table(("Measure", *heads), rows, look="points"), "Every point"
+    return page.Section("points", title, [words, table])
 
 
-def _legend(label: str, name: str, looks: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Legend]:
-    """Return a legend of lines; none without names of lines."""
-    samples = [
-        (line, _sample(f"{name}-{number}", look, line)) for number, (line, look) in enumerate(looks)
-    ]
-    return [Legend(label, samples)] if samples else []
+def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
+    """Return a legend of lines."""
+    listed = enumerate(looks)
+    return page.Legend(label, [(of, _sample(f"{name}-{n}", look, of)) for n, (of, look) in listed])
 
 
 def _over_rounds(
     rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
-) -> list[Section]:
+) -> list[page.Section]:
     """Return the section of the measures that a round of any point has, if there are few points."""
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
@@ -177,10 +158,11 @@ def _over_rounds(
             name, title = _name("rounds", measure), measure_in_words(measure)
             panel = rounds_panel(name, title, words, lines, axis=unit, unit=unit, labels="")
             drawn.append(draw(panel))
-    looks = [(label, marked_style(number)) for number, label in enumerate(by_label)]
-    parts = [*_legend("Points", "point", looks if drawn else ()), *unfolded(drawn, _MOST_OPEN)]
-    title = "Over the rounds"
-    return [Section("rounds", title, parts, title, len(drawn))] if drawn else []
+    looks = (
+        (label, marked_style(number)) for number, label in enumerate(by_label if drawn else ())
+    )
+    parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]
+    return [page.Section("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
 
 
 def _name(begin: str, measure: str) -> str:
@@ -194,9 +176,9 @@ def _cards(
     metrics: Sequence[str],
     points: Mapping[str, tuple[Any, ...]],
     labels: Mapping[str, str],
-) -> list[Card]:
+) -> list[page.Card]:
     """Return cards of the metrics that differ most between the points."""
-    found: list[tuple[float, Card]] = []
+    found: list[tuple[float, page.Card]] = []
     for metric in metrics:
         there = [
             (number, labels[folder])
@@ -212,7 +194,9 @@ def _cards(
             words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
         apart = (most - least) / max(abs(most), abs(least), 1e-300)
         is_cost = metric.startswith("cost.")
-        found.append((apart - 2 * is_cost, Card(measure_in_words(metric), text, words, _COLOUR)))
+        found.append(
+            (apart - 2 * is_cost, page.Card(measure_in_words(metric), text, words, _COLOUR))
+        )
     found.sort(key=lambda one: -one[0])
     return [card for _, card in found[:_MOST_CARDS]]
 

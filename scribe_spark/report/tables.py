@@ -11,9 +11,15 @@ import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.config.bandwidth import sizes_in_words
+from scribe_spark.report import page
 from scribe_spark.report.catalogue import label_of
-from scribe_spark.report.comparison import NOTABLE, Difference, difference, experiment_of
-from scribe_spark.report.page import Cell, Section, Table, Text
+from scribe_spark.report.comparison import (
+    NOTABLE,
+    Difference,
+    difference,
+    difference_cell,
+    experiment_of,
+)
 from scribe_spark.report.style import in_order
 from scribe_spark.report.text import ABSENT, PERCENT, as_text, is_number, readable, share_in_percent
 
@@ -29,9 +35,9 @@ _WORDS = Markup(
     "A latency is the time from the publication to the first copy at a member, in ms or hops; "
     "sources are left out. <em>Members</em> is the share of the members that get the message. The "
     "mean and the percentiles (nearest rank) are over all deliveries, so without the other "
-    "members. A column in per cent is the time until this share of the members has the message, the median "
-    "over the publications; a dash marks a share that more than half of the publications never "
-    "reach."
+    "members. A column in per cent is the time until this share of the members has the message, "
+    "the median over the publications; a dash marks a share that more than half of the "
+    "publications never reach."
 )
 _TABLE = Markup(' The table <a href="tables/latency">latency</a> has every publication.')
 _BY_PART = Markup(
@@ -86,7 +92,7 @@ def latencies(
     of: str = "",
     has_table: bool = True,
     contents: str = "Table of latencies",
-) -> list[Section]:
+) -> list[page.Section]:
     """Return the section of latencies, if any was measured: a row for each system and unit.
 
     `of` is the origin of the numbers, for the heading; `has_table` is True for a link to the table.
@@ -109,7 +115,7 @@ def latencies(
     columns = [name for name in LATENCIES.values() if name != "reached"]
     rows = [
         (
-            Cell(label, "" if unit == "ms" else f"in {unit}"),
+            page.Cell(label, "" if unit == "ms" else f"in {unit}"),
             _share(reached.get(label)),
             *(as_text(values.get(name)) for name in columns),
         )
@@ -117,8 +123,8 @@ def latencies(
         if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
     ]
     words = _WORDS + (_TABLE if has_table else Markup())
-    parts = [Text(words), Table(("System", *LATENCIES), rows)]
-    return [Section("latencies", f"Latencies{of}", parts, contents)] if rows else []
+    parts: page.Parts = [words, page.Table(("System", *LATENCIES), rows)]
+    return [page.Section("latencies", f"Latencies{of}", parts, contents)] if rows else []
 
 
 def _share(share: Any) -> str:
@@ -127,7 +133,7 @@ def _share(share: Any) -> str:
 
 def latencies_of_last_round(
     table: pd.DataFrame, links: str = "", has_table: bool = False, contents: str = ""
-) -> list[Section]:
+) -> list[page.Section]:
     """Return the section of latencies of the last round of a world that has latencies.
 
     `table` has a row for each round and a column for each measure; `links` comes from
@@ -157,7 +163,7 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
 # --- classes and regions
 
 
-def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[Section]:
+def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Section]:
     """Return a section of latencies by class of node and one by region, if nodes have these parts.
 
     `table` is the name of the folder's table with more measures.
@@ -180,17 +186,17 @@ def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[Section]
             )
             for part in dict.fromkeys(rows["part"])
         ]
-        columns = [Cell(label_of(s), note=name) for s in systems for name in _PART_PERCENTILES]
+        columns = [page.Cell(label_of(s), note=name) for s in systems for name in _PART_PERCENTILES]
         words = _BY_PART.format(by=by, table=table)
-        parts = [Text(words), Table((str(by).capitalize(), *columns), cells)]
-        found.append(Section(f"by-{by}", f"Latency by {by} of nodes", parts))
+        parts: page.Parts = [words, page.Table((str(by).capitalize(), *columns), cells)]
+        found.append(page.Section(f"by-{by}", f"Latency by {by} of nodes", parts, ""))
     return found
 
 
 # --- failures of the reference tree
 
 
-def failures(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
+def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
     """Return the section of the failures of hosts of the reference tree, if there are any: a row
     for each depth with the means of the reference tree and of Scribe, of each of :data:`COSTS`.
     """
@@ -209,10 +215,10 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
         if any(is_number(value) for value in cells.values())
     ]
     trees = ("reference tree", "Scribe, a group")
-    heads = [Cell(head, note=tree) for head in COSTS.values() for tree in trees]
-    parts = [Text(_OF_FAILURES), Table(("Depth", *heads), rows)]
+    heads = [page.Cell(head, note=tree) for head in COSTS.values() for tree in trees]
+    parts: page.Parts = [_OF_FAILURES, page.Table(("Depth", *heads), rows)]
     title = "Cost of the failure of a host, by the host's depth"
-    return [Section("failures", title, parts)] if rows else []
+    return [page.Section("failures", title, parts, "")] if rows else []
 
 
 # --- perfect tables and tables of arrivals
@@ -273,23 +279,28 @@ def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
 
 
-def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
+def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
     """Return the section of the published numbers over both overlays, if runs have both."""
     numbers = published_numbers(metrics)
-    if not numbers:
-        return []
-    told = [f"{count} are met within {NOTABLE:g}{PERCENT} with {overlay}"
-            for overlay, count in met(numbers).items()]  # fmt: skip
+    told = [
+        f"{count} are met within {NOTABLE:g}{PERCENT} with {overlay}"
+        for overlay, count in met(numbers).items()
+    ]
     words = f"Of {len(numbers)} published numbers that depend on the overlay, {', '.join(told)}."
     heads = [head for overlay in OVERLAYS for head in (overlay.capitalize(), "Difference")]
-    rows = []
-    for number in numbers:
-        cells: list[str | Cell] = []
-        for overlay, apart in number.differences.items():
-            off = " off" * (apart is not None and apart.notable)
-            cells.append(number.measured[overlay] or ABSENT)
-            cells.append(Cell(str(apart or ABSENT), look=f"number difference{off}"))
-        head = Cell(number.what, code=number.name)
-        rows.append((head, number.paper, *cells, Cell(number.verdict, look="")))
-    table = Table(("Measure", "Paper", *heads, Cell("Met by", look="")), rows)
-    return [Section("overlays", "Perfect tables, and tables of arrivals", [Text(words, ""), table])]
+    rows = [
+        (
+            page.Cell(number.what, code=number.name),
+            number.paper,
+            *(
+                cell
+                for overlay, apart in number.differences.items()
+                for cell in (number.measured[overlay], difference_cell(apart))
+            ),
+            page.Cell(number.verdict, look=""),
+        )
+        for number in numbers
+    ]
+    table = page.Table(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
+    title, parts = "Perfect tables, and tables of arrivals", [page.Text(words), table]
+    return [page.Section("overlays", title, parts, "")] if numbers else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -20,39 +21,197 @@ from scribe_spark.measures.incomplete import (
     systems_of_world,
     words_in_place,
 )
+from scribe_spark.report import page
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.charts import draw, line_words, rounds_panel
-from scribe_spark.report.page import (
-    HOW_TO_READ,
-    Cards,
-    Figures,
-    Folded,
-    Pairs,
-    Report,
-    Section,
-    Table,
-    Text,
-    as_mapping,
-    facts,
-    figure_section,
-    make_page,
-    provenance,
-)
 from scribe_spark.report.run_figures import Latency, draw_coverage
 from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
 from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.report.world_panels import (
-    BYTES_PANELS,
-    GROUP_PANELS,
-    PANELS,
-    TREE_PANELS,
-    RoundMeasures,
-    system_panels,
-)
+from scribe_spark.systems import SCRIBE
+
+
+@dataclass(frozen=True)
+class RoundPanel:
+    """Measures over the rounds in one figure."""
+
+    name: str  # of its files
+    title: str
+    unit: str
+    measures: Mapping[str, str]  # measure -> the name of its line
+    #: True if a round without a value is a gap; else lines join the rounds with a value.
+    every_round: bool = True
+    #: If it is set, the panel is a distribution over all rounds together, by the number at the end
+    #: of the measures' names (``repaired.3``), whose meaning it is; `measures` lacks the number.
+    across: str = ""
+    systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
+
+
+PANELS = (
+    RoundPanel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
+    RoundPanel("leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}),
+    RoundPanel("cells", "Cells of routing tables", "per live node",
+               {"cells.dead": "dead entry", "cells.missing": "empty, although a live node fits"}),
+    RoundPanel("delay", "Delay to the entries of routing tables", "ms, between routers",
+               {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"}),
+    RoundPanel("delivered", "Lookups", "share",
+               {"lookups.delivered": "delivered", "lookups.right": "at the right root"}),
+    RoundPanel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
+    RoundPanel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+)  # fmt: skip
+
+#: Measure of every system of a world that is drawn -> title and unit.
+_OF_SYSTEMS = {
+    "publications.in_time": ("Delivered in time", "deliveries"),
+    "publications.late": ("Delivered late", "deliveries"),
+    "publications.lost": ("Lost", "deliveries"),
+    "publications.duplicates.mean": ("Duplicates per delivery", "copies"),
+    "multicasts.reached": ("Members that multicasts reach", "share"),
+    "latency.p50": ("Latency, median over all deliveries", "ms"),
+    "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
+    "time_to_99.median": ("Time to 99 % of the members, median over the groups", "ms"),
+    "bytes.up.mean": ("Payload that a node sends, mean", "B per live node and round"),
+    "bytes.up.max": ("Payload that a node sends, maximum", "B per round"),
+    "control_bytes.up.mean": ("Control bytes that a node sends", "B per live node and round"),
+    "rad.median": ("RAD, median over the groups", "times"),
+    "rad.largest": ("RAD of the largest group", "times"),
+    "rmd.median": ("RMD, median over the groups", "times"),
+    "rmd.largest": ("RMD of the largest group", "times"),
+    "rdp.mean": ("RDP of the largest group, mean", "times"),
+    "children_entries.max": ("Copies or children of the busiest node, over all groups", "copies"),
+    "link_stress.max": ("Packets on a link, maximum: one multicast of each group", "packets"),
+    "control": ("Control messages", "per live node and second"),
+    "link_stress.payload.max": (
+        "Link stress of payload, maximum",
+        "messages on a directed link, in rounds in which it is measured",
+    ),
+    "publications.duplicates": ("Duplicates", "copies"),
+    "publications.open": ("Open deliveries at the end of the world", "deliveries"),
+}
+
+
+def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
+    """Return the panels of several systems side by side; empty if Scribe is the only system."""
+    systems = in_order(systems_of_world(measures))
+    if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
+        return ()
+
+    def measure(system: str, name: str) -> str:
+        of_all = name.startswith("link_stress.payload") and system == SCRIBE
+        return name if of_all else f"{system}.{name}"
+
+    return tuple(
+        RoundPanel(
+            f"systems-{name.replace('.', '-').replace('_', '-')}",
+            title,
+            unit,
+            {measure(system, name): label_of(system) for system in systems},
+            every_round=False,
+            systems={label_of(system): system for system in systems},
+        )
+        for name, (title, unit) in _OF_SYSTEMS.items()
+    )
+
+
+#: The panels of a world whose publications have a size.
+BYTES_PANELS = (
+    RoundPanel(
+        "payload-bytes",
+        "Payload that a node sends in a round",
+        "B",
+        {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
+        every_round=False,
+    ),
+)  # fmt: skip
+
+#: The systems whose links are compared in a world.
+_MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
+
+_FATES = {"expected": "expected", "in_time": "in time", "late": "late", "lost": "lost",
+          "open": "open at the end of the world", "duplicates": "duplicates"}  # fmt: skip
+_CAUSES = ("own", "forwarder", "parent failed", "root failed", "parent left", "refused",
+           "hand-over")  # fmt: skip
+
+#: The panels of a world with groups.
+GROUP_PANELS = (
+    RoundPanel("publications", "Deliveries, by the round of the publication", "deliveries",
+               {f"scribe.publications.{name}": label for name, label in _FATES.items()}),
+    RoundPanel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
+    RoundPanel("order", "Deliveries out of order", "deliveries",
+               {"scribe.deliveries.out_of_order": "deliveries"}),
+    RoundPanel("members", "Members of all groups", "members", {"scribe.members": "members"}),
+    RoundPanel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
+    RoundPanel("joins", "JOINs by cause", "JOINs",
+               {f"scribe.joins.{cause}": cause for cause in _CAUSES}
+               | {"scribe.joins.at_root": "answered by a root"}),
+    RoundPanel("repaired", "Failures and repair", "nodes",
+               {"scribe.failures": "failed nodes with children",
+                "scribe.repaired": "failed nodes whose children are all reached again",
+                "scribe.repair.nodes": "nodes that took part in JOINs after failures"}),
+    RoundPanel("repair-rounds", "Rounds until a failure is repaired", "failures, of all rounds",
+               {"scribe.repaired": "failures"},
+               across="rounds from the failure until the last child is reached"),
+    RoundPanel("lateness", "Delay of late deliveries in rounds", "late deliveries, of all rounds",
+               {"scribe.deliveries.late": "deliveries"},
+               across="rounds from the publication to the delivery"),
+    RoundPanel("groups-lost", "Groups whose state is lost", "groups",
+               {"scribe.groups.lost": "lost"}),
+    RoundPanel("link-stress-mean", "Link stress, mean over all directed links",
+               "messages per link, in rounds in which it is measured",
+               {"link_stress.payload.mean_existing": "payload",
+                "link_stress.maintenance.mean_existing": "maintenance"}, every_round=False),
+    RoundPanel("link-stress-max", "Link stress, maximum",
+               "messages on a directed link, in rounds in which it is measured",
+               {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
+               every_round=False),
+    RoundPanel("multicast-latency", "Latency of multicasts, over all deliveries", "ms",
+               {f"scribe.latency.{name}": name for name in ("p50", "p90", "p95", "p99", "max")}),
+    RoundPanel("multicast-delay", "Delay of multicasts, relative to IP multicast", "times",
+               {"scribe.rad.median": "RAD, median",
+                "scribe.rad.largest": "RAD of the largest group",
+                "scribe.rmd.median": "RMD, median",
+                "scribe.rmd.largest": "RMD of the largest group",
+                "scribe.rdp.mean": "RDP of the largest group, mean"}),
+    RoundPanel("multicast-reached", "Members that multicasts reach", "share",
+               {"scribe.multicasts.reached": "reached"}),
+    RoundPanel("node-stress", "Entries of children tables, per node", "entries",
+               {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"}),
+    *(
+        RoundPanel(
+            f"multicast-links-{end}",
+            f"Packets on a link, {title}: one multicast of each group",
+            "packets",
+            {f"{system}.link_stress.{end}": label_of(system) for system in _MULTICASTS},
+            systems={label_of(system): system for system in _MULTICASTS},
+        )
+        for end, title in (("mean_existing", "mean"), ("max", "maximum"))
+    ),
+)  # fmt: skip
+
+#: The panels of a world with a reference tree.
+TREE_PANELS = (
+    RoundPanel("tree-links", "Links of the reference tree", "links",
+               {"reference_tree.links.removed": "removed",
+                "reference_tree.links.created": "created"}),
+    RoundPanel("tree-hosts", "Hosts that search for new neighbours", "hosts",
+               {"reference_tree.hosts": "hosts"}),
+    RoundPanel("tree-messages", "Messages of the reconfiguration", "messages",
+               {"reference_tree.parent_lookups": "look-ups for a parent",
+                "reference_tree.child_lookups": "look-ups for children",
+                "reference_tree.notices": "notices"}),
+    RoundPanel("tree-rounds", "Rounds of the reconfiguration", "rounds",
+               {"reference_tree.rounds": "rounds"}),
+    RoundPanel("tree-depth", "Depth of hosts in the reference tree", "hops",
+               {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"}),
+    RoundPanel("tree-degree", "Neighbours of a host in the reference tree", "neighbours",
+               {"reference_tree.degree.largest": "most"}),
+    RoundPanel("tree-faults", "Trees that differ from a new computation", "trees",
+               {"reference_tree.faults": "wrong"}),
+)  # fmt: skip
+
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
@@ -65,7 +224,7 @@ def render_world(
     watched: pd.DataFrame | None = None,
     latency: Latency | None = None,
     by_part: pd.DataFrame | None = None,
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page of a world.
 
     Parameters
@@ -83,26 +242,25 @@ def render_world(
     """
     from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
-    length, table = as_mapping(manifest.get("round")), measures_by_round(rounds)
+    length, table = page.as_mapping(manifest.get("round")), measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
     sections, shown = _over_rounds(table, seconds)
-    known = [*facts(manifest), ("Rounds", as_text(len(table)))]
+    known = [*page.facts(manifest), ("Rounds", as_text(len(table)))]
     known += [("A round", as_text(length["has"]))] if "has" in length else []
-    cards = world_cards(table)
-    return make_page(
+    return page.make_page(
         "A world of Pastry nodes",
         [
-            Text(f"{_INTRO} {HOW_TO_READ}"),
-            Pairs([*known, *_costs(manifest)], "facts"),
-            *([Cards(cards)] if cards else []),
-            *map(Text, world_notes(table)),
+            f"{_INTRO} {page.HOW_TO_READ}",
+            page.Pairs([*known, *_costs(manifest)], "facts"),
+            page.Cards(world_cards(table)),
+            *world_notes(table),
         ],
         [
             *_last_round(table, manifest, latency, by_part),
             *sections,
             *_scene(watched),
             _numbers(table, shown),
-            provenance(manifest),
+            page.provenance(manifest),
         ],
     )
 
@@ -130,14 +288,14 @@ def _last_round(
     manifest: Mapping[str, Any],
     latency: Latency | None,
     by_part: pd.DataFrame | None,
-) -> Iterator[Section]:
+) -> Iterator[page.Section]:
     """Yield the sections about the last round with multicasts."""
     systems = set() if latency is None else {str(name) for name in latency.counts["system"]}
     contents, title = "Latency in the last round", "Coverage in the last round"
     coverage = draw_coverage(latency, systems)
     if coverage is not None:
-        yield Section("time", title, [Figures([coverage])], contents)
-    links = links_in_words(as_mapping(manifest.get("resolved")))
+        yield page.Section("time", title, [page.Figures([coverage])], contents)
+    links = links_in_words(page.as_mapping(manifest.get("resolved")))
     listed = contents if coverage is None else ""
     tables = latencies_of_last_round(table, links, coverage is not None, listed)
     yield from tables
@@ -149,10 +307,12 @@ def _last_round(
         yield from latencies_by_part(of_last, "rounds_by_part")
 
 
-def _over_rounds(table: pd.DataFrame, seconds: float) -> tuple[list[Section], list[RoundMeasures]]:
+def _over_rounds(
+    table: pd.DataFrame, seconds: float
+) -> tuple[list[page.Section], list[RoundPanel]]:
     """Return the sections of figures over the rounds, and the measures for the table."""
-    sections: list[Section] = []
-    shown: list[RoundMeasures] = []
+    sections: list[page.Section] = []
+    shown: list[RoundPanel] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
@@ -165,12 +325,12 @@ def _over_rounds(table: pd.DataFrame, seconds: float) -> tuple[list[Section], li
         found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
         drawn = [_draw(panel, lines, table) for panel, lines in found]
         if drawn:
-            name = f"section-{len(sections) + 1}"
-            sections.append(figure_section(name, title, drawn, most=_MOST_OPEN))
+            name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
+            sections.append(page.Section(name, title, parts, count=len(drawn)))
     return sections, shown
 
 
-def _lines(panel: RoundMeasures, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
+def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
     """Return label -> values by round (or by `across`), for each measure that was taken."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
@@ -202,7 +362,7 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
     return line[line.notna() | has_gap(table, measure)]
 
 
-def _draw(panel: RoundMeasures, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
+def _draw(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
     """Describe measures in words, and draw them."""
     told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
@@ -223,13 +383,13 @@ def _draw(panel: RoundMeasures, lines: Mapping[str, pd.Series], table: pd.DataFr
     )
 
 
-def _most_frequent(table: pd.DataFrame) -> RoundMeasures:
+def _most_frequent(table: pd.DataFrame) -> RoundPanel:
     """Return the most frequent kinds of messages."""
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
     unit = "per live node and second"
-    return RoundMeasures(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
+    return RoundPanel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
 
 
 _SCENE = Markup(
@@ -241,16 +401,17 @@ _SCENE = Markup(
 _NO_SCENE = "No tree of the watched small groups lost a node with children."
 
 
-def _scene(watched: pd.DataFrame | None) -> list[Section]:
+def _scene(watched: pd.DataFrame | None) -> list[page.Section]:
     """Return the section with a tree before and after a failure, for a world with groups."""
     if watched is None:
         return []
+    scene = scene_of(watched)
+    parts: page.Parts = [page.Text(_NO_SCENE)]
+    if scene is not None:
+        words, drawn = _SCENE.format(group=scene.group), scene_figures(scene)
+        parts = [words, page.Figures(drawn, "three")]
     title = "A tree before a failure, during it, and after its repair"
-    scene, contents = scene_of(watched), "A tree before and after a failure"
-    if scene is None:
-        return [Section("scene", title, [Text(_NO_SCENE, look="")], contents)]
-    parts = [Text(_SCENE.format(group=scene.group)), Figures(scene_figures(scene), look="three")]
-    return [Section("scene", title, parts, contents)]
+    return [page.Section("scene", title, parts, "A tree before and after a failure")]
 
 
 _ROUNDS = Markup(
@@ -259,15 +420,15 @@ _ROUNDS = Markup(
 )
 
 
-def _numbers(table: pd.DataFrame, shown: Sequence[RoundMeasures]) -> Section:
+def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.Section:
     """Return the section with the drawn measures of each round."""
     heads = [f"{one.title}: {label}" for one in shown for label in one.measures.values()]
     names = [name for one in shown for name in one.measures]
     rows = [
         (str(number), *(_cell(table, number, name) for name in names)) for number in table.index
     ]
-    folded = Folded(f"{len(rows)} rounds", [Table(("Round", *heads), rows)])
-    return Section("numbers", "Numbers", [Text(_ROUNDS), folded], "Numbers")
+    folded = page.Folded(f"{len(rows)} rounds", [page.Table(("Round", *heads), rows)])
+    return page.Section("numbers", "Numbers", [_ROUNDS, folded])
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:

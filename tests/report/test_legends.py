@@ -20,8 +20,7 @@ from scribe_spark.report.reference_tree import Drawing, draw_lines
 from scribe_spark.report.run_figures import by_size, draw_by_size
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
-from scribe_spark.report.world import _draw, _lines, draw_rounds
-from scribe_spark.report.world_panels import GROUP_PANELS, Panel, system_panels
+from scribe_spark.report.world import GROUP_PANELS, Panel, _draw, _lines, draw_rounds, system_panels
 from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
 
 #: Systems of a user, which are registered; and one that is not, as when a page is drawn again.
