@@ -15,9 +15,8 @@ from scribe_spark.measures.incomplete import (
     values_in_means,
     words_in_place,
 )
-from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.page import Card
-from scribe_spark.report.style import system_styles
+from scribe_spark.report.style import label_of, system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
 from scribe_spark.systems import IP, UNICAST, all_systems
 

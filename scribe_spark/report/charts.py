@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,37 +205,19 @@ def _grow(figure: Figure, inches: float) -> None:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a panel.
-
-    Attributes
-    ----------
-    title : str
-        The words beside the axis.
-    low, high : float, optional
-        The ends; by default matplotlib chooses them.
-    scale : str
-        ``linear``, ``log``, or ``decades`` (logarithmic from 1, with a tick at each power of 10).
-    ticks : int, optional
-        The greatest number of ticks; by default matplotlib chooses it.
-    steps : sequence of float, optional
-        The distances of ticks, between 1 and 10.
-    is_whole : bool
-        True for ticks at whole numbers only.
-    tick : callable, optional
-        ``tick(value)`` is the text of a tick.
-    named : mapping of float to str, optional
-        The ticks and their texts, in place of ticks at round numbers.
-    """
+    """An axis of a panel; matplotlib chooses what is None."""
 
     title: str = ""
     low: float | None = None
     high: float | None = None
-    scale: str = "linear"
-    ticks: int | None = None
-    steps: Sequence[float] | None = (1, 2, 2.5, 5, 10)
-    is_whole: bool = False
-    tick: Callable[[float], str] | None = None
-    named: Mapping[float, str] | None = None
+    scale: str = (
+        "linear"  # or ``log``, or ``decades``: ``log`` from 1, with ticks at 1, 10, ...
+    )
+    ticks: int | None = None  # the greatest number of ticks
+    steps: Sequence[float] | None = (1, 2, 2.5, 5, 10)  # distances of ticks, between 1 and 10
+    is_whole: bool = False  # True for ticks at whole numbers only
+    tick: Callable[[float], str] | None = None  # the text of a tick
+    named: Mapping[float, str] | None = None  # ticks and their texts, in place of all others
 
     def set_on(self, axes: Axes, which: str) -> None:
         """Set the scale, the ends and the ticks of the ``x`` or ``y`` axis of a drawing."""
@@ -270,6 +252,10 @@ class Kind:
 
 
 KINDS = {
+    "paper": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83)),
+    "paper in steps": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83), {"drawstyle": "steps-post"}),
+    # in the axes of the figure around it
+    "inset": Kind((4.5, 3.15), (0.42, 0.3, 0.57, 0.63), {"linewidth": 1.3}),
     "curves": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83)),
     "sizes": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83), {"zorder": 3}),
     "bytes": Kind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), {"drawstyle": "steps-post"}),
@@ -283,48 +269,28 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Panel:
-    """A figure of lines over one axis.
+    """A figure of lines over one axis.  Equal lines are striped in their colours."""
 
-    Attributes
-    ----------
-    name, title, unit : str
-        The name of the files, the heading, and the unit behind the heading.
-    kind : str
-        One of :data:`KINDS`.
-    lines : sequence of Line
-        The lines.  Equal ones are striped in their colours, and share an entry of the legend.
-    x, y : Axis
-        The axes.
-    words : str
-        The values in sentences.
-    heading, value, at : callable
-        As of :class:`~.svg.Readout`.
-    labels : str
-        The place of the lines' labels: a ``legend``, the ``ends`` of the lines if there is space,
-        or empty for none.
-    marks : callable, optional
-        ``marks(axes)`` draws further marks.
-    note : str
-        The caption.
-    tables : tuple of str
-        The tables of the folder with the values.
-    """
-
-    name: str
+    name: str  # of its files
     title: str
-    kind: str
+    kind: str  # one of :data:`KINDS`
     lines: Sequence[Line]
     x: Axis
     y: Axis
-    words: str
-    heading: Callable[[float], str]
+    words: str  # the values in sentences
+    heading: Callable[[float], str] = as_text  # these three as of `svg.Readout`
     value: Callable[[float], str] = as_text
     at: Callable[[float], Any] = float
+    #: The place of the lines' labels: a ``legend``, the ``ends`` of the lines if there is space, or
+    #: empty for none.
     labels: str = "legend"
-    marks: Callable[[Axes], object] | None = None
-    unit: str = ""
-    note: str = ""
-    tables: tuple[str, ...] = ()
+    legend: Sequence[Entry] | None = None  # by default an entry for each group of equal lines
+    marks: Callable[[Axes], object] | None = None  # draws further marks
+    inset: Panel | None = None
+    table: Sequence[Line] | None = None  # the lines of the table, if it has others
+    unit: str = ""  # behind the heading
+    note: str = ""  # the caption
+    tables: tuple[str, ...] = ()  # of the folder, with the values
 
 
 def draw(panel: Panel) -> PageFigure:
@@ -332,22 +298,53 @@ def draw(panel: Panel) -> PageFigure:
     kind, lines = KINDS[panel.kind], panel.lines
     with new_figure(*kind.size) as figure:
         axes = figure.add_axes(kind.box)
-        axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
-        groups = equal_curves([line.points for line in lines])
-        looks = striped([line.look for line in lines], groups)
-        for line, look in zip(lines, looks, strict=True):
-            axes.plot(*line.points, **look, **kind.options)
-        if panel.marks is not None:
-            panel.marks(axes)
-        panel.y.set_on(axes, "y")
-        panel.x.set_on(axes, "x")
-        at_ends = panel.labels == "ends" and len(groups) == len(lines)
-        if panel.labels and len(lines) > 1 and not (at_ends and label_ends(axes, lines)):
-            legend_above(figure, entries([line.label for line in lines], looks, groups))
-        readouts = [Readout(axes, lines, panel.heading, panel.value, panel.at)]
-        svg = svg_element(figure, panel.name, panel.title, panel.words, readouts)
-    told = panel.note, panel.words, panel.unit, panel.tables
-    return PageFigure(panel.name, panel.title, svg, *told)
+        readouts, found = _draw_on(axes, panel)
+        legend = found if panel.legend is None else panel.legend
+        at_ends = panel.labels == "ends" and len(found) == len(lines)
+        is_named = len(lines) > 1 if panel.legend is None else len(legend) > 0
+        if panel.labels and is_named and not (at_ends and label_ends(axes, lines)):
+            legend_above(figure, legend)
+        values = None if panel.table is None else replace(readouts[0], lines=panel.table).values()
+        told = readouts if lines else ()
+        svg = svg_element(figure, panel.name, panel.title, panel.words, told, values)
+    rest = panel.note, panel.words, panel.unit, panel.tables
+    return PageFigure(panel.name, panel.title, svg, *rest)
+
+
+def _draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
+    """Draw a panel on axes; return its read-outs, and the entries of its legend."""
+    lines, groups = panel.lines, equal_curves([line.points for line in panel.lines])
+    axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
+    looks = striped([line.look for line in lines], groups)
+    for line, look in zip(lines, looks, strict=True):
+        axes.plot(*line.points, **look, **KINDS[panel.kind].options)
+    if panel.marks is not None:
+        panel.marks(axes)
+    panel.y.set_on(axes, "y")
+    panel.x.set_on(axes, "x")
+    readouts = [Readout(axes, lines, panel.heading, panel.value, panel.at)]
+    if panel.inset is not None:
+        for line in lines:
+            _keep_left(axes, *line.points)
+        inner = axes.inset_axes(KINDS["inset"].box)
+        inner.tick_params(labelsize=6.5, length=2, pad=1.5)
+        inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
+        readouts += _draw_on(inner, panel.inset)[0]
+    return readouts, entries([line.label for line in lines], looks, groups)
+
+
+def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Lengthen the x axis until all parts as high as the inset are left of it."""
+    inset = KINDS["inset"].box
+    high = np.flatnonzero(y > 0.7 * inset[1] * axes.get_ylim()[1])
+    if len(high) == 0:
+        return
+    transform = axes.transScale.transform
+    last = x[min(high[-1] + 1, len(x) - 1)]
+    (left, _), (edge, _) = transform([(axes.get_xlim()[0], 1.0), (last, 1.0)])
+    needed = left + (edge - left) / (inset[0] - 0.07)  # its tick labels need room too
+    (right, _) = axes.transScale.inverted().transform((needed, 1.0))
+    axes.set_xlim(right=max(right, axes.get_xlim()[1]))
 
 
 def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:

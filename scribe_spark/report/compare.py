@@ -18,10 +18,10 @@ from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
 from scribe_spark.report.cards import REACHED
-from scribe_spark.report.catalogue import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference
-from scribe_spark.report.style import marked_style, percent_tick
+from scribe_spark.report.paper_figures import ALL_SYSTEMS
+from scribe_spark.report.style import label_of, marked_style, measure_in_words, percent_tick
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import (
     ABSENT,

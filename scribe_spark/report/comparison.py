@@ -21,7 +21,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published, check_range
 from scribe_spark.report import page
-from scribe_spark.report.catalogue import FIGURES, FigureSpec, Series, read_histogram, series_of
+from scribe_spark.report.paper_figures import FIGURES, FigureSpec, Series, read_histogram, series_of
 from scribe_spark.report.text import ABSENT, PERCENT, as_spread, as_text, is_number, readable
 
 #: The page marks a difference from the paper beyond this number of per cent.

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from scribe_spark.report import page
 from scribe_spark.report.cards import run_cards, verdict
-from scribe_spark.report.catalogue import series_of, shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
     comparison_section,
@@ -22,7 +21,7 @@ from scribe_spark.report.comparison import (
     sections,
     topologies,
 )
-from scribe_spark.report.drawing import draw, page_systems
+from scribe_spark.report.paper_figures import draw_figure, page_systems, series_of, shown_figures
 from scribe_spark.report.run_figures import (
     Latency,
     draw_by_size,
@@ -175,19 +174,9 @@ def _figures_of_paper(
 ) -> Iterator[tuple[str, PageFigure]]:
     """Yield each figure of the paper with the name of its section."""
     for spec in shown_figures(distributions):
-        one = draw(spec, distributions, published_of_figure(spec, metrics))
         note = deviation_words(spec, series_of(spec, distributions), metrics)
-        yield (
-            page.section_of(spec.measures[0]),
-            PageFigure(
-                spec.name,
-                f"Figure {spec.number}. {spec.title}",
-                one.svg,
-                " ".join(filter(None, (spec.caption, note, one.equal))),
-                one.words,
-                tables=("distributions",),
-            ),
-        )
+        published = published_of_figure(spec, metrics)
+        yield page.section_of(spec.measures[0]), draw_figure(spec, distributions, published, note)
 
 
 def _own_figures(

@@ -12,7 +12,6 @@ import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.measure import forwards
-from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.charts import (
     Axis,
     Panel,
@@ -27,6 +26,7 @@ from scribe_spark.report.style import (
     byte_tick,
     curve_style,
     in_order,
+    label_of,
     percent_tick,
     short_tick,
     system_styles,

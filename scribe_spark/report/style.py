@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scribe_spark.report.text import as_bytes
-from scribe_spark.systems import all_systems
+from scribe_spark.report.text import as_bytes, readable
+from scribe_spark.systems import all_systems, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 #: The colours of curves that belong to no system; the first are those of Okabe and Ito, which
@@ -179,16 +178,6 @@ def draw_minor_ticks(figure: Figure) -> None:
             axes.add_artist(Line2D(*points, **look))
 
 
-def whole_numbers(axis: Axis) -> None:
-    """Set a few ticks at whole numbers, with thousands separated."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else short_number(value))
-    )
-
-
 def byte_tick(size: float) -> str:
     """Return the label of a tick at a number of bytes, in units of 1,000: 0 B, 500 KB, 1 MB."""
     return as_bytes(round(size, 6))
@@ -202,3 +191,35 @@ def short_tick(value: float) -> str:
 def percent_tick(percent: float) -> str:
     """Return the label of a tick at a number of per cent."""
     return f"{percent:.0f}%"
+
+
+def whole_tick(value: float) -> str:
+    """Return the label of a tick at a whole number, with thousands separated."""
+    return f"{value:,.0f}" if value < 1e6 else short_number(value)
+
+
+# --- names
+
+
+def label_of(system: str) -> str:
+    """Return the name of a system in figures: its label, or its name if it has no label."""
+    known = find_system(system)
+    return readable(system) if known is None else known.label
+
+
+def measure_in_words(measure: str) -> str:
+    """Return the name of a measure for readers, a system by its label.
+
+    Examples
+    --------
+    >>> measure_in_words("gossipsub.rad.median")
+    'GossipSub, RAD, median'
+    """
+    system, _, rest = measure.partition(".")
+    words = readable(measure)
+    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
+
+
+def _lower(words: str) -> str:
+    """Return words for the middle of a sentence; an abbreviation stays as it is."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]

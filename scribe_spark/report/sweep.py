@@ -18,9 +18,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.report import page
-from scribe_spark.report.catalogue import measure_in_words
 from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel
-from scribe_spark.report.style import marked_style, short_number, short_tick
+from scribe_spark.report.style import marked_style, measure_in_words, short_number, short_tick
 from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_duration, as_text, is_number
 

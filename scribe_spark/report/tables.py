@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from scribe_spark.config.bandwidth import sizes_in_words
 from scribe_spark.report import page
-from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.comparison import (
     NOTABLE,
     Difference,
@@ -20,7 +19,7 @@ from scribe_spark.report.comparison import (
     difference_cell,
     experiment_of,
 )
-from scribe_spark.report.style import in_order
+from scribe_spark.report.style import in_order, label_of
 from scribe_spark.report.text import ABSENT, PERCENT, as_text, is_number, readable, share_in_percent
 
 #: Head of a column of the table of latencies -> the metric.

@@ -23,10 +23,9 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.report import page
 from scribe_spark.report.cards import world_cards
-from scribe_spark.report.catalogue import label_of
 from scribe_spark.report.charts import draw, line_words, rounds_panel
 from scribe_spark.report.run_figures import Latency, draw_coverage
-from scribe_spark.report.style import in_order, system_styles
+from scribe_spark.report.style import in_order, label_of, system_styles
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
 from scribe_spark.report.text import PERCENT, as_text
