@@ -210,9 +210,7 @@ class Axis:
     title: str = ""
     low: float | None = None
     high: float | None = None
-    scale: str = (
-        "linear"  # or ``log``, or ``decades``: ``log`` from 1, with ticks at 1, 10, ...
-    )
+    scale: str = "linear"  # or ``log``, or ``decades``: ``log`` from 1, with ticks at 1, 10, ...
     ticks: int | None = None  # the greatest number of ticks
     steps: Sequence[float] | None = (1, 2, 2.5, 5, 10)  # distances of ticks, between 1 and 10
     is_whole: bool = False  # True for ticks at whole numbers only

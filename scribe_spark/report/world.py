@@ -23,10 +23,9 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.report import page
 from scribe_spark.report.cards import world_cards
-from scribe_spark.report.charts import draw, line_words, rounds_panel
+from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
 from scribe_spark.report.run_figures import Latency, draw_coverage
 from scribe_spark.report.style import in_order, label_of, system_styles
-from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
 from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -322,7 +321,7 @@ def _over_rounds(
         shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
         # lines that do not change come last
         found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
-        drawn = [_draw(panel, lines, table) for panel, lines in found]
+        drawn = [draw(_panel(panel, lines, table)) for panel, lines in found]
         if drawn:
             name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
             sections.append(page.Section(name, title, parts, count=len(drawn)))
@@ -361,8 +360,8 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
     return line[line.notna() | has_gap(table, measure)]
 
 
-def _draw(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
-    """Describe measures in words, and draw them."""
+def _panel(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> Panel:
+    """Return a figure with the values in words."""
     told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
@@ -370,15 +369,13 @@ def _draw(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame
     in_place, measures = words_in_place(table), panel.measures.items()
     told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     styles = system_styles(panel.systems.values())
-    return draw(
-        rounds_panel(
-            *(f"round-{panel.name}", panel.title, " ".join(told), lines, panel.across or "round"),
-            looks={label: styles[system] for label, system in panel.systems.items()},
-            axis=panel.unit.partition(", ")[0],  # short enough for the axis
-            hollow={label: incomplete_rounds(table, name) for name, label in measures},
-            unit=panel.unit,
-            tables=("rounds",),
-        )
+    return rounds_panel(
+        *(f"round-{panel.name}", panel.title, " ".join(told), lines, panel.across or "round"),
+        looks={label: styles[system] for label, system in panel.systems.items()},
+        axis=panel.unit.partition(", ")[0],  # short enough for the axis
+        hollow={label: incomplete_rounds(table, name) for name, label in measures},
+        unit=panel.unit,
+        tables=("rounds",),
     )
 
 

@@ -10,7 +10,6 @@ from PIL import Image
 from scribe_spark.report import figure_files, render
 from scribe_spark.report.svg import MOST_ROWS
 from scribe_spark.report.sweep import render_sweep
-from scribe_spark.report.world import draw_rounds
 
 from . import sample
 from .test_page import Page
@@ -22,7 +21,7 @@ def table(content: bytes) -> pd.DataFrame:
 
 def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
     lines = {"joined": pd.Series([1.0, 2.5, None]), "left, <&>": pd.Series([7.0, 8], index=[1, 2])}
-    files = dict(figure_files({"x": draw_rounds("x", "title", "words", lines)}))
+    files = dict(figure_files({"x": sample.rounds_svg(lines)}))
     assert list(files) == ["x.svg", "x.png", "x.csv"]
     png = Image.open(io.BytesIO(files["x.png"]))
     assert (png.size, png.mode) == ((920, 540), "RGB")  # quickly packed, without alpha
@@ -32,13 +31,13 @@ def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
 
 
 def test_equal_data_give_equal_files(images):
-    drawn = [draw_rounds("x", "t", "w", {"a": pd.Series([1.0, 3.0])}) for _ in range(2)]
+    drawn = [sample.rounds_svg({"a": pd.Series([1.0, 3.0])}) for _ in range(2)]
     first, second = (dict(figure_files({"x": one})) for one in drawn)
     assert first == second
 
 
 def test_a_table_of_many_values_is_thinned_and_keeps_both_ends():
-    drawn = draw_rounds("x", "t", "w", {"a": pd.Series(range(5 * MOST_ROWS), dtype=float)})
+    drawn = sample.rounds_svg({"a": pd.Series(range(5 * MOST_ROWS), dtype=float)})
     found = table(drawn.as_csv())
     assert len(found) == MOST_ROWS
     assert found["round"].iloc[[0, -1]].tolist() == [0, 5 * MOST_ROWS - 1]

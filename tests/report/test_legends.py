@@ -14,14 +14,16 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.catalogue import FIGURES, label_of
-from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.reference_tree import Drawing, draw_lines
+from scribe_spark.report.charts import draw
+from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
+from scribe_spark.report.reference_tree import hosts_panel
 from scribe_spark.report.run_figures import by_size, draw_by_size
-from scribe_spark.report.style import marked_style, system_styles
+from scribe_spark.report.style import label_of, marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
-from scribe_spark.report.world import GROUP_PANELS, Panel, _draw, _lines, draw_rounds, system_panels
+from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
 from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
+
+from .sample import rounds_svg
 
 #: Systems of a user, which are registered; and one that is not, as when a page is drawn again.
 LABELS = {
@@ -136,7 +138,7 @@ def check_ends(figure: Figure) -> dict[str, str]:
 )
 def test_lines_have_their_labels_at_their_ends_where_there_is_room(figures, ends, beside):
     """Else there is a legend above the axes."""
-    draw_rounds("a", "t", "w", {label: pd.Series([5.0, end]) for label, end in ends.items()})
+    rounds_svg({label: pd.Series([5.0, end]) for label, end in ends.items()})
     (figure,) = figures
     assert bool(figure.legends) != beside
     assert list(check(figure)) == list(ends)
@@ -149,7 +151,7 @@ def test_figures_of_runs(figures, count):
     """Of two systems and of all; a system has one colour and one spelling in all of them."""
     systems = names(count)
     table = distributions(systems)
-    drawn = [draw(spec, table) for spec in FIGURES]
+    drawn = [draw_figure(spec, table) for spec in FIGURES]
     delays = pd.DataFrame(
         [(name, size, 1.0 + n) for n, name in enumerate(systems) for size in (11, 30, 999)],
         columns=["system", "size", "rad"],
@@ -174,8 +176,8 @@ def test_two_measures_of_a_system_differ_by_their_dashes(figures):
     """RAD is solid, RMD dashed, in the system's own colour."""
     (seven,) = [spec for spec in FIGURES if spec.number == "7"]
     table = distributions(["scribe", "gossipsub"])
-    draw(seven, table)
-    draw(seven, table[table["system"] != "gossipsub"])
+    draw_figure(seven, table)
+    draw_figure(seven, table[table["system"] != "gossipsub"])
     together, alone = figures
     of_systems = system_styles([])
     for figure, systems in ((together, ["scribe", "gossipsub"]), (alone, ["scribe"])):
@@ -205,11 +207,11 @@ def rounds(measures: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(measures)})
 
 
-def table_of(panel: Panel) -> pd.DataFrame:
+def table_of(panel: RoundPanel) -> pd.DataFrame:
     return rounds([*panel.measures, "nodes.live"])
 
 
-def lines_of(panel: Panel) -> dict[str, pd.Series]:
+def lines_of(panel: RoundPanel) -> dict[str, pd.Series]:
     return _lines(panel, table_of(panel), 1.0)
 
 
@@ -220,7 +222,7 @@ def test_systems_side_by_side_in_worlds(figures):
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
     for panel in (*panels, *links):
-        _draw(panel, lines_of(panel), table_of(panel))
+        draw(_panel(panel, lines_of(panel), table_of(panel)))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:
@@ -233,9 +235,9 @@ def test_systems_side_by_side_in_worlds(figures):
 def test_lines_over_rounds_and_hosts(figures, count):
     labels = [f"{number} lines, a rather long label" for number in range(count)]
     table = rounds(labels)
-    draw_rounds("a", "title", "words", {label: table[label] for label in labels})
+    rounds_svg({label: table[label] for label in labels})
     line = pd.Series([1.0, 2.0, 3.0], index=[10, 20, 30])
-    draw_lines(Drawing("b", "title", "hosts", {label: line * n for n, label in enumerate(labels)}))
+    draw(hosts_panel("b", "title", "hosts", {label: line * n for n, label in enumerate(labels)}))
     assert len(figures) == 2
     for figure in figures:
         assert len(check(figure)) == count
@@ -244,7 +246,7 @@ def test_lines_over_rounds_and_hosts(figures, count):
 def test_all_panels_of_worlds(figures):
     for panel in GROUP_PANELS:
         if len(panel.measures) > 1 and not panel.across:
-            _draw(panel, lines_of(panel), table_of(panel))
+            draw(_panel(panel, lines_of(panel), table_of(panel)))
     assert len(figures) > 4
     assert all(check(figure) for figure in figures)
 

@@ -9,14 +9,13 @@ import pytest
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report import render
-from scribe_spark.report.catalogue import FIGURES, read_histogram
 from scribe_spark.report.comparison import (
     average_deviation,
     average_deviations,
     mean_distributions,
     over_seeds,
 )
-from scribe_spark.report.drawing import draw
+from scribe_spark.report.paper_figures import FIGURES, draw_figure, read_histogram
 
 from . import sample
 from .test_page import Page
@@ -161,6 +160,6 @@ def test_means_below_one_are_drawn():
     tables = [sample.distributions(2_000, 60) for _ in range(9)]
     odd = table({5_000: 1}, "9", "children_entries")
     mean = mean_distributions([*tables, odd])
-    svg = draw(FIGURES[3], mean).svg
+    svg = draw_figure(FIGURES[3], mean).svg
     assert ">0.1</text>" in svg
-    assert draw(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0
+    assert draw_figure(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0

@@ -165,7 +165,7 @@ EXPECTED = {"scribe": 100.0, "ip_multicast": 100.0}
 
 
 def test_a_share_is_of_the_members_that_are_to_get_it():
-    drawn = draw_coverage(COUNTS, EXPECTED, set())
+    drawn = draw_coverage(Latency(COUNTS, EXPECTED), set())
     assert drawn is not None
     assert drawn.words == (
         "Scribe: 50\xa0% within 10 ms, 90\xa0% within 30 ms, 95\xa0% within 70 ms, 99\xa0% \u2013. "
@@ -177,7 +177,7 @@ def test_a_share_is_of_the_members_that_are_to_get_it():
 
 
 def test_without_latencies_there_is_no_figure():
-    assert draw_coverage(COUNTS[COUNTS["unit"] == "hops"], EXPECTED, set()) is None
+    assert draw_coverage(Latency(COUNTS[COUNTS["unit"] == "hops"], EXPECTED), set()) is None
     assert "Coverage over time" not in render([], {}, NOTHING).html
 
 

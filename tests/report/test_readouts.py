@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.drawing import draw
+from scribe_spark.report.charts import line_words
+from scribe_spark.report.paper_figures import FIGURES, draw_figure
 from scribe_spark.report.svg import Line, Readout, Spot, exactly, new_figure, spot_svg, svg_element
-from scribe_spark.report.world import draw_rounds, line_words
+
+from .sample import rounds_svg
 
 COLUMNS = ["figure", "system", "measure", "value", "count"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,7 +41,7 @@ def test_every_round_of_every_line_is_told():
         "joined": pd.Series([1.0, 2.5, np.nan, 4000.0], index=[0, 1, 2, 3]),
         "left <&>": pd.Series([7.0, 8.0], index=[1, 3]),
     }
-    svg = draw_rounds("x", "title", "words", lines)
+    svg = rounds_svg(lines)
     assert words(svg) == [
         ["round 0", "joined: 1"],
         ["round 1", "joined: 2.5", "left <&>: 7"],
@@ -51,13 +52,13 @@ def test_every_round_of_every_line_is_told():
 
 def test_a_touch_or_the_keys_show_a_value():
     """A spot can have the focus, and the words of the one that has it are seen."""
-    svg = draw_rounds("x", "t", "w", {"a": pd.Series([1.0, 2.0])})
+    svg = rounds_svg({"a": pd.Series([1.0, 2.0])})
     assert svg.count('<g class="spot" tabindex="-1">') == 2
     assert ".spot:focus .told { visibility: visible; }" in svg
 
 
 def test_areas_lie_side_by_side_over_the_axes():
-    svg = draw_rounds("x", "t", "w", {"a": pd.Series(np.arange(30.0))})
+    svg = rounds_svg({"a": pd.Series(np.arange(30.0))})
     areas = [area for area, _ in spots(svg)]
     left, width = ([float(a.get(name, "")) for a in areas] for name in ("x", "width"))
     assert np.allclose(np.array(left) + width, [*left[1:], left[-1] + width[-1]], atol=0.11)
@@ -66,7 +67,7 @@ def test_areas_lie_side_by_side_over_the_axes():
 
 
 def test_values_too_close_to_be_pointed_at_are_thinned():
-    svg = draw_rounds("x", "t", "w", {"a": pd.Series(np.arange(5000.0))})
+    svg = rounds_svg({"a": pd.Series(np.arange(5000.0))})
     told = spots(svg)
     assert 100 < len(told) < 0.83 * 4.6 * 72 / 2.4 + 2
     assert min(float(area.get("width", "")) for area, _ in told) > 1
@@ -77,7 +78,7 @@ def test_figures_of_the_paper_tell_exact_bounded_and_cumulative_counts():
     rows += [("7", "scribe", "rad", value, n) for value, n in ((1.25, 3), (1.5, 1))]
     rows += [("7", "scribe", "rmd", 1.25, 4)]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    assert words(draw(FIGURES[2], table).svg) == [
+    assert words(draw_figure(FIGURES[2], table).svg) == [
         ["children tables: 0", "nodes: 5"],
         ["children tables: 1", "nodes: 2"],
         ["children tables: 4", "nodes: 3"],
@@ -85,7 +86,7 @@ def test_figures_of_the_paper_tell_exact_bounded_and_cumulative_counts():
         ["children tables: at least 1", "nodes: 5"],
         ["children tables: at least 4", "nodes: 3"],
     ]
-    assert words(draw(FIGURES[1], table).svg) == [
+    assert words(draw_figure(FIGURES[1], table).svg) == [
         ["delay penalty: at most 1.25", "RAD: 3", "RMD: 4"],
         ["delay penalty: at most 1.5", "RAD: 4", "RMD: 4"],
     ]
@@ -158,15 +159,15 @@ def ticks(drawing: str, axis: str) -> list[str]:
 @pytest.mark.parametrize("rounds", [[9], [0, 1], [0, 1, 2]])
 def test_rounds_and_counts_are_whole_numbers(rounds):
     line = pd.Series(1.0, index=rounds)
-    drawing = draw_rounds("name", "title", "words", {"lost": line, "none": line * 0})
+    drawing = rounds_svg({"lost": line, "none": line * 0}, "name")
     for axis in "xy":
         found = ticks(drawing, axis)
         assert found
         assert all(text.isdigit() for text in found), found
-    assert "9" in ticks(draw_rounds("name", "title", "words", {"lost": line}), "x") or rounds != [9]
+    assert "9" in ticks(rounds_svg({"lost": line}, "name"), "x") or rounds != [9]
 
 
 def test_shares_have_parts():
     line = pd.Series([0.2, 0.9], index=[0, 1])
-    drawing = draw_rounds("name", "title", "words", {"share": line})
+    drawing = rounds_svg({"share": line}, "name")
     assert not all(text.isdigit() for text in ticks(drawing, "y"))

@@ -10,21 +10,22 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.report.catalogue import FIGURES, label_of
 from scribe_spark.report.charts import equal_curves, striped
-from scribe_spark.report.compare import _draw as draw_compared
-from scribe_spark.report.drawing import draw
-from scribe_spark.report.reference_tree import Drawing, draw_lines
+from scribe_spark.report.compare import shares_panel
+from scribe_spark.report.paper_figures import FIGURES, draw, draw_figure
+from scribe_spark.report.reference_tree import hosts_panel
 from scribe_spark.report.run_figures import (
     COLUMNS,
+    Latency,
     draw_by_size,
     draw_coverage,
     draw_node_bytes,
     draw_part_latencies,
 )
-from scribe_spark.report.style import curve_style, marked_style, system_styles
-from scribe_spark.report.sweep import _draw as draw_swept
-from scribe_spark.report.world import draw_rounds
+from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
+from scribe_spark.report.sweep import _panel as swept_panel
+
+from .sample import rounds_svg
 
 #: Two systems with equal values, and one with others.
 EQUAL = ("ip_multicast", "naive_unicast")
@@ -53,7 +54,7 @@ def _coverage() -> None:
         [(system, "ms", float(ms), 5) for system in SYSTEMS for ms in VALUES[system]],
         columns=["system", "unit", "value", "count"],
     )
-    draw_coverage(counts, dict.fromkeys(SYSTEMS, 15.0), set(SYSTEMS))
+    draw_coverage(Latency(counts, dict.fromkeys(SYSTEMS, 15.0)), set(SYSTEMS))
 
 
 def _of_paper(number: str, measure: str, systems: tuple[str, ...]) -> None:
@@ -64,9 +65,9 @@ def _of_paper(number: str, measure: str, systems: tuple[str, ...]) -> None:
     ]
     columns = ["figure", "system", "measure", "value", "count"]
     (spec,) = (spec for spec in FIGURES if spec.number == number)
-    drawn = draw(spec, pd.DataFrame(rows, columns=columns))
+    drawn = draw_figure(spec, pd.DataFrame(rows, columns=columns))
     labels = [label_of(name) for name in systems[1:]]
-    assert drawn.equal == f"Equal curves: {' = '.join(labels)}."
+    assert drawn.caption.endswith(f" Equal curves: {' = '.join(labels)}.")
 
 
 def _lines() -> dict[str, pd.Series]:
@@ -75,7 +76,7 @@ def _lines() -> dict[str, pd.Series]:
 
 def _rounds() -> None:
     looks = {label_of(name): STYLES[name] for name in SYSTEMS}
-    draw_rounds("name", "title", "words", _lines(), looks=looks)
+    rounds_svg(_lines(), looks=looks)
 
 
 def _bytes() -> None:
@@ -88,12 +89,14 @@ def _compared() -> None:
     ones = np.full(3, 5.0)
     found = {name: Histogram(np.array(of, dtype=float), ones) for name, of in VALUES.items()}
     labels = {label_of(name): of for name, of in found.items()}
-    draw_compared("name", "title", "words", labels, "axis", "things", False, [*labels])
+    looks = {label: marked_style(number) for number, label in enumerate(labels)}
+    draw(shares_panel("name", "title", labels, "axis", "things", False, looks))
 
 
 def _swept() -> None:
-    lines = {label_of(name): of for name, of in VALUES.items()}
-    draw_swept("name", "title", "words", lines, "nodes", [1, 2, 3], "ms")
+    grid = {"nodes": [1, 2, 3], "name": [*VALUES]}
+    value = {(n, name, "x"): of[n - 1] for name, of in VALUES.items() for n in grid["nodes"]}
+    draw(swept_panel("x", value, grid, "nodes", "ms"))
 
 
 def _parts() -> None:
@@ -129,7 +132,7 @@ PEERS = [system_styles(["bayeux"])[name]["color"] for name in ("bayeux", "floodi
         (_bytes, OF_SYSTEMS, "IP multicast = Naive unicast"),
         (_by_size, PEERS, "Bayeux = Flooding over Pastry"),
         (_compared, colours(marked_style, (1, 2)), "IP multicast = Naive unicast"),
-        (lambda: draw_lines(Drawing("n", "t", "hosts", _lines())), colours(marked_style, (1, 2)),
+        (lambda: draw(hosts_panel("n", "t", "hosts", _lines())), colours(marked_style, (1, 2)),
          "IP multicast = Naive unicast"),
         (_swept, colours(marked_style, (1, 2)), None),  # the legend is beside the drawings
         (_parts, colours(curve_style, (0, 1)), None),  # the legend is that of all systems
