@@ -36,8 +36,8 @@ from scribe_spark.report.svg import (
     PageFigure,
     Readout,
     Spot,
-    coordinate,
     new_figure,
+    shape,
     svg_element,
 )
 from scribe_spark.report.text import ABSENT, PERCENT, as_bytes, as_percent, as_text
@@ -399,16 +399,14 @@ def _bars(direction: str, does: str, bars: list[_Bar]) -> PageFigure:
             box, scale = axes.get_window_extent(), 72 / figure.dpi
             for y, bar in zip(at, bars, strict=True):
                 middle = high - axes.transData.transform((0, y))[1] * scale
-                area = (
-                    f'rect x="0" y="{coordinate(middle - 36 * _ROW)}" width="{coordinate(wide)}" '
-                    f'height="{coordinate(72 * _ROW)}"'
-                )
+                top, row = middle - 36 * _ROW, 72 * _ROW
+                area = shape("rect", x=0, y=top, width=wide, height=row)
                 lines = [
-                    (bar.label, ""),
-                    (f"payload: {as_bytes(bar.payload)}", ""),
-                    (f"control: {as_bytes(bar.control)}", ""),
-                    (f"95{PERCENT} of the nodes: {as_bytes(bar.p95)}", ""),
-                    (f"greatest: {as_bytes(bar.most)}", ""),
+                    bar.label,
+                    f"payload: {as_bytes(bar.payload)}",
+                    f"control: {as_bytes(bar.control)}",
+                    f"95{PERCENT} of the nodes: {as_bytes(bar.p95)}",
+                    f"greatest: {as_bytes(bar.most)}",
                 ]
                 yield Spot(area, (box.x0 + box.x1) / 2 * scale, middle + 8, lines)
 

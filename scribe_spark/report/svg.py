@@ -45,8 +45,8 @@ _NARROWEST = 2.4
 #: The greatest number of rows of a figure's table; of more, rows at even distances are kept.
 MOST_ROWS = 1_000
 
-#: A line of words, and the colour of its subject (empty: none).
-Words = tuple[str, str]
+#: A line of words, or words and the colour of their subject.
+Words = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def spot_svg(spot: Spot, width: float, height: float) -> str:
     >>> spot_svg(Spot('rect width="9" height="9"', 5, 5, [("<3>", "")]), 99, 99)[:55]
     '<g class="spot" tabindex="-1"><rect width="9" height="9'
     """
-    lines = [(_cut(words), colour) for words, colour in spot.words]
+    told = [(words, "") if isinstance(words, str) else words for words in spot.words]
+    lines = [(_cut(words), colour) for words, colour in told]
     margin = _SWATCH if any(colour for _, colour in lines) else 0.0
     wide = max(len(words) for words, _ in lines) * _SIZE * _CHARACTER + margin + 2 * _PADDING
     high = len(lines) * _LEADING + 2 * _PADDING - (_LEADING - _SIZE)
@@ -101,6 +102,37 @@ def coordinate(value: float) -> str:
     """
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
+
+
+def shape(name: str, **attributes: Any) -> str:
+    """Return the name and the attributes of an element; lengths are rounded to a tenth of a unit.
+
+    Examples
+    --------
+    >>> shape("circle", cx=2.04, r=".25", stroke_width=3)
+    'circle cx="2" r=".25" stroke-width="3"'
+    """
+    texts = {
+        key.replace("_", "-"): coordinate(value) if isinstance(value, float) else value
+        for key, value in attributes.items()
+    }
+    return " ".join([name, *(f'{key}="{text}"' for key, text in texts.items())])
+
+
+def element(name: str, **attributes: Any) -> str:
+    """Return an element; see :func:`shape`."""
+    return f"<{shape(name, **attributes)}/>\n"
+
+
+def path(*points: tuple[float, float]) -> str:
+    """Return the lines through points, as the data of a path.
+
+    Examples
+    --------
+    >>> path((0, 1), (2.04, 3))
+    'M0 1L2 3'
+    """
+    return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points)
 
 
 def _cut(words: str) -> str:
@@ -184,21 +216,18 @@ class Readout:
             told.append((line, values.tolist(), y.tolist()))
         for number, place in enumerate(at.tolist()):
             marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
-            words: list[Words] = [(self.heading(float(x[number])), "")]
+            words: list[Words] = [self.heading(float(x[number]))]
             for line, values, heights in told:
                 value, y = values[number], heights[number]
                 if not math.isfinite(value):
                     continue
                 if math.isfinite(y) and top - 1 <= y <= bottom + 1:
-                    dot = f'cx="{coordinate(place)}" cy="{coordinate(y)}"'
-                    marks += f'<circle {dot} r="2.2" fill="{escape(line.colour)}"/>'
+                    look = {"r": 2.2, "fill": escape(line.colour)}
+                    marks += element("circle", cx=place, cy=y, **look).strip()
                 begin = f"{line.label}: " if line.label else ""
                 words.append((begin + self.value(value), line.colour if len(told) > 1 else ""))
             first, last = edges[number], edges[number + 1]
-            area = (
-                f'rect x="{coordinate(first)}" y="{coordinate(top)}" '
-                f'width="{coordinate(last - first)}" height="{coordinate(bottom - top)}"'
-            )
+            area = shape("rect", x=first, y=top, width=last - first, height=bottom - top)
             yield spot_svg(Spot(area, place, top + 2, words, marks), width, height)
 
     def values(self) -> pd.DataFrame:

@@ -11,7 +11,16 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.report.style import DEPTHS, depth_style
-from scribe_spark.report.svg import PageFigure, Spot, Words, coordinate, plain_svg, spot_svg
+from scribe_spark.report.svg import (
+    PageFigure,
+    Spot,
+    coordinate,
+    element,
+    path,
+    plain_svg,
+    shape,
+    spot_svg,
+)
 from scribe_spark.report.text import as_text
 
 
@@ -42,10 +51,10 @@ class GroupTree:
 
     def path(self, index: int) -> list[int]:
         """Return the indices from a node up to its root, with both ends."""
-        path = [index]
-        while self.parent[path[-1]] >= 0:
-            path.append(int(self.parent[path[-1]]))
-        return path
+        way = [index]
+        while self.parent[way[-1]] >= 0:
+            way.append(int(self.parent[way[-1]]))
+        return way
 
 
 def subtree_sizes(tree: GroupTree) -> np.ndarray:
@@ -94,36 +103,26 @@ TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fil
 
 def dot(x: float, y: float, member: bool) -> str:
     """Return the mark of a member, or of a forwarder."""
-    at = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
-    look = f'fill="{INK}"' if member else f'fill="#fff" stroke="{INK}" stroke-width=".7"'
-    return f'<circle {at} r="{1.9 if member else 1.6}" {look}/>\n'
+    look = {"fill": INK} if member else {"fill": "#fff", "stroke": INK, "stroke_width": ".7"}
+    return element("circle", cx=x, cy=y, r=1.9 if member else 1.6, **look)
 
 
 def star(x: float, y: float, radius: float = 4.2) -> str:
     """Return the mark of the root."""
     angle = np.pi * np.arange(10) / 5
     reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
-    points = " ".join(
-        f"{coordinate(a)},{coordinate(b)}"
-        for a, b in zip(x + reach * np.sin(angle), y - reach * np.cos(angle), strict=True)
-    )
-    return f'<polygon points="{points}" fill="#f0c808" stroke="{INK}" stroke-width=".7"/>\n'
+    corners = zip(x + reach * np.sin(angle), y - reach * np.cos(angle), strict=True)
+    points = " ".join(f"{coordinate(a)},{coordinate(b)}" for a, b in corners)
+    return element("polygon", points=points, fill="#f0c808", stroke=INK, stroke_width=".7")
 
 
-def edge(x: tuple[float, float], y: tuple[float, float], depth: int) -> str:
-    """Return the edge from a parent to a node of a depth."""
-    colour, width = depth_style(depth)
-    path = f"M{coordinate(x[0])} {coordinate(y[0])}L{coordinate(x[1])} {coordinate(y[1])}"
-    return f'<path d="{path}" stroke="{colour}" stroke-width="{width:g}"/>\n'
-
-
-def node_words(tree: GroupTree, index: int, children: int) -> list[Words]:
+def node_words(tree: GroupTree, index: int, children: int) -> list[str]:
     """Describe a node."""
-    node, is_root = tree.node[index], tree.parent[index] < 0
+    root = ", the root" * bool(tree.parent[index] < 0)
     return [
-        (f"node {node}, the root" if is_root else f"node {node}", ""),
-        (f"{'member' if tree.member[index] else 'forwarder'}, depth {tree.depth[index]}", ""),
-        (f"{children:,} {'child' if children == 1 else 'children'}", ""),
+        f"node {tree.node[index]}{root}",
+        f"{'member' if tree.member[index] else 'forwarder'}, depth {tree.depth[index]}",
+        f"{children:,} {'child' if children == 1 else 'children'}",
     ]
 
 
@@ -143,17 +142,18 @@ def node_by_node(
     While the pointer is at a node, the node's path to the root is visible.
     """
     drawn, spots, children = [], [], tree.children
+    at: list[tuple[float, float]] = list(zip(x.tolist(), y.tolist(), strict=True))
     for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
-        up = tree.parent[index]
-        drawn.append(edge((x[up], x[index]), (y[up], y[index]), int(tree.depth[index])))
+        colour, width = depth_style(int(tree.depth[index]))
+        edge = path(at[tree.parent[index]], at[index])
+        drawn.append(element("path", d=edge, stroke=colour, stroke_width=f"{width:g}"))
     for index in np.argsort(tree.depth == 0, kind="stable").tolist():
-        is_root, path = tree.parent[index] < 0, tree.path(index)
-        here = float(x[index]), float(y[index])
-        drawn.append(star(*here) if is_root else dot(*here, bool(tree.member[index])))
-        way = "L".join(f"{coordinate(x[i])} {coordinate(y[i])}" for i in path)
-        marks = "" if is_root else f'<path d="M{way}" style="stroke-width:1.6"/>'
-        words = [*node_words(tree, index, int(children[index])), (where(index), "")]
-        area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
+        is_root, here = tree.parent[index] < 0, at[index]
+        drawn.append(star(*here) if is_root else dot(here[0], here[1], bool(tree.member[index])))
+        way = path(*(at[i] for i in tree.path(index)))
+        marks = "" if is_root else f'<path d="{way}" style="stroke-width:1.6"/>'
+        words = [*node_words(tree, index, int(children[index])), where(index)]
+        area = shape("circle", cx=here[0], cy=here[1], r=4.5)
         spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
     keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
     if not tree.member.all():
@@ -180,10 +180,8 @@ def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Ite
     y += 8
     for mark, words in keys:
         y += 11
-        yield (
-            f'<g transform="translate({coordinate(x + 5)} {y - 2.5:g})">{mark.strip()}</g>'
-            f'<text x="{coordinate(x + 14)}" y="{y:g}">{escape(words)}</text>\n'
-        )
+        yield f'<g transform="translate({coordinate(x + 5)} {y - 2.5:g})">{mark.strip()}</g>'
+        yield f'<text x="{coordinate(x + 14)}" y="{y:g}">{escape(words)}</text>\n'
     yield "</g>\n"
 
 
@@ -211,32 +209,20 @@ def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
     step = 34.0 if small else 30.0
     size = width + LEGEND, max(2 * _TOP + step * (deepest + (not small)), 150.0)
     if small:
-        drawn, spots, keys = _layer_nodes(tree, width, step, size)
+        across = layers(tree.parent, tree.node)
+        apart = (width - _LEFT - 2 * _SIDE) / max(across.max(), 1.0)
+        x, y = _LEFT + _SIDE + across * apart, _TOP + step * tree.depth
+        where = "router {}".format
+        drawn, spots, keys = node_by_node(tree, x, y, lambda i: where(tree.router[i]), size)
         note = "Nodes of the same depth stand side by side in the order of their numbers."
     else:
         (drawn, spots, keys), note = _bars(tree, width, step, size)
-    body = [
-        *_depth_names(deepest, step, 0 if small else 14),
-        *drawn,
-        *legend(tree, width, keys),
-        *spots,
-    ]
-    return TreeDrawing(size, body, "", note)
-
-
-def _depth_names(deepest: int, step: float, down: float) -> Iterator[str]:
-    yield f"<g {TEXT}>\n"
+    depths = [f"<g {TEXT}>\n"]
     for depth in range(deepest + 1):
-        y = coordinate(_TOP + step * depth + 2.5 + down)
-        yield f'<text x="2" y="{y}">depth {depth}</text>\n'
-    yield "</g>\n"
-
-
-def _layer_nodes(tree: GroupTree, width: float, step: float, size: tuple[float, float]) -> Marks:
-    across = layers(tree.parent, tree.node)
-    apart = (width - _LEFT - 2 * _SIDE) / max(across.max(), 1.0)
-    x, y = _LEFT + _SIDE + across * apart, _TOP + step * tree.depth
-    return node_by_node(tree, x, y, lambda index: f"router {tree.router[index]}", size)
+        y_of = coordinate(_TOP + step * depth + 2.5 + (0 if small else 14))
+        depths.append(f'<text x="2" y="{y_of}">depth {depth}</text>\n')
+    body = [*depths, "</g>\n", *drawn, *legend(tree, width, keys), *spots]
+    return TreeDrawing(size, body, "", note)
 
 
 def _bars(
@@ -248,14 +234,13 @@ def _bars(
     starts = np.searchsorted(tree.parent[order], np.arange(-1, len(tree) + 1))
     drawn, spots, together = [], [], 0
 
-    def draw(some: np.ndarray, x: float, words: list[Words], pale: bool) -> float:
+    def draw(some: np.ndarray, x: float, words: list[str], pale: bool) -> float:
         length, depth = float(nodes[some].sum() * scale), int(tree.depth[some[0]])
         colour = _ROOT if depth == 0 else depth_style(depth)[0]
-        at = f'rect x="{x:.2f}" y="{coordinate(_TOP + step * depth)}" height="{step - 2:g}"'
-        opacity = ".3" if pale else ".85"
-        width = max(length - 0.25, 0.25)
-        drawn.append(f'<{at} width="{width:.2f}" fill="{colour}" fill-opacity="{opacity}"/>\n')
-        area = f'{at} width="{length:.2f}"'
+        at = {"x": f"{x:.2f}", "y": _TOP + step * depth, "height": f"{step - 2:g}"}
+        look = {"fill": colour, "fill_opacity": ".3" if pale else ".85"}
+        drawn.append(element("rect", **at, width=f"{max(length - 0.25, 0.25):.2f}", **look))
+        area = shape("rect", **at, width=f"{length:.2f}")
         spots.append(spot_svg(Spot(area, x + length / 2, _TOP + step * depth, words), *size))
         return x + length
 
@@ -268,22 +253,22 @@ def _bars(
         wide = nodes[some] * scale >= _NARROWEST if not pale else np.zeros(len(some), dtype=bool)
         for index in some[wide]:
             words = node_words(tree, index, int(children[index]))
-            words.append((f"{nodes[index] - 1:,} nodes below it", ""))
+            words.append(f"{nodes[index] - 1:,} nodes below it")
             stack.append((np.array([index]), x, False))
             x = draw(np.array([index]), x, words, pale=False)
         rest = some[~wide]
         if len(rest) and nodes[rest].sum() * scale >= _THINNEST:
             together += 0 if pale else len(rest)
             words = [
-                (f"{len(rest):,} nodes, depth {tree.depth[rest[0]]}", ""),
-                (f"{children[rest].sum():,} children", ""),
-                (f"{(nodes[rest] - 1).sum():,} nodes below them", ""),
+                f"{len(rest):,} nodes, depth {tree.depth[rest[0]]}",
+                f"{children[rest].sum():,} children",
+                f"{(nodes[rest] - 1).sum():,} nodes below them",
             ]
             stack.append((rest, x, True))
             draw(rest, x, words, pale=True)
-    keys = [(f'<rect x="-4" y="-3" width="8" height="6" fill="{_ROOT}"/>', "root")]
-    faint = f'<rect x="-4" y="-3" width="8" height="6" fill="{INK}" fill-opacity=".3"/>'
-    keys.append((faint, "small subtrees"))
+    bar = {"x": -4, "y": -3, "width": 8, "height": 6}
+    faint = element("rect", **bar, fill=INK, fill_opacity=".3")
+    keys = [(element("rect", **bar, fill=_ROOT), "root"), (faint, "small subtrees")]
     note = (
         "A bar stands for a node; its width is the number of nodes in the node's subtree, and it "
         "lies below the bar of the parent. The root is on top. Paler bars stand for several "
@@ -354,49 +339,39 @@ class _Map:
         """Draw the domains, and the links between transit routers (all links if there are none)."""
         if self.has_domains:
             for place in np.flatnonzero(~self.is_transit).tolist():
-                at = (
-                    f'cx="{coordinate(self.place_x[place])}" cy="{coordinate(self.place_y[place])}"'
-                )
-                radius = coordinate(self.place_r[place] * 1.25 + 2)
-                yield f'<circle {at} r="{radius}" fill="{_LAND}"/>\n'
+                x, y, r = (of[place] for of in (self.place_x, self.place_y, self.place_r))
+                yield element("circle", cx=x, cy=y, r=r * 1.25 + 2, fill=_LAND)
             for router in np.flatnonzero(self.is_transit[self.place]).tolist():
-                at = f'cx="{coordinate(self.x[router])}" cy="{coordinate(self.y[router])}"'
-                yield f'<circle {at} r="4.5" fill="{_TRANSIT}"/>\n'
+                at = {"cx": self.x[router], "cy": self.y[router]}
+                yield element("circle", **at, r=4.5, fill=_TRANSIT)
         ends = [self.index(links[name].to_numpy()) for name in ("src", "dst")]
         core = self.is_transit[self.place[ends[0]]] & self.is_transit[self.place[ends[1]]]
         kept = (core if self.is_transit.any() else ~core) & (ends[0] < ends[1])
-        path = "".join(
-            f"M{coordinate(self.x[a])} {coordinate(self.y[a])}"
-            f"L{coordinate(self.x[b])} {coordinate(self.y[b])}"
+        drawn = "".join(
+            path((self.x[a], self.y[a]), (self.x[b], self.y[b]))
             for a, b in zip(ends[0][kept].tolist(), ends[1][kept].tolist(), strict=True)
         )
-        if path:
+        if drawn:
             width = 0.35 if self.has_domains else 0.7
-            yield f'<path d="{path}" fill="none" stroke="{_LINK}" stroke-width="{width}"/>\n'
+            yield element("path", d=drawn, fill="none", stroke=_LINK, stroke_width=str(width))
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
     """Draw a tree over the map."""
     chart = _Map(routers, side)
-    draw = _map_nodes if len(tree) <= MOST_NODES else _map_places
-    width, height = side + LEGEND, max(chart.height, 150.0)
-    (drawn, spots, keys), note = draw(tree, chart, (width, height))
-    keys += _ground(chart)
-    body = [*chart.background(links), *drawn, *legend(tree, side, keys), *spots]
-    return TreeDrawing((width, height), body, _lengths(tree, chart), note)
-
-
-def _map_nodes(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
-    """Draw a small tree node by node."""
-    at_router = chart.index(tree.router)
+    size, at_router = (side + LEGEND, max(chart.height, 150.0)), chart.index(tree.router)
 
     def where(index: int) -> str:
-        router = f"router {tree.router[index]}"
         place = chart.place_name(int(chart.place[at_router[index]]))
-        return f"{router}, {place}" if chart.has_domains else router
+        return f"router {tree.router[index]}" + f", {place}" * chart.has_domains
 
-    marks = node_by_node(tree, *_scattered(tree, chart), where, size)
-    return marks, "Nodes of the same router stand around the place of the router."
+    if len(tree) <= MOST_NODES:
+        drawn, spots, keys = node_by_node(tree, *_scattered(tree, chart), where, size)
+        note = "Nodes of the same router stand around the place of the router."
+    else:
+        (drawn, spots, keys), note = _map_places(tree, chart, size)
+    body = [*chart.background(links), *drawn, *legend(tree, side, keys + _ground(chart)), *spots]
+    return TreeDrawing(size, body, _lengths(tree, chart), note)
 
 
 def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
@@ -420,11 +395,9 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
         for key, edges in zip(lines[shown].tolist(), count[shown].tolist(), strict=True):
             a, b = divmod(key % places**2, places)
             thick = width * (0.45 + 0.25 * min(np.log2(edges), 6))
-            drawn.append(
-                f'<path d="M{coordinate(chart.place_x[a])} {coordinate(chart.place_y[a])}'
-                f'L{coordinate(chart.place_x[b])} {coordinate(chart.place_y[b])}" '
-                f'stroke="{colour}" stroke-width="{thick:.2g}" stroke-opacity=".75"/>\n'
-            )
+            look = {"stroke": colour, "stroke_width": f"{thick:.2g}", "stroke_opacity": ".75"}
+            ends = ((chart.place_x[end], chart.place_y[end]) for end in (a, b))
+            drawn.append(element("path", d=path(*ends), **look))
     # 2. A dot for each place, by its nodes
     nodes = np.bincount(at, minlength=places)
     inside = np.bincount(down[~leaves], minlength=places)
@@ -433,25 +406,23 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
     spots = []
     for place in np.flatnonzero(nodes).tolist():
         x, y = chart.place_x[place], chart.place_y[place]
-        where = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
         radius = 0.6 + 1.8 * np.sqrt(nodes[place] / largest)
-        drawn.append(
-            f'<circle {where} r="{radius:.2g}" fill="#4a545e" stroke="#fff" stroke-width=".3"/>\n'
-        )
-        words: list[Words] = [
-            (chart.place_name(place), ""),
-            (f"{nodes[place]:,} nodes of the tree", ""),
-            (f"{forwarding[place]:,} of them have children", ""),
-            (f"{inside[place]:,} edges inside", ""),
+        look = {"fill": "#4a545e", "stroke": "#fff", "stroke_width": ".3"}
+        drawn.append(element("circle", cx=x, cy=y, r=f"{radius:.2g}", **look))
+        words = [
+            chart.place_name(place),
+            f"{nodes[place]:,} nodes of the tree",
+            f"{forwarding[place]:,} of them have children",
+            f"{inside[place]:,} edges inside",
         ]
-        area = f'circle {where} r="4.5"'
+        area = shape("circle", cx=x, cy=y, r=4.5)
         spots.append(spot_svg(Spot(area, x + 4, y + 6, words), *size))
     root = at[np.flatnonzero(tree.parent < 0)[0]]
     drawn.append(star(chart.place_x[root], chart.place_y[root]))
     name = "domain" if chart.has_domains else "router"
-    largest_words = f"{largest:,} node" + "s" * (largest > 1)
-    mark = '<circle cx="0" cy="0" r="3.2" fill="#4a545e"/>'
-    keys = [(star(0, 0, 3.2), f"{name} of the root"), (mark, largest_words)]
+    mark = element("circle", cx=0, cy=0, r=3.2, fill="#4a545e")
+    keys = [(star(0, 0, 3.2), f"{name} of the root")]
+    keys.append((mark, f"{largest:,} node" + "s" * (largest > 1)))
     note = (
         f"A line stands for all edges between two {name}s at one depth, and is thicker where there "
         f"are more; a dot stands for the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} "
@@ -478,15 +449,14 @@ def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
 
 def _ground(chart: _Map) -> list[tuple[str, str]]:
     """Return the map's part of the legend."""
-    link = f'<path d="M-4 0H4" stroke="{_LINK}" stroke-width="1"/>'
+    link = element("path", d="M-4 0H4", stroke=_LINK, stroke_width="1"), "link"
     if not chart.has_domains:
-        return [(link, "link")]
-    land = f'<circle cx="0" cy="0" r="3.2" fill="{_LAND}" stroke="{_LINK}" stroke-width=".4"/>'
-    keys = [(land, "stub domain")]
-    if chart.is_transit.any():
-        router = f'<circle cx="0" cy="0" r="3.2" fill="{_TRANSIT}"/>'
-        keys += [(router, "transit router"), (link, "link between them")]
-    return keys
+        return [link]
+    at = {"cx": 0, "cy": 0, "r": 3.2}
+    land = element("circle", **at, fill=_LAND, stroke=_LINK, stroke_width=".4")
+    routers = (element("circle", **at, fill=_TRANSIT), "transit router")
+    of_transit = [routers, (link[0], "link between them")] if chart.is_transit.any() else []
+    return [(land, "stub domain"), *of_transit]
 
 
 def _lengths(tree: GroupTree, chart: _Map) -> str:
