@@ -10,7 +10,8 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,48 @@ _DECADES = 2  # an axis over at least this number of decades is logarithmic
 _TICKS = 7  # up to this number of values, each has its tick
 
 
-#: Label (empty for a single line) -> y for each x, of the points that differ in x only.
-_Lines = Mapping[str, Sequence[float | None]]
+@dataclass(frozen=True)
+class _Points:
+    """The numbers of all points of a sweep."""
+
+    rows: pd.DataFrame
+    grid: Mapping[str, Sequence[Any]]
+    points: Mapping[str, tuple[Any, ...]]
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[Any, ...], float | None]:
+        """Values of the swept fields and a metric -> the metric's number there."""
+        columns = [self.rows[name] for name in (*self.grid, "metric", "value")]
+        cells = zip(*columns, strict=True)
+        return {tuple(key): cell if is_number(cell) else None for *key, cell in cells}
+
+    def of(self, metric: str) -> list[float | None]:
+        """Return the number of each point, None for a missing one."""
+        return [self._numbers.get((*at, metric)) for at in self.points.values()]
+
+    @property
+    def varied(self) -> list[str]:
+        """The fields with more than one value; the first one is the horizontal axis."""
+        return [name for name, of in self.grid.items() if len(of) > 1] or [next(iter(self.grid))]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Folder -> the point's name."""
+        return {
+            folder: _label(dict(zip(self.grid, at, strict=True)), self.varied)
+            for folder, at in self.points.items()
+        }
+
+    def lines(self, metric: str) -> dict[str, list[float | None]]:
+        """Return label -> y for each x, of points that differ in x only; a single line has none."""
+        axis, *varied = self.varied
+        others = {name: values for name, values in self.grid.items() if name != axis}
+        lines = {}
+        for row in itertools.product(*others.values()):
+            at = dict(zip(others, row, strict=True))
+            keys = [tuple({**at, axis: x}[name] for name in self.grid) for x in self.grid[axis]]
+            lines[_label(at, varied)] = [self._numbers.get((*key, metric)) for key in keys]
+        return lines
 
 
 def render_sweep(
@@ -67,35 +108,27 @@ def render_sweep(
     measures : mapping of str to str, optional
         Measures that are drawn over the rounds -> unit, in order.
     """
-
-    columns = [rows[name] for name in (*grid, "metric", "value")]
-    found = {tuple(cells[:-1]): cells[-1] for cells in zip(*columns, strict=True)}
-    value = {key: cell if is_number(cell) else None for key, cell in found.items()}
-    there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
-    axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
-    drawn = {name: draw(_panel(name, value, grid, axis, show[name])) for name in there}
-    varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
-    labels = {
-        folder: _label(dict(zip(grid, at, strict=True)), varied) for folder, at in points.items()
-    }
-    cards, absent = _cards(value, show, there, points, labels), [m for m in show if m not in there]
+    swept = _Points(rows, grid, points)
+    axis, there = swept.varied[0], [m for m in show if any(v is not None for v in swept.of(m))]
+    drawn = {metric: draw(_panel(metric, swept, show[metric])) for metric in there}
+    cards, absent = _cards(swept, show, there), [m for m in show if m not in there]
     sections = ((page.section_of(metric), one) for metric, one in drawn.items())
-    lines = [label for label in _lines(value, grid, axis, "") if label]
+    looks = [(label, _style(number)) for number, label in enumerate(swept.lines("")) if label]
     typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
     return page.make_page(
         f"Sweep over {axis}",
         [
             f"Each point is a {noun}, and {_INTRO} {page.HOW_TO_READ}",
-            page.Pairs(_facts(value, grid, points), "facts"),
+            page.Pairs(_facts(swept), "facts"),
             page.Text("Measures that differ most between the points" * bool(cards), tag="h2"),
             page.Cards(cards),
         ],
         [
-            _legend("Lines", "line", [(label, _style(n)) for n, label in enumerate(lines)]),
+            _legend("Lines", "line", looks),
             *page.measure_sections(sections, _MOST_OPEN, "small"),
             f"Without a value at any point: {', '.join(absent)}." * bool(absent),
-            *_over_rounds(rounds or {}, labels, measures or {}),
-            _table(value, points, labels, drawn, noun),
+            *_over_rounds(rounds or {}, swept.labels, measures or {}),
+            _table(swept, drawn, noun),
             page.provenance({**manifest, **typed}),
         ],
     )
@@ -109,32 +142,23 @@ _OWN_REPORTS = Markup(
 _LINK = Markup('<a href="{folder}/report.html">{label}</a>')
 
 
-def _table(
-    value: Mapping[tuple[Any, ...], float | None],
-    points: Mapping[str, tuple[Any, ...]],
-    labels: Mapping[str, str],
-    drawn: Mapping[str, PageFigure],
-    noun: str,
-) -> page.Section:
+def _table(swept: _Points, drawn: Mapping[str, PageFigure], noun: str) -> page.Section:
     """Return the section with every drawn measure of every point."""
-    rounds = noun == "world" and len(points) > MOST_LINES
+    rounds = noun == "world" and len(swept.points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
-    heads = [_LINK.format(folder=folder, label=label) for folder, label in labels.items()]
+    heads = [_LINK.format(folder=folder, label=label) for folder, label in swept.labels.items()]
     rows = [
-        (
-            page.Cell(one.title, one.unit, metric),
-            *(as_text(value.get((*at, metric))) for at in points.values()),
-        )
+        (page.Cell(one.title, one.unit, metric), *map(as_text, swept.of(metric)))
         for metric, one in drawn.items()
     ]
-    table, title = page.Table(("Measure", *heads), rows, look="points"), "Every point"
-    return page.Section("points", title, [words, table])
+    table = page.Table(("Measure", *heads), rows, look="points")
+    return page.Section("points", "Every point", [words, table])
 
 
 def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
     """Return a legend of lines."""
-    listed = enumerate(looks)
-    return page.Legend(label, [(of, _sample(f"{name}-{n}", look, of)) for n, (of, look) in listed])
+    named = ((f"{name}-{number}", look, of) for number, (of, look) in enumerate(looks))
+    return page.Legend(label, [(of, _sample(file, look, of)) for file, look, of in named])
 
 
 def _over_rounds(
@@ -157,9 +181,7 @@ def _over_rounds(
             name, title = _name("rounds", measure), measure_in_words(measure)
             panel = rounds_panel(name, title, words, lines, axis=unit, unit=unit, labels="")
             drawn.append(draw(panel))
-    looks = (
-        (label, marked_style(number)) for number, label in enumerate(by_label if drawn else ())
-    )
+    looks = [(label, marked_style(n)) for n, label in enumerate(by_label if drawn else ())]
     parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]
     return [page.Section("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
 
@@ -169,21 +191,12 @@ def _name(begin: str, measure: str) -> str:
     return re.sub(r"\W+|_", "-", f"{begin}.{measure}")
 
 
-def _cards(
-    value: Mapping[tuple[Any, ...], float | None],
-    show: Mapping[str, str],
-    metrics: Sequence[str],
-    points: Mapping[str, tuple[Any, ...]],
-    labels: Mapping[str, str],
-) -> list[page.Card]:
+def _cards(swept: _Points, show: Mapping[str, str], metrics: Sequence[str]) -> list[page.Card]:
     """Return cards of the metrics that differ most between the points."""
     found: list[tuple[float, page.Card]] = []
     for metric in metrics:
-        there = [
-            (number, labels[folder])
-            for folder, at in points.items()
-            if (number := value.get((*at, metric))) is not None
-        ]
+        of = zip(swept.of(metric), swept.labels.values(), strict=True)
+        there = [(number, label) for number, label in of if number is not None]
         (least, at_least), (most, at_most) = _named(min(there), there), _named(max(there), there)
         unit = f" {show[metric]}" if show[metric] else ""
         if least == most:
@@ -193,9 +206,8 @@ def _cards(
             words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
         apart = (most - least) / max(abs(most), abs(least), 1e-300)
         is_cost = metric.startswith("cost.")
-        found.append(
-            (apart - 2 * is_cost, page.Card(measure_in_words(metric), text, words, _COLOUR))
-        )
+        card = page.Card(measure_in_words(metric), text, words, _COLOUR)
+        found.append((apart - 2 * is_cost, card))
     found.sort(key=lambda one: -one[0])
     return [card for _, card in found[:_MOST_CARDS]]
 
@@ -209,40 +221,18 @@ def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[
 
 def _typed(settings: Any) -> dict[str, Any]:
     """Return settings in which swept ones have all their values, as a user would write them."""
-    given = settings if isinstance(settings, Mapping) else {}
     return {
         name: ", ".join(map(_word, value)) if isinstance(value, list) else value
-        for name, value in given.items()
+        for name, value in page.as_mapping(settings).items()
         if name != "sweep"
     }
 
 
-def _facts(
-    value: Mapping[tuple[Any, ...], float | None],
-    grid: Mapping[str, Sequence[Any]],
-    points: Mapping[str, tuple[Any, ...]],
-) -> list[tuple[str, str]]:
-    swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
-    took = [value.get((*at, "cost.seconds")) for at in points.values()]
-    costs = [cost for cost in took if cost is not None]
+def _facts(swept: _Points) -> list[tuple[str, str]]:
+    values = [(name, ", ".join(map(_word, values))) for name, values in swept.grid.items()]
+    costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
     time = [("Computed in", as_duration(sum(costs)))] if costs else []
-    return [*swept, ("Points", f"{len(points):,}"), *time]
-
-
-def _lines(
-    value: Mapping[tuple[Any, ...], float | None],
-    grid: Mapping[str, Sequence[Any]],
-    axis: str,
-    metric: str,
-) -> _Lines:
-    others = {name: values for name, values in grid.items() if name != axis}
-    varied = [name for name, values in others.items() if len(values) > 1]
-    lines = {}
-    for row in itertools.product(*others.values()):
-        at = dict(zip(others, row, strict=True))
-        keys = [tuple({**at, axis: x}[name] for name in grid) for x in grid[axis]]
-        lines[_label(at, varied)] = [value.get((*key, metric)) for key in keys]
-    return lines
+    return [*values, ("Points", f"{len(swept.points):,}"), *time]
 
 
 def _label(at: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -255,18 +245,15 @@ def _word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(lines: _Lines, axis: str, values: Sequence[Any]) -> str:
+def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
     """Return the first and the last value of each line in sentences."""
     sentences = []
     for label, ys in lines.items():
-        known = [(x, y) for x, y in zip(values, ys, strict=True) if y is not None]
-        if not known:
-            continue
-        (first, low), (last, high) = known[0], known[-1]
-        text = f"{as_text(low)} at {axis} {_word(first)}"
-        if len(known) > 1:
-            text += f", {as_text(high)} at {_word(last)}"
-        sentences.append(f"{label}: {text}." if label else f"{text}.")
+        known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
+        if known:
+            (first, low), (last, high) = known[0], known[-1]
+            rest = f", {high} at {last}" * (len(known) > 1)
+            sentences.append(f"{label}: {low} at {axis} {first}{rest}.".removeprefix(": "))
     return " ".join(sentences)
 
 
@@ -278,25 +265,18 @@ def _style(number: int) -> dict[str, Any]:
     return {**marked_style(number), "markersize": size}
 
 
-def _panel(
-    metric: str,
-    value: Mapping[tuple[Any, ...], float | None],
-    grid: Mapping[str, Sequence[Any]],
-    axis: str,
-    unit: str,
-) -> Panel:
+def _panel(metric: str, swept: _Points, unit: str) -> Panel:
     """Return the panel of a metric over the values of a setting."""
-    values, lines = grid[axis], _lines(value, grid, axis, metric)
+    axis, lines = swept.varied[0], swept.lines(metric)
+    values = swept.grid[axis]
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
     shown = dict(zip(x, (values[i] for i in order), strict=True))
     drawn = []
     for number, (label, ys) in enumerate(lines.items()):
-        y = np.array([math.nan if (at := ys[i]) is None else at for i in order])
-        drawn.append(
-            Line(label, _style(number), np.array(x), exactly(np.array(x), y), (np.array(x), y))
-        )
+        points = np.array(x), np.array([math.nan if (at := ys[i]) is None else at for i in order])
+        drawn.append(Line(label, _style(number), points[0], exactly(*points), points))
     every = -(-len(x) // _TICKS)
     across = Axis(axis, named={at: _tick(shown[at]) for at in x[::every]})
     if numeric and _spans_decades(x):
