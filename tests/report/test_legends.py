@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.charts import draw
+from scribe_spark.report.charts import KINDS, Axis, Panel, draw, equal_curves, line_of, striped
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
 from scribe_spark.report.reference_tree import hosts_panel
-from scribe_spark.report.run_figures import by_size, draw_by_size
-from scribe_spark.report.style import label_of, marked_style, system_styles
+from scribe_spark.report.run_figures import (
+    COLUMNS,
+    Latency,
+    by_size,
+    draw_by_size,
+    draw_coverage,
+    draw_part_latencies,
+)
+from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
 from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
@@ -292,3 +302,117 @@ def test_who_forwards_nothing_is_in_no_figure_of_groups():
     finally:
         unregister_system("tree")
     assert draw_by_size(delays[delays["system"] == "naive_unicast"], set()) is None
+
+
+# --- equal curves: each can be seen in the drawing, and one entry of the legend names them all
+
+
+#: Two systems with equal values, and one with others.
+EQUAL = ("ip_multicast", "naive_unicast")
+SYSTEMS = ("scribe", *EQUAL)
+STYLES = system_styles(SYSTEMS)
+
+VALUES = {"scribe": (30, 60, 90), **dict.fromkeys(EQUAL, (20, 50, 80))}
+
+
+def _coverage() -> None:
+    counts = pd.DataFrame(
+        [(system, "ms", float(ms), 5) for system in SYSTEMS for ms in VALUES[system]],
+        columns=["system", "unit", "value", "count"],
+    )
+    draw_coverage(Latency(counts, dict.fromkeys(SYSTEMS, 15.0)), set(SYSTEMS))
+
+
+def _of_paper(number: str, measure: str, systems: tuple[str, ...]) -> None:
+    rows = [
+        (number, system, measure, float(v), 5)
+        for system, of in zip(systems, VALUES.values(), strict=True)
+        for v in of
+    ]
+    columns = ["figure", "system", "measure", "value", "count"]
+    (spec,) = (spec for spec in FIGURES if spec.number == number)
+    drawn = draw_figure(spec, pd.DataFrame(rows, columns=columns))
+    labels = [label_of(name) for name in systems[1:]]
+    assert drawn.caption.endswith(f" Equal curves: {' = '.join(labels)}.")
+
+
+def _panel_of(kind: str) -> None:
+    lines = [line_of(label_of(name), STYLES[name], (1, 2, 3), of) for name, of in VALUES.items()]
+    labels = "" if kind == "points" else "ends"  # the legend of a sweep is beside the drawings
+    draw(Panel("name", "title", kind, lines, Axis("x"), Axis("y"), "words", labels=labels))
+
+
+def _parts() -> None:
+    rows = [("class", label_of(s), "scribe", v, 5) for s in SYSTEMS for v in VALUES[s]]
+    list(draw_part_latencies(pd.DataFrame(rows, columns=COLUMNS)))
+
+
+OF_SYSTEMS = [STYLES[name]["color"] for name in EQUAL]
+PEERS = [system_styles(["bayeux"])[name]["color"] for name in ("bayeux", "flooding")]
+IPS = "IP multicast = Naive unicast"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "wanted", "label"),
+    [
+        (_coverage, OF_SYSTEMS, IPS),
+        (lambda: _of_paper("9", "children_entries", ("scribe", "bayeux", "flooding")), PEERS,
+         "Bayeux = Flooding over Pastry"),
+        # naive unicast is in the inset only
+        (lambda: _of_paper("10", "link_stress", SYSTEMS), OF_SYSTEMS, None),
+        # the legend is that of all systems
+        (_parts, [curve_style(number)["color"] for number in (0, 1)], None),
+        *((partial(_panel_of, kind), OF_SYSTEMS, None if kind == "points" else IPS)
+          for kind in KINDS),
+    ],
+)  # fmt: skip
+def test_each_of_equal_curves_is_seen(figures, drawn, wanted, label):
+    drawn()
+    figure = figures[-1]
+    for text in (*figure.texts, *(one for axes in figure.axes for one in axes.texts)):
+        text.set_visible(False)
+    (legend,) = figure.legends or [None]
+    labels = [] if legend is None else [text.get_text() for text in legend.get_texts()]
+    if label is not None:
+        assert label in labels
+        assert len(labels) == 2
+    for one in figure.legends:
+        one.remove()
+    for axes in figure.axes:  # lines without markers
+        for line in (*axes.lines, *(line for child in axes.child_axes for line in child.lines)):
+            line.set_marker("")
+            line.set_visible(not axes.child_axes or line.axes is not axes)  # the inset alone
+    pixels = [_pixels(figure, colour) for colour in wanted]
+    assert min(pixels) > 0.3 * max(pixels) > 0
+
+
+def _pixels(figure: Figure, colour: str) -> int:
+    """Return how many pixels have a colour."""
+    figure.set_dpi(300)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = np.asarray(canvas.buffer_rgba())[..., :3].astype(float) / 255
+    return int((np.abs(image - to_rgb(colour)).max(axis=2) < 0.05).sum())
+
+
+def test_curves_are_equal_in_all_points():
+    x, y = np.arange(3.0), np.array([1.0, np.nan, 2.0])
+    nothing = np.full(3, np.nan)
+    points = [(x, y), (x, y + 1), (x.copy(), y.copy()), (x[:2], y[:2]), (x, nothing), (x, nothing)]
+    groups = equal_curves(points)
+    assert groups == [[0, 2], [1], [3], [4], [5]]
+    looks = striped([{"color": str(n), "linestyle": "-"} for n in range(6)], groups)
+    assert [look["linestyle"] for look in looks[1:2] + looks[3:]] == ["-"] * 4
+    assert looks[0]["linestyle"] != looks[2]["linestyle"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_stripes_take_turns(count):
+    """At each place of the path, one curve is drawn."""
+    looks = striped([{"color": str(n)} for n in range(count)], [[*range(count)]])
+    for place in np.arange(0.5, 100):
+        drawn = 0
+        for look in looks:
+            offset, (on, off) = look["linestyle"]
+            drawn += (place + offset) % (on + off) < on
+        assert drawn == 1
