@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from scribe_spark.measures.histogram import Histogram
+from scribe_spark.report import figure_files, render, render_sweep
 from scribe_spark.report.charts import line_words
 from scribe_spark.report.paper_figures import FIGURES, draw_figure
-from scribe_spark.report.svg import Line, Readout, Spot, exactly, new_figure, spot_svg, svg_element
+from scribe_spark.report.svg import (
+    MOST_ROWS,
+    Line,
+    Readout,
+    Spot,
+    exactly,
+    new_figure,
+    spot_svg,
+    svg_element,
+)
 
+from . import sample
 from .sample import rounds_svg
 
 COLUMNS = ["figure", "system", "measure", "value", "count"]
@@ -171,3 +184,68 @@ def test_shares_have_parts():
     line = pd.Series([0.2, 0.9], index=[0, 1])
     drawing = rounds_svg({"share": line}, "name")
     assert not all(text.isdigit() for text in ticks(drawing, "y"))
+
+
+# --- the files of a figure: SVG, PNG and CSV of the same values
+
+
+def links_of(html: str) -> list[str]:
+    return re.findall(r'<a href="([^"]*)"', html)
+
+
+def table(content: bytes) -> pd.DataFrame:
+    return pd.read_csv(io.BytesIO(content))
+
+
+def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
+    lines = {"joined": pd.Series([1.0, 2.5, None]), "left, <&>": pd.Series([7.0, 8], index=[1, 2])}
+    files = dict(figure_files({"x": rounds_svg(lines)}))
+    assert list(files) == ["x.svg", "x.png", "x.csv"]
+    png = Image.open(io.BytesIO(files["x.png"]))
+    assert (png.size, png.mode) == ((920, 540), "RGB")  # quickly packed, without alpha
+    found = table(files["x.csv"])
+    assert list(found) == ["round", "joined", "left, <&>"]
+    assert found.fillna(-1).to_numpy().tolist() == [[0, 1, -1], [1, 2.5, 7], [2, -1, 8]]
+
+
+def test_equal_data_give_equal_files(images):
+    drawn = [rounds_svg({"a": pd.Series([1.0, 3.0])}) for _ in range(2)]
+    first, second = (dict(figure_files({"x": one})) for one in drawn)
+    assert first == second
+
+
+def test_a_table_of_many_values_is_thinned_and_keeps_both_ends():
+    drawn = rounds_svg({"a": pd.Series(range(5 * MOST_ROWS), dtype=float)})
+    found = table(drawn.as_csv())
+    assert len(found) == MOST_ROWS
+    assert found["round"].iloc[[0, -1]].tolist() == [0, 5 * MOST_ROWS - 1]
+
+
+def test_every_figure_of_a_run_links_its_files_and_its_table():
+    report = render(sample.metrics(), sample.manifest(), sample.distributions(2_000, 60))
+    links = links_of(report.html)
+    for name in report.figures:
+        assert {f"figures/{name}.{kind}" for kind in ("svg", "png", "csv")} <= {*links}
+    assert links.count("tables/distributions") == len(report.figures)
+    rows = sample.distributions(2_000, 60)
+    packets = rows[(rows["measure"] == "link_stress") & (rows["system"] == "naive_unicast")]
+    found = table(report.figures["figure-10-link-stress"].as_csv())
+    named = dict(zip(found.iloc[:, 0], found["Naive unicast"], strict=True))
+    some = packets.iloc[0]  # of a system that is in the inset only
+    assert named[some["value"]] == some["count"]
+
+
+def test_links_to_tables_that_a_folder_does_not_have_are_left_out():
+    metrics = [*sample.metrics(), {"name": "scribe.latency.p50", "value": 3.0}]
+    args = metrics, sample.manifest(), sample.distributions(200, 6)
+    assert {"tables/distributions", "tables/latency"} <= {*links_of(render(*args).html)}
+    assert "tables/" not in render(*args, tables=("metrics",)).html
+
+
+def test_the_table_of_a_sweep_has_values_as_they_are_typed():
+    grid = {"topology": ("a,b", "c")}
+    rows = pd.DataFrame({"topology": ["a,b", "c"], "metric": "m.x", "value": [1.0, 2.0]})
+    page = render_sweep(rows, grid, {"m.x": "s"}, {"p": ("a,b",), "q": ("c",)}, {})
+    (name,) = page.figures
+    assert page.figures[name].as_csv() == b'topology,s\n"a,b",1\nc,2\n'
+    assert f"figures/{name}.png" in page.html
