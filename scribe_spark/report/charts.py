@@ -367,8 +367,8 @@ def share_line(
 def rounds_panel(
     name: str,
     title: str,
-    words: str,
     lines: Mapping[str, pd.Series],
+    words: str = "",
     across: str = "round",
     looks: Mapping[str, dict[str, Any]] | None = None,
     axis: str = "",
@@ -382,6 +382,8 @@ def rounds_panel(
     ----------
     lines : mapping of str to Series
         Label -> values by round.
+    words : str
+        The values in sentences; by default those of :func:`line_words`.
     across : str
         The title of the axis of rounds.
     looks : mapping, optional
@@ -396,6 +398,8 @@ def rounds_panel(
     by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
     drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
     values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
+    known = {label: line for label, line in lines.items() if line.notna().any()}
+    told = words or " ".join(line_words(label, line) for label, line in known.items())
     whole = bool((values == np.round(values)).all())
 
     def marks(axes: Axes) -> None:
@@ -417,7 +421,7 @@ def rounds_panel(
         *(name, title, "rounds", drawn),
         Axis(across, ticks=8, steps=None, is_whole=True),
         Axis(axis, 0, high, ticks=5, steps=steps, is_whole=whole, tick=short_tick),
-        words,
+        told,
         lambda x: f"{across} {as_text(x)}",
         marks=marks,
         labels=labels,

@@ -18,7 +18,7 @@ from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
 from scribe_spark.report.cards import REACHED
-from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel, share_line
+from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
 from scribe_spark.report.style import label_of, marked_style, measure_in_words, percent_tick
@@ -402,7 +402,6 @@ def _round_figures(
         panel = rounds_panel(
             re.sub(r"[._ ]", "-", f"round.{measure}"),
             title,
-            " ".join(line_words(name, line) for name, line in lines.items()),
             lines,
             looks=_looks(names),
             axis=unit,

@@ -125,13 +125,7 @@ def element(name: str, **attributes: Any) -> str:
 
 
 def path(*points: tuple[float, float]) -> str:
-    """Return the lines through points, as the data of a path.
-
-    Examples
-    --------
-    >>> path((0, 1), (2.04, 3))
-    'M0 1L2 3'
-    """
+    """Return the lines through points, as the data of a path."""
     return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points)
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.report import page
-from scribe_spark.report.charts import Axis, Panel, draw, line_words, rounds_panel
+from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel
 from scribe_spark.report.style import marked_style, measure_in_words, short_number, short_tick
 from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_duration, as_text, is_number
@@ -175,11 +175,9 @@ def _over_rounds(
         }
         if measure.startswith("link_stress."):  # only some rounds have it: lines join these
             lines = {label: line.dropna() for label, line in lines.items()}
-        known = {label: line for label, line in lines.items() if line.notna().any()}
-        if known:
-            words = " ".join(line_words(label, line) for label, line in known.items())
+        if any(line.notna().any() for line in lines.values()):
             name, title = _name("rounds", measure), measure_in_words(measure)
-            panel = rounds_panel(name, title, words, lines, axis=unit, unit=unit, labels="")
+            panel = rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")
             drawn.append(draw(panel))
     looks = [(label, marked_style(n)) for n, label in enumerate(by_label if drawn else ())]
     parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]

@@ -370,7 +370,7 @@ def _panel(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFram
     told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     styles = system_styles(panel.systems.values())
     return rounds_panel(
-        *(f"round-{panel.name}", panel.title, " ".join(told), lines, panel.across or "round"),
+        *(f"round-{panel.name}", panel.title, lines, " ".join(told), panel.across or "round"),
         looks={label: styles[system] for label, system in panel.systems.items()},
         axis=panel.unit.partition(", ")[0],  # short enough for the axis
         hollow={label: incomplete_rounds(table, name) for name, label in measures},

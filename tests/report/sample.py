@@ -13,7 +13,7 @@ from scribe_spark.report.svg import Drawn
 
 def rounds_svg(lines: dict[str, pd.Series], name: str = "x", **more: Any) -> Drawn:
     """Lines over the rounds, drawn."""
-    drawn = draw(rounds_panel(name, "title", "words", lines, **more)).drawing
+    drawn = draw(rounds_panel(name, "title", lines, "words", **more)).drawing
     assert isinstance(drawn, Drawn)
     return drawn
 

@@ -236,9 +236,9 @@ def test_the_page_names_what_its_numbers_do_not_cover():
 def test_lines_break_and_points_are_hollow_where_a_round_is_incomplete(monkeypatch):
     drawn = {}
 
-    def panel(name, title, words, lines, *across, **more):
+    def panel(name, title, lines, *words, **more):
         drawn[name] = lines, more["hollow"]
-        return rounds_panel(name, title, words, lines, *across, **more)
+        return rounds_panel(name, title, lines, *words, **more)
 
     monkeypatch.setattr(world, "rounds_panel", panel)
     render_world(ROUNDS, {})

@@ -11,6 +11,20 @@ import pytest
 
 from scribe_spark.report import Report, figure_files, render
 from scribe_spark.report.comparison import Difference, check_verdict
+from scribe_spark.report.page import (
+    Card,
+    Cards,
+    Cell,
+    Figures,
+    Folded,
+    Legend,
+    Pairs,
+    Section,
+    Table,
+    Text,
+    make_page,
+)
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import render_world
 
 from . import sample
@@ -290,8 +304,35 @@ def test_both_overlays_are_compared_where_both_were_run():
     assert "tables of arrivals" not in render(sample.BOTH_OVERLAYS[:7], {}, NOTHING).html
 
 
+EVIL = "<script>alert('&')</script>\""
+
+
+def test_texts_of_all_parts_are_escaped():
+    card = Card(EVIL, EVIL, EVIL, EVIL, [(EVIL, EVIL)], share=5.0, note=EVIL, difference=EVIL)
+    cell = Cell(EVIL, EVIL, EVIL, EVIL)
+    table = Table([EVIL, cell], [(EVIL, cell)], EVIL, [(EVIL, [(EVIL, cell)])], look=EVIL)
+    figure = PageFigure("name", EVIL, "<svg/>", EVIL, EVIL, EVIL, (EVIL,))
+    parts = [
+        *(EVIL, Text(EVIL), Pairs([(EVIL, EVIL)]), Cards([card], EVIL), table),
+        *(Legend(EVIL, [(EVIL, "<svg/>")]), Figures([figure]), Folded(EVIL, [EVIL])),
+    ]
+    page = Page(html := make_page(EVIL, parts, [Section("name", EVIL, parts)], EVIL).html)
+    assert page.tags.count("script") == 1  # the page's own
+    assert html.count("alert(&#39;&amp;&#39;)") > 2 * 20
+    assert EVIL not in html
+
+
+def test_empty_parts_are_left_out():
+    folded = Folded("nothing", [])
+    parts = ["", Text(""), Pairs([]), Cards([]), Table(["head"]), Legend("name", []), folded]
+    without = Page(make_page("title", [], [Section("name", "section", [])]).html)
+    assert Page(make_page("title", parts, [Section("name", "section", parts)]).html).tags == (
+        without.tags
+    )
+
+
 def test_what_users_write_is_escaped():
-    evil = "<script>alert('&')</script>\""
+    evil = EVIL
     metrics = [dict.fromkeys(("name", "value", "unit", "paper", "figure", "check", "note"), evil)]
     manifest = {
         "config": {"topology": evil, evil: evil},
