@@ -241,7 +241,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Kind:
+class PanelKind:
     """The size of panels of a kind in inches, their axes, and the options of their lines."""
 
     size: tuple[float, float]
@@ -249,19 +249,19 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+_LARGE = (4.5, 3.15), (0.165, 0.135, 0.815, 0.83)
 KINDS = {
-    "paper": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83)),
-    "paper in steps": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83), {"drawstyle": "steps-post"}),
+    "large": PanelKind(*_LARGE),
+    "large steps": PanelKind(*_LARGE, {"drawstyle": "steps-post"}),
     # in the axes of the figure around it
-    "inset": Kind((4.5, 3.15), (0.42, 0.3, 0.57, 0.63), {"linewidth": 1.3}),
-    "curves": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83)),
-    "sizes": Kind((4.5, 3.15), (0.165, 0.135, 0.815, 0.83), {"zorder": 3}),
-    "bytes": Kind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), {"drawstyle": "steps-post"}),
-    "rounds": Kind((4.6, 2.7), (0.15, 0.17, 0.81, 0.78), {"clip_on": False, "zorder": 3}),
-    "hosts": Kind((4.6, 2.7), (0.13, 0.17, 0.83, 0.78), {"zorder": 3}),
-    "points": Kind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), {"clip_on": False, "zorder": 3}),
-    "shares": Kind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), {"drawstyle": "steps-post"}),
-    "tails": Kind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
+    "inset": PanelKind((4.5, 3.15), (0.42, 0.3, 0.57, 0.63), {"linewidth": 1.3}),
+    "sizes": PanelKind(*_LARGE, {"zorder": 3}),
+    "bytes": PanelKind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), {"drawstyle": "steps-post"}),
+    "rounds": PanelKind((4.6, 2.7), (0.15, 0.17, 0.81, 0.78), {"clip_on": False, "zorder": 3}),
+    "hosts": PanelKind((4.6, 2.7), (0.13, 0.17, 0.83, 0.78), {"zorder": 3}),
+    "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), {"clip_on": False, "zorder": 3}),
+    "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), {"drawstyle": "steps-post"}),
+    "tails": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
 }
 
 

@@ -220,7 +220,7 @@ def render_compare(
     return page.make_page(
         f"Comparison of {len(names)} {noun}s",
         [
-            page.Pairs(facts, "facts"),
+            page.NamedValues(facts, "facts"),
             page.Text(" ".join([_summary(headlines), *_incomplete(rows, names)]), "verdict"),
             *(
                 f"{name}: {note}"
@@ -236,7 +236,7 @@ def render_compare(
             f"Each figure shows one measure of all {noun}s. {page.HOW_TO_READ}" * bool(figures),
             *page.measure_sections(figures, _MOST_OPEN),
             page.Folded(left_out, left),
-            page.Section("others", title, [all_others]),
+            page.PageSection("others", title, [all_others]),
             _origins(sides, names),
         ],
         title=f"Comparison of {' and '.join(names)}",
@@ -257,21 +257,21 @@ _OF_WORLDS = Markup(
 
 def _headline_section(
     headlines: Sequence[Compared], names: Sequence[str], noun: str
-) -> page.Section:
+) -> page.PageSection:
     """Return the section of the headline measures, the equal ones folded."""
     title, same = "Headline measures", "Equal headline measures"
     differ = [row for row in headlines if row.most > 0 or not row.is_compared]
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
     summary = f"{len(equal)} headline measures are equal"
-    parts: page.Parts = [
+    parts: page.PageParts = [
         _DIFFERENCE.format(base=names[0]) + _OF_WORLDS * (noun == "world"),
         _table(differ, names, title),
         page.Folded(summary, [_table(equal, names, same)] if equal else []),
     ]
-    return page.Section("headlines", title, parts)
+    return page.PageSection("headlines", title, parts)
 
 
-def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.Section:
+def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
     """Return the section of the settings in which the sides differ."""
     told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
     values = {
@@ -282,18 +282,18 @@ def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.Secti
         (name, *of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
     ]
     equal = page.Text("All settings are equal." * (not rows))
-    table = page.Table(("Setting", *names), rows)
-    return page.Section("settings", "Settings that differ", [equal, table])
+    table = page.PageTable(("Setting", *names), rows)
+    return page.PageSection("settings", "Settings that differ", [equal, table])
 
 
-def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.Section:
+def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
     """Return the section of the versions and machines of all sides."""
     parts = [
         part
         for name, side in zip(names, sides, strict=True)
-        for part in (page.Text(name, tag="h3"), page.Pairs(page.origin(side.manifest)))
+        for part in (page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest)))
     ]
-    return page.Section("origins", "Versions and machines", parts)
+    return page.PageSection("origins", "Versions and machines", parts)
 
 
 def _summary(headlines: Sequence[Compared]) -> str:
@@ -342,12 +342,12 @@ def percent_text(percent: float | None) -> str:
     return str(Difference(percent)) if math.isfinite(percent) else "from 0"
 
 
-def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.Table:
+def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
     """Return a table of measures; each side but the base has its difference beside its value."""
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
         heads += [name, page.Cell("Difference", look="number apart"), "%"]
-    return page.Table(heads, [_cells(row) for row in rows], label)
+    return page.PageTable(heads, [_cells(row) for row in rows], label)
 
 
 def _cells(row: Compared) -> list[page.Cell]:

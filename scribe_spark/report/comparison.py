@@ -144,7 +144,7 @@ _BY_HOPS = (
 
 def comparison_section(
     compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], several: bool
-) -> page.Section:
+) -> page.PageSection:
     """Return the table of all numbers beside the paper's; see :func:`sections`.
 
     `several` is True for means over several topologies.
@@ -156,12 +156,16 @@ def comparison_section(
     heads = ("Measure", "Measured", "Paper", "Difference", page.Cell("Independent check", look=""))
     groups = [(title, [_cells(metric) for metric in of]) for title, of in compared]
     table = page.Folded(
-        f"{len(metrics)} numbers", [page.Table(heads, groups=groups)], is_open=is_compared
+        f"{len(metrics)} numbers", [page.PageTable(heads, groups=groups)], is_open=is_compared
     )
-    parts: page.Parts = [checked * is_compared, _BY_HOPS * any(map(_is_by_hops, metrics)), table]
+    parts: page.PageParts = [
+        checked * is_compared,
+        _BY_HOPS * any(map(_is_by_hops, metrics)),
+        table,
+    ]
     if not metrics:
         parts = [page.Text("No numbers were measured.")]
-    return page.Section("comparison", title, parts)
+    return page.PageSection("comparison", title, parts)
 
 
 def _cells(metric: Mapping[str, Any]) -> list[page.Cell]:
@@ -188,13 +192,13 @@ def _is_by_hops(metric: Mapping[str, Any]) -> bool:
     return metric.get("clock") == "hops"
 
 
-def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
+def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
     """Return the section with the values of each topology, if there are several."""
     by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
         if page.as_mapping(metric.get("seeds")):
             by_experiment.setdefault(experiment_of(metric), []).append(metric)
-    parts: list[page.Part | str] = [
+    parts: list[page.PagePart | str] = [
         "Each table has one column for each topology, named by the seed of that topology."
     ]
     for experiment, of in by_experiment.items():
@@ -209,10 +213,10 @@ def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
             for metric in of
         ]
         heads = ("Measure", "Mean", "Standard deviation", *(f"Seed {seed}" for seed in seeds))
-        table = page.Table(heads, rows, label=f"{experiment}, each topology")
+        table = page.PageTable(heads, rows, label=f"{experiment}, each topology")
         summary = f"{experiment}: {len(rows)} numbers, {len(seeds)} topologies"
         parts.append(page.Folded(summary, [table]))
-    found = page.Section("topologies", "Each topology", parts, "")
+    found = page.PageSection("topologies", "Each topology", parts, "")
     return [found] if by_experiment else []
 
 

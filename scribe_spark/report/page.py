@@ -49,18 +49,18 @@ class Report:
 # --- the parts of a page
 
 
-class Part:
+class PagePart:
     """A part of a page; its kind selects its markup in the template.  Empty parts are left out."""
 
     kind: ClassVar[str]
 
 
 #: Parts; a plain string is a soft paragraph.
-Parts = Sequence[Part | str]
+PageParts = Sequence[PagePart | str]
 
 
 @dataclass(frozen=True)
-class Text(Part):
+class Text(PagePart):
     """A text that is no soft paragraph."""
 
     kind = "text"
@@ -70,7 +70,7 @@ class Text(Part):
 
 
 @dataclass(frozen=True)
-class Pairs(Part):
+class NamedValues(PagePart):
     """Names and values: the facts in the head of a page, or settings."""
 
     kind = "pairs"
@@ -96,7 +96,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Cards(Part):
+class Cards(PagePart):
     """Cards side by side."""
 
     kind = "cards"
@@ -120,7 +120,7 @@ Row = Sequence[Any]
 
 
 @dataclass(frozen=True)
-class Table(Part):
+class PageTable(PagePart):
     """A table; the first cell of a row is the row's head."""
 
     kind = "table"
@@ -147,7 +147,7 @@ def _cells(row: Row) -> list[Cell]:
 
 
 @dataclass(frozen=True)
-class Legend(Part):
+class Legend(PagePart):
     """The names of lines beside samples of the lines."""
 
     kind = "legend"
@@ -156,7 +156,7 @@ class Legend(Part):
 
 
 @dataclass(frozen=True)
-class Figures(Part):
+class Figures(PagePart):
     """Figures side by side."""
 
     kind = "figures"
@@ -165,29 +165,29 @@ class Figures(Part):
 
 
 @dataclass(frozen=True)
-class Folded(Part):
+class Folded(PagePart):
     """Parts that a click on their summary unfolds."""
 
     kind = "folded"
     summary: str
-    parts: Parts
+    parts: PageParts
     is_open: bool = False
     look: str = ""
 
 
 @dataclass(frozen=True)
-class Section(Part):
+class PageSection(PagePart):
     """A section of a page."""
 
     kind = "section"
     name: str
     title: str
-    parts: Parts
+    parts: PageParts
     contents: str | None = None  # its name in the table of contents: by default the title, or empty
     count: int = 0  # of its figures; 0 for no number in the contents
 
 
-def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[Part]:
+def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
     """Return figures, of which the ones after the first `most` are folded."""
     shown = figures[:most]
     more = figures[len(shown) :]
@@ -199,14 +199,14 @@ def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") ->
 
 def measure_sections(
     figures: Iterable[tuple[str, PageFigure]], most: int | None = None, look: str = ""
-) -> list[Section]:
+) -> list[PageSection]:
     """Return the sections that have figures; each figure comes with the name of its section.
 
     In each section, `most` figures are visible; by default all.
     """
     listed = list(figures)
     return [
-        Section(name, title, [intro, *unfolded(of, most, look)], count=len(of))
+        PageSection(name, title, [intro, *unfolded(of, most, look)], count=len(of))
         for name, (title, intro) in _SECTIONS.items()
         if (of := [one for section, one in listed if section == name])
     ]
@@ -307,7 +307,7 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, as_setting(value)) for key, value in both.items()]
 
 
-def provenance(manifest: Mapping[str, Any], phases: bool = False) -> Section:
+def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection:
     """Return the section of the settings, the versions, and (if wanted) the phases."""
     shown, versions = settings(manifest), origin(manifest)
     by_user = [(key, value) for key, value, is_set in shown if is_set]
@@ -320,17 +320,17 @@ def provenance(manifest: Mapping[str, Any], phases: bool = False) -> Section:
         )
         for phase in (_phase_list(manifest) if phases else ())
     ]
-    parts: list[Part | str] = []
+    parts: list[PagePart | str] = []
     if shown:
-        parts += [_SETTINGS, Pairs(by_user, bold=True)]
-        parts.append(Folded(f"{len(defaults)} default settings", [Pairs(defaults)]))
+        parts += [_SETTINGS, NamedValues(by_user, bold=True)]
+        parts.append(Folded(f"{len(defaults)} default settings", [NamedValues(defaults)]))
     if versions:
-        parts.append(Folded("Versions and machine", [Pairs(versions)]))
+        parts.append(Folded("Versions and machine", [NamedValues(versions)]))
     if rows:
-        table = Table(("Phase", "Seconds", "Rows"), rows, label="Phases", look="phases")
+        table = PageTable(("Phase", "Seconds", "Rows"), rows, label="Phases", look="phases")
         parts += [Text("Phases", tag="h3"), table]
     nothing = Text("The manifest has no settings and no versions.")
-    return Section("run", "Settings and versions", parts or [nothing])
+    return PageSection("run", "Settings and versions", parts or [nothing])
 
 
 _SETTINGS = (
@@ -363,7 +363,7 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 # --- HTML
 
 
-def make_page(heading: str, head: Parts, body: Parts, title: str = "") -> Report:
+def make_page(heading: str, head: PageParts, body: PageParts, title: str = "") -> Report:
     """Fill the template; all but markup is escaped.
 
     Parameters
@@ -382,12 +382,12 @@ def make_page(heading: str, head: Parts, body: Parts, title: str = "") -> Report
     return Report(html, {one.name: one.drawing for one in _figures(body)})
 
 
-def _figures(parts: Parts) -> Iterator[PageFigure]:
+def _figures(parts: PageParts) -> Iterator[PageFigure]:
     """Yield the figures of parts, in the order of the page."""
     for part in parts:
         if isinstance(part, Figures):
             yield from part.figures
-        elif isinstance(part, Section | Folded):
+        elif isinstance(part, PageSection | Folded):
             yield from _figures(part.parts)
 
 

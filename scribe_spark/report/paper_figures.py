@@ -324,7 +324,7 @@ def draw_figure(
     ]
     caption = " ".join(filter(None, (spec.caption, note, _equal_in_words(curves))))
     title, words = f"Figure {spec.number}. {spec.title}", _describe(spec, curves)
-    panel = Panel(spec.name, title, "paper", (), Axis(spec.x), Axis(spec.y), words)
+    panel = Panel(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), words)
     panel = replace(panel, legend=_legend(spec, curves), note=caption, tables=("distributions",))
     return draw(_KINDS[spec.kind if curves else "none"](panel, spec, curves, quoted))
 
@@ -358,7 +358,7 @@ def _cumulative(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted:
 
     return replace(
         panel,
-        kind="paper in steps",
+        kind="large steps",
         lines=_lines(spec, curves, Histogram.count_at_most, points),
         x=replace(panel.x, low=0, high=right),
         y=_from_zero(panel.y),

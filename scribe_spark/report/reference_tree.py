@@ -42,7 +42,7 @@ def render_reference_tree(
 ) -> page.Report:
     """Draw the figures and write the page."""
     sections = [
-        page.Section(f"section-{number}", title, [intro, page.Figures(drawn)], count=len(drawn))
+        page.PageSection(f"section-{number}", title, [intro, page.Figures(drawn)], count=len(drawn))
         for number, (title, intro, drawn) in enumerate(
             (
                 (title, intro, [draw(panel) for panel in panels])
@@ -56,7 +56,7 @@ def render_reference_tree(
             start=1,
         )
     ]
-    facts = page.Pairs(page.facts(manifest), "facts")
+    facts = page.NamedValues(page.facts(manifest), "facts")
     return page.make_page(
         "The reference tree over a DHT",
         [_PAPER, facts, page.Cards(_cards(metrics))],
@@ -80,7 +80,7 @@ _NAMES = (
 )
 
 
-def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.Section:
+def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.PageSection:
     """Return the section of all numbers."""
     heads = ("Number", "Measured", page.Cell("Unit", look=""), "Independent check")
     rows = [
@@ -92,9 +92,9 @@ def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.Section:
         )
         for row in metrics
     ]
-    is_open, table = len(rows) <= _MOST_OPEN, page.Table(heads, rows)
+    is_open, table = len(rows) <= _MOST_OPEN, page.PageTable(heads, rows)
     folded = page.Folded(f"{len(rows)} numbers", [table], is_open)
-    return page.Section("numbers", "Numbers", [_NAMES, folded])
+    return page.PageSection("numbers", "Numbers", [_NAMES, folded])
 
 
 def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[page.Card]:

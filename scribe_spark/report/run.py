@@ -112,7 +112,7 @@ def render(
         _heading(manifest, bool(differences)),
         [
             _PAPER * bool(differences),
-            page.Pairs(page.facts(manifest), "facts"),
+            page.NamedValues(page.facts(manifest), "facts"),
             page.Text(verdict(cards), "verdict"),
             page.Cards(cards),
             page.Cards(headline_cards(compared), "Headline numbers", "tiles"),
@@ -161,7 +161,7 @@ _MET = Markup(
 )
 
 
-def _with_trees(section: page.Section, trees: RunTrees | None) -> page.Section:
+def _with_trees(section: page.PageSection, trees: RunTrees | None) -> page.PageSection:
     """Return a section of figures, with words about the trees that it has."""
     if trees is None or section.name != page.GROUPS:
         return section

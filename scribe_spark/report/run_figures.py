@@ -157,7 +157,7 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
     right = 1.02 * max(of.values[-1] for of in found.values())
     return draw(
         Panel(
-            *("figure-coverage", "Coverage over time", "curves", lines),
+            *("figure-coverage", "Coverage over time", "large", lines),
             Axis("time since the message was sent (ms)", 0, right, tick=short_tick),
             Axis("members that have it (%)", 0, 101, tick=percent_tick),
             " ".join(sentences),

@@ -34,7 +34,7 @@ _TICKS = 7  # up to this number of values, each has its tick
 
 
 @dataclass(frozen=True)
-class _Points:
+class _SweptPoints:
     """The numbers of all points of a sweep."""
 
     rows: pd.DataFrame
@@ -108,7 +108,7 @@ def render_sweep(
     measures : mapping of str to str, optional
         Measures that are drawn over the rounds -> unit, in order.
     """
-    swept = _Points(rows, grid, points)
+    swept = _SweptPoints(rows, grid, points)
     axis, there = swept.varied[0], [m for m in show if any(v is not None for v in swept.of(m))]
     drawn = {metric: draw(_panel(metric, swept, show[metric])) for metric in there}
     cards, absent = _cards(swept, show, there), [m for m in show if m not in there]
@@ -119,7 +119,7 @@ def render_sweep(
         f"Sweep over {axis}",
         [
             f"Each point is a {noun}, and {_INTRO} {page.HOW_TO_READ}",
-            page.Pairs(_facts(swept), "facts"),
+            page.NamedValues(_facts(swept), "facts"),
             page.Text("Measures that differ most between the points" * bool(cards), tag="h2"),
             page.Cards(cards),
         ],
@@ -142,7 +142,7 @@ _OWN_REPORTS = Markup(
 _LINK = Markup('<a href="{folder}/report.html">{label}</a>')
 
 
-def _table(swept: _Points, drawn: Mapping[str, PageFigure], noun: str) -> page.Section:
+def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> page.PageSection:
     """Return the section with every drawn measure of every point."""
     rounds = noun == "world" and len(swept.points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
@@ -151,8 +151,8 @@ def _table(swept: _Points, drawn: Mapping[str, PageFigure], noun: str) -> page.S
         (page.Cell(one.title, one.unit, metric), *map(as_text, swept.of(metric)))
         for metric, one in drawn.items()
     ]
-    table = page.Table(("Measure", *heads), rows, look="points")
-    return page.Section("points", "Every point", [words, table])
+    table = page.PageTable(("Measure", *heads), rows, look="points")
+    return page.PageSection("points", "Every point", [words, table])
 
 
 def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
@@ -163,7 +163,7 @@ def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]
 
 def _over_rounds(
     rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
-) -> list[page.Section]:
+) -> list[page.PageSection]:
     """Return the section of the measures that a round of any point has, if there are few points."""
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
@@ -181,7 +181,7 @@ def _over_rounds(
             drawn.append(draw(panel))
     looks = [(label, marked_style(n)) for n, label in enumerate(by_label if drawn else ())]
     parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]
-    return [page.Section("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
+    return [page.PageSection("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
 
 
 def _name(begin: str, measure: str) -> str:
@@ -189,7 +189,7 @@ def _name(begin: str, measure: str) -> str:
     return re.sub(r"\W+|_", "-", f"{begin}.{measure}")
 
 
-def _cards(swept: _Points, show: Mapping[str, str], metrics: Sequence[str]) -> list[page.Card]:
+def _cards(swept: _SweptPoints, show: Mapping[str, str], metrics: Sequence[str]) -> list[page.Card]:
     """Return cards of the metrics that differ most between the points."""
     found: list[tuple[float, page.Card]] = []
     for metric in metrics:
@@ -226,7 +226,7 @@ def _typed(settings: Any) -> dict[str, Any]:
     }
 
 
-def _facts(swept: _Points) -> list[tuple[str, str]]:
+def _facts(swept: _SweptPoints) -> list[tuple[str, str]]:
     values = [(name, ", ".join(map(_word, values))) for name, values in swept.grid.items()]
     costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
     time = [("Computed in", as_duration(sum(costs)))] if costs else []
@@ -263,7 +263,7 @@ def _style(number: int) -> dict[str, Any]:
     return {**marked_style(number), "markersize": size}
 
 
-def _panel(metric: str, swept: _Points, unit: str) -> Panel:
+def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
     """Return the panel of a metric over the values of a setting."""
     axis, lines = swept.varied[0], swept.lines(metric)
     values = swept.grid[axis]

@@ -91,7 +91,7 @@ def latencies(
     of: str = "",
     has_table: bool = True,
     contents: str = "Table of latencies",
-) -> list[page.Section]:
+) -> list[page.PageSection]:
     """Return the section of latencies, if any was measured: a row for each system and unit.
 
     `of` is the origin of the numbers, for the heading; `has_table` is True for a link to the table.
@@ -122,8 +122,8 @@ def latencies(
         if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
     ]
     words = _WORDS + (_TABLE if has_table else Markup())
-    parts: page.Parts = [words, page.Table(("System", *LATENCIES), rows)]
-    return [page.Section("latencies", f"Latencies{of}", parts, contents)] if rows else []
+    parts: page.PageParts = [words, page.PageTable(("System", *LATENCIES), rows)]
+    return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
 
 
 def _share(share: Any) -> str:
@@ -132,7 +132,7 @@ def _share(share: Any) -> str:
 
 def latencies_of_last_round(
     table: pd.DataFrame, links: str = "", has_table: bool = False, contents: str = ""
-) -> list[page.Section]:
+) -> list[page.PageSection]:
     """Return the section of latencies of the last round of a world that has latencies.
 
     `table` has a row for each round and a column for each measure; `links` comes from
@@ -162,7 +162,7 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
 # --- classes and regions
 
 
-def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Section]:
+def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.PageSection]:
     """Return a section of latencies by class of node and one by region, if nodes have these parts.
 
     `table` is the name of the folder's table with more measures.
@@ -187,15 +187,15 @@ def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Sec
         ]
         columns = [page.Cell(label_of(s), note=name) for s in systems for name in _PART_PERCENTILES]
         words = _BY_PART.format(by=by, table=table)
-        parts: page.Parts = [words, page.Table((str(by).capitalize(), *columns), cells)]
-        found.append(page.Section(f"by-{by}", f"Latency by {by} of nodes", parts, ""))
+        parts: page.PageParts = [words, page.PageTable((str(by).capitalize(), *columns), cells)]
+        found.append(page.PageSection(f"by-{by}", f"Latency by {by} of nodes", parts, ""))
     return found
 
 
 # --- failures of the reference tree
 
 
-def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
+def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
     """Return the section of the failures of hosts of the reference tree, if there are any: a row
     for each depth with the means of the reference tree and of Scribe, of each of :data:`COSTS`.
     """
@@ -215,9 +215,9 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
     ]
     trees = ("reference tree", "Scribe, a group")
     heads = [page.Cell(head, note=tree) for head in COSTS.values() for tree in trees]
-    parts: page.Parts = [_OF_FAILURES, page.Table(("Depth", *heads), rows)]
+    parts: page.PageParts = [_OF_FAILURES, page.PageTable(("Depth", *heads), rows)]
     title = "Cost of the failure of a host, by the host's depth"
-    return [page.Section("failures", title, parts, "")] if rows else []
+    return [page.PageSection("failures", title, parts, "")] if rows else []
 
 
 # --- perfect tables and tables of arrivals
@@ -278,7 +278,7 @@ def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
 
 
-def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
+def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
     """Return the section of the published numbers over both overlays, if runs have both."""
     numbers = published_numbers(metrics)
     told = [
@@ -300,6 +300,6 @@ def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.Section]:
         )
         for number in numbers
     ]
-    table = page.Table(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
+    table = page.PageTable(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
     title, parts = "Perfect tables, and tables of arrivals", [page.Text(words), table]
-    return [page.Section("overlays", title, parts, "")] if numbers else []
+    return [page.PageSection("overlays", title, parts, "")] if numbers else []

@@ -249,7 +249,7 @@ def render_world(
         "A world of Pastry nodes",
         [
             f"{_INTRO} {page.HOW_TO_READ}",
-            page.Pairs([*known, *_costs(manifest)], "facts"),
+            page.NamedValues([*known, *_costs(manifest)], "facts"),
             page.Cards(world_cards(table)),
             *world_notes(table),
         ],
@@ -286,13 +286,13 @@ def _last_round(
     manifest: Mapping[str, Any],
     latency: Latency | None,
     by_part: pd.DataFrame | None,
-) -> Iterator[page.Section]:
+) -> Iterator[page.PageSection]:
     """Yield the sections about the last round with multicasts."""
     systems = set() if latency is None else {str(name) for name in latency.counts["system"]}
     contents, title = "Latency in the last round", "Coverage in the last round"
     coverage = draw_coverage(latency, systems)
     if coverage is not None:
-        yield page.Section("time", title, [page.Figures([coverage])], contents)
+        yield page.PageSection("time", title, [page.Figures([coverage])], contents)
     links = links_in_words(page.as_mapping(manifest.get("resolved")))
     listed = contents if coverage is None else ""
     tables = latencies_of_last_round(table, links, coverage is not None, listed)
@@ -307,9 +307,9 @@ def _last_round(
 
 def _over_rounds(
     table: pd.DataFrame, seconds: float
-) -> tuple[list[page.Section], list[RoundPanel]]:
+) -> tuple[list[page.PageSection], list[RoundPanel]]:
     """Return the sections of figures over the rounds, and the measures for the table."""
-    sections: list[page.Section] = []
+    sections: list[page.PageSection] = []
     shown: list[RoundPanel] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
@@ -324,7 +324,7 @@ def _over_rounds(
         drawn = [draw(_panel(panel, lines, table)) for panel, lines in found]
         if drawn:
             name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
-            sections.append(page.Section(name, title, parts, count=len(drawn)))
+            sections.append(page.PageSection(name, title, parts, count=len(drawn)))
     return sections, shown
 
 
@@ -397,17 +397,17 @@ _SCENE = Markup(
 _NO_SCENE = "No tree of the watched small groups lost a node with children."
 
 
-def _scene(watched: pd.DataFrame | None) -> list[page.Section]:
+def _scene(watched: pd.DataFrame | None) -> list[page.PageSection]:
     """Return the section with a tree before and after a failure, for a world with groups."""
     if watched is None:
         return []
     scene = scene_of(watched)
-    parts: page.Parts = [page.Text(_NO_SCENE)]
+    parts: page.PageParts = [page.Text(_NO_SCENE)]
     if scene is not None:
         words, drawn = _SCENE.format(group=scene.group), scene_figures(scene)
         parts = [words, page.Figures(drawn, "three")]
     title = "A tree before a failure, during it, and after its repair"
-    return [page.Section("scene", title, parts, "A tree before and after a failure")]
+    return [page.PageSection("scene", title, parts, "A tree before and after a failure")]
 
 
 _ROUNDS = Markup(
@@ -416,15 +416,15 @@ _ROUNDS = Markup(
 )
 
 
-def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.Section:
+def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.PageSection:
     """Return the section with the drawn measures of each round."""
     heads = [f"{one.title}: {label}" for one in shown for label in one.measures.values()]
     names = [name for one in shown for name in one.measures]
     rows = [
         (str(number), *(_cell(table, number, name) for name in names)) for number in table.index
     ]
-    folded = page.Folded(f"{len(rows)} rounds", [page.Table(("Round", *heads), rows)])
-    return page.Section("numbers", "Numbers", [_ROUNDS, folded])
+    folded = page.Folded(f"{len(rows)} rounds", [page.PageTable(("Round", *heads), rows)])
+    return page.PageSection("numbers", "Numbers", [_ROUNDS, folded])
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:

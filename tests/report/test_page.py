@@ -18,9 +18,9 @@ from scribe_spark.report.page import (
     Figures,
     Folded,
     Legend,
-    Pairs,
-    Section,
-    Table,
+    NamedValues,
+    PageSection,
+    PageTable,
     Text,
     make_page,
 )
@@ -310,13 +310,13 @@ EVIL = "<script>alert('&')</script>\""
 def test_texts_of_all_parts_are_escaped():
     card = Card(EVIL, EVIL, EVIL, EVIL, [(EVIL, EVIL)], share=5.0, note=EVIL, difference=EVIL)
     cell = Cell(EVIL, EVIL, EVIL, EVIL)
-    table = Table([EVIL, cell], [(EVIL, cell)], EVIL, [(EVIL, [(EVIL, cell)])], look=EVIL)
+    table = PageTable([EVIL, cell], [(EVIL, cell)], EVIL, [(EVIL, [(EVIL, cell)])], look=EVIL)
     figure = PageFigure("name", EVIL, "<svg/>", EVIL, EVIL, EVIL, (EVIL,))
     parts = [
-        *(EVIL, Text(EVIL), Pairs([(EVIL, EVIL)]), Cards([card], EVIL), table),
+        *(EVIL, Text(EVIL), NamedValues([(EVIL, EVIL)]), Cards([card], EVIL), table),
         *(Legend(EVIL, [(EVIL, "<svg/>")]), Figures([figure]), Folded(EVIL, [EVIL])),
     ]
-    page = Page(html := make_page(EVIL, parts, [Section("name", EVIL, parts)], EVIL).html)
+    page = Page(html := make_page(EVIL, parts, [PageSection("name", EVIL, parts)], EVIL).html)
     assert page.tags.count("script") == 1  # the page's own
     assert html.count("alert(&#39;&amp;&#39;)") > 2 * 20
     assert EVIL not in html
@@ -324,9 +324,17 @@ def test_texts_of_all_parts_are_escaped():
 
 def test_empty_parts_are_left_out():
     folded = Folded("nothing", [])
-    parts = ["", Text(""), Pairs([]), Cards([]), Table(["head"]), Legend("name", []), folded]
-    without = Page(make_page("title", [], [Section("name", "section", [])]).html)
-    assert Page(make_page("title", parts, [Section("name", "section", parts)]).html).tags == (
+    parts = [
+        "",
+        Text(""),
+        NamedValues([]),
+        Cards([]),
+        PageTable(["head"]),
+        Legend("name", []),
+        folded,
+    ]
+    without = Page(make_page("title", [], [PageSection("name", "section", [])]).html)
+    assert Page(make_page("title", parts, [PageSection("name", "section", parts)]).html).tags == (
         without.tags
     )
 

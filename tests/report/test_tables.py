@@ -10,7 +10,7 @@ from scribe_spark import schemas
 from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.report import render
-from scribe_spark.report.page import Section, Table
+from scribe_spark.report.page import PageSection, PageTable
 from scribe_spark.report.tables import (
     LATENCIES,
     PART_COLUMNS,
@@ -27,10 +27,10 @@ from scribe_spark.report.text import ABSENT, as_setting
 from . import sample
 
 
-def rows_of(sections: list[Section], heads: bool = False) -> list[list[str]]:
+def rows_of(sections: list[PageSection], heads: bool = False) -> list[list[str]]:
     """The rows of the only table of the only section, as texts."""
     (section,) = sections
-    (table,) = (part for part in section.parts if isinstance(part, Table))
+    (table,) = (part for part in section.parts if isinstance(part, PageTable))
     ((_, rows),) = table.bodies
     shown = [table.head, *rows] if heads else rows
     return [[" ".join(filter(None, cell[:4])) for cell in row] for row in shown]
