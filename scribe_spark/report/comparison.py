@@ -299,7 +299,7 @@ def average_deviations(
 ) -> list[dict[str, Any]]:
     """Return rows for `metrics.json` with the average standard deviation of every curve."""
     together = pd.concat(tables, ignore_index=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for spec in FIGURES:
         for series in series_of(spec, together):
             curves = [
@@ -307,29 +307,12 @@ def average_deviations(
                 for t in tables
             ]
             if any(curves):
-                rows.append(_deviation_row(spec, series, curves, published))
+                name = series.deviation_name
+                value = average_deviation(curves, spec.kind == "cumulative")
+                row = {"name": name, "value": value, "unit": spec.thing, "figure": spec.number}
+                row |= {"paper": published.get(name, Published()).paper, "check": None, "std": None}
+                rows.append(row | {"seeds": {}, "note": None, "fitted": False})
     return rows
-
-
-def _deviation_row(
-    spec: FigureSpec,
-    series: Series,
-    curves: Sequence[Histogram],
-    published: Mapping[str, Published],
-) -> dict[str, Any]:
-    name = series.deviation_name
-    return {
-        "name": name,
-        "value": average_deviation(curves, spec.kind == "cumulative"),
-        "unit": spec.thing,
-        "figure": spec.number,
-        "paper": published.get(name, Published()).paper,
-        "check": None,
-        "std": None,
-        "seeds": {},
-        "note": None,
-        "fitted": False,
-    }
 
 
 def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -410,16 +410,12 @@ def _bars(direction: str, does: str, bars: list[_Bar]) -> PageFigure:
                 ]
                 yield Spot(area, (box.x0 + box.x1) / 2 * scale, middle + 8, lines)
 
-        values = pd.DataFrame(
-            {
-                "system": [label_of(bar.system) for bar in bars],
-                "class": [bar.part for bar in bars],
-                "payload mean (B)": [bar.payload for bar in bars],
-                "control mean (B)": [bar.control for bar in bars],
-                "payload p95 (B)": [bar.p95 for bar in bars],
-                "payload max (B)": [bar.most for bar in bars],
-            }
-        )
+        columns = ["payload mean (B)", "control mean (B)", "payload p95 (B)", "payload max (B)"]
+        told = [
+            (label_of(bar.system), bar.part, bar.payload, bar.control, bar.p95, bar.most)
+            for bar in bars
+        ]
+        values = pd.DataFrame(told, columns=["system", "class", *columns])
         svg = svg_element(figure, name, title, words, values=values, spots=spots)
     caption = (
         f"Mean over the nodes{' of each class' if any(bar.part for bar in bars) else ''}: payload, "
