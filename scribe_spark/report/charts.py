@@ -296,7 +296,7 @@ def draw(panel: Panel) -> PageFigure:
     kind, lines = KINDS[panel.kind], panel.lines
     with new_figure(*kind.size) as figure:
         axes = figure.add_axes(kind.box)
-        readouts, found = _draw_on(axes, panel)
+        readouts, found = draw_on(axes, panel)
         legend = found if panel.legend is None else panel.legend
         at_ends = panel.labels == "ends" and len(found) == len(lines)
         is_named = len(lines) > 1 if panel.legend is None else len(legend) > 0
@@ -309,7 +309,7 @@ def draw(panel: Panel) -> PageFigure:
     return PageFigure(panel.name, panel.title, svg, *rest)
 
 
-def _draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
+def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
     """Draw a panel on axes; return its read-outs, and the entries of its legend."""
     lines, groups = panel.lines, equal_curves([line.points for line in panel.lines])
     axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
@@ -327,7 +327,7 @@ def _draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
         inner = axes.inset_axes(KINDS["inset"].box)
         inner.tick_params(labelsize=6.5, length=2, pad=1.5)
         inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
-        readouts += _draw_on(inner, panel.inset)[0]
+        readouts += draw_on(inner, panel.inset)[0]
     return readouts, entries([line.label for line in lines], looks, groups)
 
 

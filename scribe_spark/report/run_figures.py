@@ -16,11 +16,11 @@ from scribe_spark.report.charts import (
     Axis,
     Panel,
     draw,
+    draw_on,
     equal_curves,
     legend_above,
     line_of,
     share_line,
-    striped,
 )
 from scribe_spark.report.style import (
     byte_tick,
@@ -161,7 +161,7 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
             Axis("time since the message was sent (ms)", 0, right, tick=short_tick),
             Axis("members that have it (%)", 0, 101, tick=percent_tick),
             " ".join(sentences),
-            lambda ms: f"within {as_text(ms)} ms",
+            _within,
             as_percent,
             labels="ends",
             marks=marks,
@@ -170,6 +170,10 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
             tables=("latency_counts", "latency"),
         )
     )
+
+
+def _within(ms: float) -> str:
+    return f"within {as_text(ms)} ms"
 
 
 def from_zero(line: Line) -> Line:
@@ -183,7 +187,7 @@ def _when(line: Line, percent: float) -> str:
     ms, shares = line.points
     if shares[-1] < percent:
         return ABSENT
-    return f"within {as_text(ms[np.searchsorted(shares, percent)])} ms"
+    return _within(ms[np.searchsorted(shares, percent)])
 
 
 # --- latency by class or region of nodes: a small chart for each system, a curve for each part
@@ -213,8 +217,9 @@ def _part_latencies(by: str, rows: pd.DataFrame) -> PageFigure:
     down = -(-len(systems) // _ACROSS)
     right = 1.02 * max(of.values[-1] for of in found.values())
     height = _CHART * down + 0.3
+    shares: dict[float, str] = {share: str(share) for share in (0, 50, 90, 100)}
     with new_figure(_WIDTH, height) as figure:
-        readouts = []
+        readouts: list[Readout] = []
         for number, system in enumerate(systems):
             row, column = divmod(number, _ACROSS)
             low = height - _CHART * (row + 1) + 0.08
@@ -226,16 +231,13 @@ def _part_latencies(by: str, rows: pd.DataFrame) -> PageFigure:
                 for part in parts
                 if (of := found.get((system, part)))
             ]
-            groups = equal_curves([line.points for line in told])
-            for line, look in zip(told, striped([line.look for line in told], groups), strict=True):
-                axes.plot(*line.points, **look)
-            Axis(low=0, high=right, ticks=4, tick=short_tick).set_on(axes, "x")
-            axes.set(ylim=(0, 101), yticks=[0, 50, 90, 100])
             is_last = number + _ACROSS >= len(systems)
-            axes.set_xlabel("latency (ms)" if is_last else "", labelpad=1)
-            axes.set_ylabel("deliveries (%)" if column == 0 else "")
+            x = Axis("latency (ms)" * is_last, 0, right, ticks=4, tick=short_tick)
+            y = Axis("deliveries (%)" * (column == 0), 0, 101, named=shares)
+            panel = Panel(name, title, "large", told, x, y, "", _within, as_percent)
+            readouts += draw_on(axes, panel)[0]
+            axes.xaxis.labelpad = 1
             axes.tick_params(labelbottom=is_last, labelleft=column == 0)
-            readouts.append(Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", as_percent))
         legend_above(figure, [(part, [looks[part]]) for part in parts])
         percent = np.arange(1, 101)
         columns = {
