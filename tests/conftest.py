@@ -22,7 +22,7 @@ from scribe_spark import overlays
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution
 from scribe_spark.measures.metrics import _MEASURES
-from scribe_spark.report.svg import Drawn
+from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 from scribe_spark.systems import _SYSTEMS
@@ -224,7 +224,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def undrawn_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out of a world's page, twenty of them, where a test looks at tables."""
-    monkeypatch.setattr("scribe_spark.report.world.draw_rounds", lambda *_, **__: "<svg/>")
+    monkeypatch.setattr(
+        "scribe_spark.report.world.draw",
+        lambda panel: PageFigure(panel.name, panel.title, "<svg/>", words=panel.words),
+    )
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.plan import refuse_other_config
 from scribe_spark.progress import Bars, Lines, Silent, pick
 from scribe_spark.redaction import redacted
-from scribe_spark.report.provenance import facts, settings
+from scribe_spark.report.page import facts, settings
 
 PACKAGE = Path(scribe_spark.__file__).parent
 

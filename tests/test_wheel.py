@@ -121,7 +121,7 @@ def test_a_clean_environment_with_the_wheel_alone(tmp_path):
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
     assert "scribe_spark/py.typed" in names
-    assert "scribe_spark/report/cards.html" in names
+    assert "scribe_spark/report/page.html" in names
     assert not [name for name in names if name.startswith(("tests/", "tools/", "benchmarks/"))]
     with tarfile.open(sdist) as packed:
         assert any(name.endswith("/data/paper.toml") for name in packed.getnames())

@@ -27,7 +27,7 @@ from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
-from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
+from scribe_spark.report.comparison import average_deviations, mean_distributions, over_seeds
 
 
 class _Measured(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -15,26 +15,11 @@ from scribe_spark.measures.incomplete import (
     values_in_means,
     words_in_place,
 )
-from scribe_spark.report.series import label_of
-from scribe_spark.report.style import system_styles
+from scribe_spark.report.page import Card
+from scribe_spark.report.style import label_of, system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
 from scribe_spark.systems import IP, UNICAST, all_systems
 from scribe_spark.worlds.group_measures import name_of
-
-
-@dataclass(frozen=True)
-class Card:
-    """The main numbers of a system, or of the overlay."""
-
-    title: str
-    value: str  # the main number
-    what: str  # its meaning
-    colour: str  # of the system in the figures
-    lines: Sequence[tuple[str, str]] = ()  # further numbers: meaning and value
-    number: float | None = None  # the main number, if cards are compared by it
-    share: float | None = None  # the card's bar: per cent of the greatest number of all cards
-    note: str = ""  # a fact without which the numbers mislead; it comes first
-
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
 _OF_RUNS: dict[str, tuple[str, str]] = {

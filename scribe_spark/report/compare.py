@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
-from scribe_spark.report.axes import log_axis
+from scribe_spark.report import page
 from scribe_spark.report.cards import REACHED
-from scribe_spark.report.chart import chart
+from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference
-from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, make_page
-from scribe_spark.report.provenance import origin, settings
-from scribe_spark.report.readouts import Line
-from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
-from scribe_spark.report.style import marked_style
-from scribe_spark.report.svg import Drawn, PageFigure
-from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, reach_in_words
-from scribe_spark.report.world import draw_rounds, line_words, with_gaps
-from scribe_spark.report.world_notes import world_notes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scribe_spark.report.paper_figures import ALL_SYSTEMS
+from scribe_spark.report.style import label_of, marked_style, measure_in_words, percent_tick
+from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.text import (
+    ABSENT,
+    PERCENT,
+    as_percent,
+    as_setting,
+    as_text,
+    reach_in_words,
+)
+from scribe_spark.report.world import with_gaps, world_notes
 
 #: Measure whose distribution is drawn -> heading, axis, the counted things, and True for the tail
 #: on logarithmic axes in place of the cumulative share.
@@ -179,7 +180,7 @@ def short_names(folders: Sequence[str]) -> list[str]:
 
 def render_compare(
     sides: Sequence[Side], rows: Sequence[Compared], noun: str, links: Sequence[str]
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page of a comparison.
 
     Parameters
@@ -196,45 +197,111 @@ def render_compare(
     names = short_names([side.folder for side in sides])
     headlines = [row for row in rows if row.headline and row.is_shown]
     others = [row for row in rows if not row.headline and row.is_shown]
-    notable = [row for row in headlines if row.most > NOTABLE]
-    worst = sorted(headlines, key=lambda row: -row.most)
+    worst = sorted(headlines, key=lambda row: -row.most)[:_MOST_CARDS]
+    cards = [_card(row, names) for row in worst if row.is_compared]
     drawn = _distribution_figures(sides, names) if noun == "run" else _round_figures(sides, names)
     figures, alike = [], []
     for measure, title, figure in drawn:
         if figure is None:
             alike.append(title)
         else:
-            figures.append((section_of(measure), figure))
-    return make_page(
-        "compare.html",
-        {},
-        [one for _, one in figures],
-        noun=noun,
-        names=names,
-        links=links,
-        cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
-        summary=" ".join([_summary(headlines, notable), *_incomplete(rows, names)]),
-        notes=[
-            (name, note)
-            for name, side in zip(names, sides, strict=True)
-            if side.rounds is not None
-            for note in world_notes(side.rounds)
+            figures.append((page.section_of(measure), figure))
+    facts = [
+        ("Compared with it" if number else "Base", _LINK.format(link=link, name=name))
+        for number, (link, name) in enumerate(zip(links, names, strict=True))
+    ]
+    left_out = (
+        f"Figures that are left out, because the {noun}s are equal or one of them has no values: "
+        f"{len(alike)}"
+    )
+    left = [page.Text(f"{'; '.join(alike)}.")] if alike else []
+    title = "All other measures"
+    all_others = page.Folded(f"{len(others)} measures", [_table(others, names, title)])
+    return page.make_page(
+        f"Comparison of {len(names)} {noun}s",
+        [
+            page.NamedValues(facts, "facts"),
+            page.Text(" ".join([_summary(headlines), *_incomplete(rows, names)]), "verdict"),
+            *(
+                f"{name}: {note}"
+                for name, side in zip(names, sides, strict=True)
+                if side.rounds is not None
+                for note in world_notes(side.rounds)
+            ),
+            page.Cards(cards, "The greatest differences", "tiles"),
         ],
-        headlines=[_cells(row) for row in headlines if row.most > 0 or not row.is_compared],
-        equal=[_cells(row) for row in headlines if row.most == 0 and row.is_compared],
-        others=[_cells(row) for row in others],
-        settings_apart=_settings_apart(sides),
-        figure_sections=figure_sections(figures, _MOST_OPEN),
-        alike=alike,
-        origins=[(name, origin(side.manifest)) for name, side in zip(names, sides, strict=True)],
+        [
+            _headline_section(headlines, names, noun),
+            _settings_section(sides, names),
+            f"Each figure shows one measure of all {noun}s. {page.HOW_TO_READ}" * bool(figures),
+            *page.measure_sections(figures, _MOST_OPEN),
+            page.Folded(left_out, left),
+            page.PageSection("others", title, [all_others]),
+            _origins(sides, names),
+        ],
+        title=f"Comparison of {' and '.join(names)}",
     )
 
 
-def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
+_LINK = Markup('<a href="{link}">{name}</a>')
+_DIFFERENCE = Markup(
+    "A difference is the value minus that of {base}, also in per cent of the value of {base}. "
+    '<a href="compare.csv">compare.csv</a> and <a href="compare.json">compare.json</a> have every '
+    "measure."
+)
+_OF_WORLDS = Markup(
+    " Values are means over the rounds; delays and packets, over the rounds in which multicasts "
+    "reach all members."
+)
+
+
+def _headline_section(
+    headlines: Sequence[Compared], names: Sequence[str], noun: str
+) -> page.PageSection:
+    """Return the section of the headline measures, the equal ones folded."""
+    title, same = "Headline measures", "Equal headline measures"
+    differ = [row for row in headlines if row.most > 0 or not row.is_compared]
+    equal = [row for row in headlines if row.most == 0 and row.is_compared]
+    summary = f"{len(equal)} headline measures are equal"
+    parts: page.PageParts = [
+        _DIFFERENCE.format(base=names[0]) + _OF_WORLDS * (noun == "world"),
+        _table(differ, names, title),
+        page.Folded(summary, [_table(equal, names, same)] if equal else []),
+    ]
+    return page.PageSection("headlines", title, parts)
+
+
+def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
+    """Return the section of the settings in which the sides differ."""
+    told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
+    values = {
+        name: [one.get(name, as_setting(None)) for one in told]
+        for name in dict.fromkeys(name for one in told for name in one)
+    }
+    rows = [
+        (name, *of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
+    ]
+    equal = page.Text("All settings are equal." * (not rows))
+    table = page.PageTable(("Setting", *names), rows)
+    return page.PageSection("settings", "Settings that differ", [equal, table])
+
+
+def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
+    """Return the section of the versions and machines of all sides."""
+    parts = [
+        part
+        for name, side in zip(names, sides, strict=True)
+        for part in (page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest)))
+    ]
+    return page.PageSection("origins", "Versions and machines", parts)
+
+
+def _summary(headlines: Sequence[Compared]) -> str:
     compared = [row for row in headlines if row.is_compared]
+    notable = sum(row.most > NOTABLE for row in headlines)
     equal = sum(row.most == 0 for row in compared)
     return (
-        f"{len(notable)} of {len(compared)} headline measures differ by more than "
+        f"{notable} of {len(compared)} headline measures differ by more than "
         f"{NOTABLE:g}{PERCENT}; {equal} {'is' if equal == 1 else 'are'} equal."
     )
 
@@ -249,18 +316,17 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
                     yield f"{label_of(system)} {note} in {name}."
 
 
-def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
+def _card(row: Compared, names: Sequence[str]) -> page.Card:
     """Return the card of a measure, with the side that differs most from the base."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
-    return {
-        "what": measure_in_words(row.measure),
-        "value": row.shown(side),
-        "unit": row.unit,
-        "side": names[side],
-        "base": f"{row.shown(0)} in {names[0]}",
-        "percent": percent_text(row.percent(side)),
-        "notable": row.most > NOTABLE,
-    }
+    unit = f"{row.unit}, " if row.unit else ""
+    return page.Card(
+        measure_in_words(row.measure),
+        row.shown(side),
+        f"{unit}in {names[side]}; {row.shown(0)} in {names[0]}",
+        difference=percent_text(row.percent(side)),
+        is_notable=row.most > NOTABLE,
+    )
 
 
 def percent_text(percent: float | None) -> str:
@@ -276,24 +342,29 @@ def percent_text(percent: float | None) -> str:
     return str(Difference(percent)) if math.isfinite(percent) else "from 0"
 
 
-def _cells(row: Compared) -> dict[str, Any]:
-    """Return a row of the page's table as text."""
-    sides = range(1, len(row.values))
-    return {
-        "what": measure_in_words(row.measure),
-        "name": row.measure,
-        "unit": row.unit,
-        "base": row.shown(0),
-        "sides": [
-            (
-                row.shown(side),
-                _signed(row.difference(side)),
-                percent_text(percent := row.percent(side)),
-                percent is not None and abs(percent) > NOTABLE,
-            )
-            for side in sides
-        ],
-    }
+def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
+    """Return a table of measures; each side but the base has its difference beside its value."""
+    heads: list[str | page.Cell] = ["Measure", names[0]]
+    for name in names[1:]:
+        heads += [name, page.Cell("Difference", look="number apart"), "%"]
+    return page.PageTable(heads, [_cells(row) for row in rows], label)
+
+
+def _cells(row: Compared) -> list[page.Cell]:
+    """Return the row of a measure."""
+    cells = [
+        page.Cell(measure_in_words(row.measure), code=row.measure),
+        page.Cell(row.shown(0), row.unit),
+    ]
+    for side in range(1, len(row.values)):
+        percent = row.percent(side)
+        off = " off" * (percent is not None and abs(percent) > NOTABLE)
+        cells += [
+            page.Cell(row.shown(side)),
+            page.Cell(_signed(row.difference(side)), look="number apart"),
+            page.Cell(percent_text(percent), look=f"number{off}"),
+        ]
+    return cells
 
 
 def _signed(difference: float | None) -> str:
@@ -301,16 +372,6 @@ def _signed(difference: float | None) -> str:
         return ABSENT
     sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
     return sign + as_text(abs(difference))
-
-
-def _settings_apart(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
-    """Return the settings in which the sides differ."""
-    told = [{key: value for key, value, _ in settings(side.manifest)} for side in sides]
-    names = dict.fromkeys(name for one in told for name in one)
-    values = {name: [one.get(name, as_setting(None)) for one in told] for name in names}
-    return [
-        (name, of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
-    ]
 
 
 # --- figures over each other
@@ -332,19 +393,21 @@ def _round_figures(
         there = {n: table for n, table in zip(names, tables, strict=True) if measure in table}
         found = {name: with_gaps(table, measure) for name, table in there.items()}
         lines = {name: line for name, line in found.items() if line.notna().any()}
-        hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
         unit = next((side.units[measure] for side in sides if measure in side.units), "")
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
-        drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
         base = next(iter(lines.values()), None)
         if len(lines) < 2 or all(line.equals(base) for line in lines.values()):
             yield measure, title, None
             continue
-        words = " ".join(line_words(name, line) for name, line in lines.items())
-        drawn = draw_rounds(
-            *(drawing_name, title, words, lines), looks=_looks(names), unit=unit, hollow=hollow
+        panel = rounds_panel(
+            re.sub(r"[._ ]", "-", f"round.{measure}"),
+            title,
+            lines,
+            looks=_looks(names),
+            axis=unit,
+            hollow={name: incomplete_rounds(table, measure) for name, table in there.items()},
         )
-        yield measure, title, PageFigure(drawing_name, title, drawn, words=words)
+        yield measure, title, draw(panel)
 
 
 def _distribution_figures(
@@ -360,18 +423,12 @@ def _distribution_figures(
                 for name, histograms in zip(names, read, strict=True)
                 if (system, measure) in histograms
             }
-            title = f"{heading}: {label_of(system)}"
-            name = f"{measure}-{system}".replace("_", "-")
+            title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
             if len(found) < 2 or _same_histograms(list(found.values())):
                 yield measure, title, None
                 continue
-            words = " ".join(
-                f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
-                f"{of.total:,} {things}."
-                for label, of in found.items()
-            )
-            drawn = _draw(name, title, words, found, axis, things, tail, names)
-            yield measure, title, PageFigure(name, title, drawn, words=words)
+            panel = shares_panel(file, title, found, axis, things, tail, _looks(names))
+            yield measure, title, draw(panel)
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
@@ -394,48 +451,33 @@ def _same_histograms(found: Sequence[Histogram]) -> bool:
     )
 
 
-def _draw(
+def shares_panel(
     name: str,
     title: str,
-    words: str,
     found: Mapping[str, Histogram],
     axis: str,
     things: str,
     tail: bool,
-    names: Sequence[str],
-) -> Drawn:
-    """Draw the shares of things over one another: with at most x, or at least x on log scales."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
-
-    looks = {label: {**look, "marker": None} for label, look in _looks(names).items()}
-    bound, lines = "at least" if tail else "at most", []
-    for label, of in found.items():
-        shown = of.values > 0 if tail else slice(None)
-        x, counts = of.values[shown], (of.at_least if tail else of.at_most)[shown]
-        at = partial(_share, of.count_at_least if tail else of.count_at_most, of.total)
-        lines.append(Line(label, looks[label], x, at, (x, 100 * counts / of.total)))
-
-    def prepare(axes: Axes) -> None:
-        if tail:
-            axes.set(xscale="log", yscale="log")
-            log_axis(axes, "x")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}%"))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-        else:
-            axes.set_ylim(0, 100)
-            axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-
-    return chart(
-        *(name, title, words, lines),
+    looks: Mapping[str, Mapping[str, Any]],
+) -> Panel:
+    """Return the panel of the shares of things with at most x, or at least x on log scales."""
+    bound = "at least" if tail else "at most"
+    y = f"{things} with {bound} x (%)"
+    lines = [
+        share_line(label, {**looks[label], "marker": None}, of, tail=tail)
+        for label, of in found.items()
+    ]
+    return Panel(
+        *(name, title, "tails" if tail else "shares", lines),
+        Axis(axis, scale="decades") if tail else Axis(axis),
+        Axis(y, scale="log", tick=lambda share: f"{share:g}%")
+        if tail
+        else Axis(y, 0, 100, tick=percent_tick),
+        " ".join(
+            f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
+            f"{of.total:,} {things}."
+            for label, of in found.items()
+        ),
         lambda x: f"{bound} {as_text(x)}, in {things}",
-        prepare,
-        labels=(axis, f"{things} with {bound} x (%)"),
-        size=(4.6, 2.9),
-        box=(0.17, 0.16, 0.8, 0.8),
-        value=lambda share: as_text(share) + PERCENT,
-        drawstyle="default" if tail else "steps-post",
+        as_percent,
     )
-
-
-def _share(count: Callable[[np.ndarray], np.ndarray], total: float, x: np.ndarray) -> np.ndarray:
-    return 100 * count(x) / total

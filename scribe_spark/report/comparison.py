@@ -1,17 +1,28 @@
-"""Measured values beside published ones: the rows of the page's table, and their differences."""
+"""Measured values beside published ones, and several topologies together.
+
+References
+----------
+JSAC 2002, Section IV.A ("the average of the results obtained with each topology"); the captions of
+Figures 7-11.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from scribe_spark.measures.published import check_range
-from scribe_spark.report.catalogue import FIGURES, FigureSpec
-from scribe_spark.report.provenance import as_mapping
-from scribe_spark.report.series import Series
-from scribe_spark.report.text import PERCENT, as_spread, as_text, is_number, readable
+import numpy as np
+import pandas as pd
+
+from scribe_spark.core.arrays import index_sorted
+from scribe_spark.core.histogram import Histogram
+from scribe_spark.measures.published import Published, check_range
+from scribe_spark.report import page
+from scribe_spark.report.paper_figures import FIGURES, FigureSpec, Series, read_histogram, series_of
+from scribe_spark.report.text import ABSENT, PERCENT, as_spread, as_text, is_number, readable
 
 #: The page marks a difference from the paper beyond this number of per cent.
 NOTABLE = 10.0
@@ -40,19 +51,17 @@ class Difference:
         return ("0" if shown[1:] == "0.0" else shown) + PERCENT
 
 
-#: A number as the page shows it: see :func:`_row`.
-Row = dict[str, Any]
-
-
-def sections(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Row]]]:
-    """Return titles and rows by experiment and figure, in the paper's order; the last rows of an
-    experiment are those without a figure.
+def sections(
+    metrics: Iterable[Mapping[str, Any]],
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Return titles and metrics by experiment and figure, in the paper's order; the last metrics of
+    an experiment are those without a figure.
     """
-    grouped: dict[str, dict[str, list[Row]]] = {}
+    grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for metric in metrics:
         figure = metric.get("figure")
         of = grouped.setdefault(experiment_of(metric), {})
-        of.setdefault("" if figure is None else str(figure), []).append(_row(metric))
+        of.setdefault("" if figure is None else str(figure), []).append(metric)
 
     def order(figure: str) -> tuple[bool, float]:
         return figure == "", float(figure) if figure.isdecimal() else math.inf
@@ -93,42 +102,122 @@ def deviation_words(
     return f"Average standard deviation: {', '.join(words)}." if words else ""
 
 
-def topologies(
-    metrics: Iterable[Mapping[str, Any]],
-) -> list[tuple[str, list[str], list[tuple[Row, list[str]]]]]:
-    """Return the title, the seeds, and the rows with a value for each seed, of each experiment of
-    several topologies.
+def difference_of(metric: Mapping[str, Any]) -> Difference | None:
+    """Return the difference of a metric from the paper's value; None if it cannot be compared."""
+    return difference(metric.get("value"), metric.get("paper"))
+
+
+def difference_cell(apart: Difference | None, words: str = "") -> page.Cell:
+    """Return the cell of a difference, which is marked if it is notable."""
+    off = " off" * (apart is not None and apart.notable)
+    return page.Cell(str(apart or ABSENT), note=words, look=f"number difference{off}")
+
+
+def headline_cards(compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[page.Card]:
+    """Return a card with the first compared number of each figure; see :func:`sections`."""
+    cards = []
+    for _, metrics in compared:
+        for metric in metrics:
+            if (apart := difference_of(metric)) is not None:
+                names = experiment_of(metric), readable(str(metric.get("name") or ""))
+                title, value = ". ".join(filter(None, names)), as_text(metric.get("value"))
+                paper, told = as_text(metric.get("paper")), filter(None, (str(apart), apart.words))
+                card = page.Card(title, value, f"paper {paper}", difference=", ".join(told))
+                cards.append(replace(card, is_notable=apart.notable))
+                break
+    return cards
+
+
+_CHECKED = (
+    "The difference is in per cent of the paper's value. The independent check is a second "
+    "implementation with perfect routing tables, over 10 seeds."
+)
+_MEANS = " Measured values are means over the topologies, ± their standard deviation."
+_FITTED = (
+    " “Fitted” marks a value of the paper to which this package fitted parameters of the network "
+    "that the paper does not give: that the value is met confirms nothing."
+)
+_BY_HOPS = (
+    "Copies arrive by the clock of time; a number with the words “by hops” uses the clock of hops."
+)
+
+
+def comparison_section(
+    compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], several: bool
+) -> page.PageSection:
+    """Return the table of all numbers beside the paper's; see :func:`sections`.
+
+    `several` is True for means over several topologies.
     """
-    tables: dict[str, tuple[str, list[str], list[tuple[Row, list[str]]]]] = {}
+    metrics = [metric for _, of in compared for metric in of]
+    is_compared = any(difference_of(metric) is not None for metric in metrics)
+    title = "Measured against published" if is_compared else "All numbers"
+    checked = _CHECKED + _MEANS * several + _FITTED * any(map(_is_fitted, metrics))
+    heads = ("Measure", "Measured", "Paper", "Difference", page.Cell("Independent check", look=""))
+    groups = [(title, [_cells(metric) for metric in of]) for title, of in compared]
+    table = page.Folded(
+        f"{len(metrics)} numbers", [page.PageTable(heads, groups=groups)], is_open=is_compared
+    )
+    parts: page.PageParts = [
+        checked * is_compared,
+        _BY_HOPS * any(map(_is_by_hops, metrics)),
+        table,
+    ]
+    if not metrics:
+        parts = [page.Text("No numbers were measured.")]
+    return page.PageSection("comparison", title, parts)
+
+
+def _cells(metric: Mapping[str, Any]) -> list[page.Cell]:
+    """Return a number as a row of the table of all numbers."""
+    name, unit = (str(metric.get(key) or "") for key in ("name", "unit"))
+    apart, spread = difference_of(metric), as_spread(metric.get("std"))
+    return [
+        page.Cell(readable(name), code=name, note=str(metric.get("note") or "")),
+        page.Cell(
+            as_text(metric.get("value")) + (f" ± {spread}" if spread else ""),
+            f"{unit}, by hops" if unit and _is_by_hops(metric) else unit,
+        ),
+        page.Cell(as_text(metric.get("paper")), "fitted" * _is_fitted(metric)),
+        difference_cell(apart, "" if apart is None else apart.words),
+        page.Cell(as_text(metric.get("check")), check_verdict(metric), look=""),
+    ]
+
+
+def _is_fitted(metric: Mapping[str, Any]) -> bool:
+    return metric.get("fitted") is True and metric.get("paper") is not None
+
+
+def _is_by_hops(metric: Mapping[str, Any]) -> bool:
+    return metric.get("clock") == "hops"
+
+
+def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
+    """Return the section with the values of each topology, if there are several."""
+    by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
-        values = as_mapping(metric.get("seeds"))
-        if values:
-            experiment = experiment_of(metric)
-            _, seeds, rows = tables.setdefault(experiment, (experiment, [], []))
-            seeds.extend(seed for seed in values if seed not in seeds)
-            rows.append((_row(metric), [as_text(values.get(seed)) for seed in seeds]))
-    return list(tables.values())
-
-
-def _row(metric: Mapping[str, Any]) -> Row:
-    """Return a number as the page shows it: as text, the difference as an object."""
-    value, paper = metric.get("value"), metric.get("paper")
-    name = str(metric.get("name") or "")
-    return {
-        "experiment": experiment_of(metric),
-        "what": readable(name),
-        "name": name,
-        "measured": as_text(value),
-        "spread": as_spread(metric.get("std")),
-        "unit": str(metric.get("unit") or ""),
-        "paper": as_text(paper),
-        "difference": difference(value, paper),
-        "check": as_text(metric.get("check")),
-        "verdict": check_verdict(metric),
-        "note": str(metric.get("note") or ""),
-        "fitted": metric.get("fitted") is True and paper is not None,
-        "by_hops": metric.get("clock") == "hops",
-    }
+        if page.as_mapping(metric.get("seeds")):
+            by_experiment.setdefault(experiment_of(metric), []).append(metric)
+    parts: list[page.PagePart | str] = [
+        "Each table has one column for each topology, named by the seed of that topology."
+    ]
+    for experiment, of in by_experiment.items():
+        seeds = list(dict.fromkeys(seed for metric in of for seed in metric["seeds"]))
+        rows = [
+            (
+                readable(str(metric.get("name") or "")),
+                as_text(metric.get("value")),
+                as_spread(metric.get("std")) or ABSENT,
+                *(as_text(metric["seeds"].get(seed)) for seed in seeds),
+            )
+            for metric in of
+        ]
+        heads = ("Measure", "Mean", "Standard deviation", *(f"Seed {seed}" for seed in seeds))
+        table = page.PageTable(heads, rows, label=f"{experiment}, each topology")
+        summary = f"{experiment}: {len(rows)} numbers, {len(seeds)} topologies"
+        parts.append(page.Folded(summary, [table]))
+    found = page.PageSection("topologies", "Each topology", parts, "")
+    return [found] if by_experiment else []
 
 
 def difference(value: Any, paper: Any) -> Difference | None:
@@ -154,7 +243,7 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     if bounds is None or not is_number(value):
         return ""
     low, high = bounds
-    seeds = [v for v in as_mapping(metric.get("seeds")).values() if is_number(v)]
+    seeds = [v for v in page.as_mapping(metric.get("seeds")).values() if is_number(v)]
     outside = sum(not low <= v <= high for v in seeds)
     if not seeds:
         return "" if low <= value <= high else "outside"
@@ -165,3 +254,83 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     words = f"{few}, their mean {as_text(float(f'{away:.3g}'))} {side}"
     std = metric.get("std")
     return f"{words}: {away / std:.1f} standard deviations" if is_number(std) and std else words
+
+
+def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return distributions whose curves, cumulative or not, are the means of the topologies'
+    curves.
+    """
+    together = pd.concat(tables, ignore_index=True)
+    at = ["figure", "system", "measure", "value"]
+    summed = together.groupby(at, as_index=False)["count"].sum()
+    return summed.assign(count=summed["count"] / len(tables))
+
+
+def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> float | None:
+    """Return the paper's "average standard deviation": over topologies at each x, averaged over x.
+
+    x runs evenly from the least to the greatest value of any topology.  Counts have whole x: every
+    whole number counts, even if no topology has it.  A cumulative curve is constant between values,
+    so each value counts by its distance to the next.
+    """
+    x = np.unique(np.concatenate([curve.values for curve in curves]))
+    if len(curves) < 2 or len(x) == 0:
+        return None
+    heights = np.array([_heights(curve, x, cumulative) for curve in curves])
+    deviation = heights.std(axis=0, ddof=1)
+    if not cumulative:
+        return float(deviation.sum() / (x[-1] - x[0] + 1))
+    if len(x) == 1:
+        return float(deviation[0])
+    return float(np.average(deviation[:-1], weights=np.diff(x)))
+
+
+def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
+    """Return the curve's height at each `x`; `x` contains all of its values."""
+    if cumulative:
+        return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
+    heights = np.zeros(len(x))
+    heights[index_sorted(x, curve.values)] = curve.counts
+    return heights
+
+
+def average_deviations(
+    tables: Sequence[pd.DataFrame], published: Mapping[str, Published]
+) -> list[dict[str, Any]]:
+    """Return rows for `metrics.json` with the average standard deviation of every curve."""
+    together = pd.concat(tables, ignore_index=True)
+    rows: list[dict[str, Any]] = []
+    for spec in FIGURES:
+        for series in series_of(spec, together):
+            curves = [
+                read_histogram(t, spec.number, series.system, series.measure, positive=spec.log_x)
+                for t in tables
+            ]
+            if any(curves):
+                name = series.deviation_name
+                value = average_deviation(curves, spec.kind == "cumulative")
+                row = {"name": name, "value": value, "unit": spec.thing, "figure": spec.number}
+                row |= {"paper": published.get(name, Published()).paper, "check": None, "std": None}
+                rows.append(row | {"seeds": {}, "note": None, "fitted": False})
+    return rows
+
+
+def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return every number over the topologies."""
+    known: dict[str, Mapping[str, Any]] = {}
+    values: dict[str, dict[int, float | None]] = {}
+    for seed, rows in measured.items():
+        for row in rows:
+            known.setdefault(row["name"], row)
+            values.setdefault(row["name"], {})[seed] = row["value"]
+    return [
+        _over(row, {seed: values[name].get(seed) for seed in measured})
+        for name, row in known.items()
+    ]
+
+
+def _over(row: Mapping[str, Any], values: Mapping[int, float | None]) -> dict[str, Any]:
+    there = [value for value in values.values() if value is not None]
+    mean = statistics.fmean(there) if there else None
+    std = statistics.stdev(there) if len(there) > 1 else None
+    return {**row, "value": mean, "std": std, "seeds": {str(s): v for s, v in values.items()}}

@@ -1,51 +1,23 @@
-"""The report page: one self-contained HTML file from a template.
+"""The model of a page: parts and sections, which one template turns into one HTML file.
 
-Values come from users (paths, names), so the template escapes them; only the drawings, which are
-made here, are inserted as markup.
+Values come from users (paths, names), so the template escapes them; only drawings, and texts that
+are `Markup` here, are inserted as markup.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import pandas as pd
-
-from scribe_spark.report.by_size import draw_by_size
-from scribe_spark.report.cards import run_cards, verdict
-from scribe_spark.report.catalogue import shown_figures
-from scribe_spark.report.comparison import (
-    NOTABLE,
-    deviation_words,
-    published_of_figure,
-    sections,
-    topologies,
-)
-from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.figure_sections import BYTES, GROUPS, TIME, figure_sections, section_of
-from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.part_latency import draw_part_latencies
-from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
-from scribe_spark.report.series import series_of
+from scribe_spark.gossipsub.config import with_preset
+from scribe_spark.redaction import redacted
 from scribe_spark.report.svg import PageFigure
-from scribe_spark.report.tables import (
-    COSTS,
-    OVERLAYS,
-    failure_rows,
-    latency_values,
-    links_in_words,
-    met,
-    parts_tables,
-    published_numbers,
-    without_tables_of_their_own,
-)
-from scribe_spark.report.text import PERCENT, is_number
-from scribe_spark.report.tree_figures import RunTrees, tree_figures
+from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 
 if TYPE_CHECKING:  # only drawing needs it
     from jinja2 import Environment
@@ -74,165 +46,354 @@ class Report:
     figures: dict[str, str]
 
 
+# --- the parts of a page
+
+
+class PagePart:
+    """A part of a page; its kind selects its markup in the template.  Empty parts are left out."""
+
+    kind: ClassVar[str]
+
+
+#: Parts; a plain string is a soft paragraph.
+PageParts = Sequence[PagePart | str]
+
+
 @dataclass(frozen=True)
-class Latency:
-    """The deliveries of a run by their latency.
+class Text(PagePart):
+    """A text that is no soft paragraph."""
 
-    Attributes
-    ----------
-    counts : DataFrame
-        ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
-    expected : mapping of str to float
-        System -> the number of expected receivers, over all groups.
+    kind = "text"
+    words: str  # `Markup` for words with links
+    look: str = ""  # a class of the style sheet
+    tag: str = "p"
+
+
+@dataclass(frozen=True)
+class NamedValues(PagePart):
+    """Names and values: the facts in the head of a page, or settings."""
+
+    kind = "pairs"
+    pairs: Sequence[tuple[str, Any]]
+    look: str = "pairs"  # or ``facts``
+    bold: bool = False  # True for bold names
+
+
+@dataclass(frozen=True)
+class Card:
+    """The main numbers of a system, of the overlay, or of a measure."""
+
+    title: str
+    value: str  # the main number
+    what: str  # its meaning
+    colour: str = ""  # of the system in the figures
+    lines: Sequence[tuple[str, str]] = ()  # further numbers: meaning and value
+    number: float | None = None  # the main number, if cards are compared by it
+    share: float | None = None  # the card's bar: per cent of the greatest number of all cards
+    note: str = ""  # a fact without which the numbers mislead; it comes first
+    difference: str = ""
+    is_notable: bool = False  # True if the difference is marked
+
+
+@dataclass(frozen=True)
+class Cards(PagePart):
+    """Cards side by side."""
+
+    kind = "cards"
+    cards: Sequence[Card]
+    label: str = "Main numbers"
+    look: str = "tiles cards"
+
+
+class Cell(NamedTuple):
+    """A cell of a table."""
+
+    text: str = ""
+    small: str = ""  # behind the text
+    code: str = ""  # below the text
+    note: str = ""  # below all
+    look: str = "number"  # classes of the style sheet
+
+
+#: Cells; a text is a cell without more.
+Row = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class PageTable(PagePart):
+    """A table; the first cell of a row is the row's head."""
+
+    kind = "table"
+    heads: Row
+    rows: Sequence[Row] = ()
+    label: str = ""  # by default the title of the section
+    groups: Sequence[tuple[str, Sequence[Row]]] = ()  # titles and rows
+    look: str = ""
+
+    @property
+    def head(self) -> list[Cell]:
+        """The heads of the columns."""
+        return _cells(self.heads)
+
+    @property
+    def bodies(self) -> list[tuple[str, list[list[Cell]]]]:
+        """The groups of rows with their titles; a table without groups has one without a title."""
+        groups = self.groups or [("", self.rows)]
+        return [(title, [_cells(row) for row in rows]) for title, rows in groups]
+
+
+def _cells(row: Row) -> list[Cell]:
+    return [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+
+
+@dataclass(frozen=True)
+class Legend(PagePart):
+    """The names of lines beside samples of the lines."""
+
+    kind = "legend"
+    label: str
+    entries: Sequence[tuple[str, str]]  # a name, and an ``<svg>`` element
+
+
+@dataclass(frozen=True)
+class Figures(PagePart):
+    """Figures side by side."""
+
+    kind = "figures"
+    figures: Sequence[PageFigure]
+    look: str = ""  # ``three`` in a row, or ``small`` ones
+
+
+@dataclass(frozen=True)
+class Folded(PagePart):
+    """Parts that a click on their summary unfolds."""
+
+    kind = "folded"
+    summary: str
+    parts: PageParts
+    is_open: bool = False
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class PageSection(PagePart):
+    """A section of a page."""
+
+    kind = "section"
+    name: str
+    title: str
+    parts: PageParts
+    contents: str | None = None  # its name in the table of contents: by default the title, or empty
+    count: int = 0  # of its figures; 0 for no number in the contents
+
+
+def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
+    """Return figures, of which the ones after the first `most` are folded."""
+    shown = figures[:most]
+    more = figures[len(shown) :]
+    titles = "; ".join(one.title for one in more)
+    summary = f"{len(more)} more figure{'s' * (len(more) > 1)}: {titles}"
+    folded = [Folded(summary, [Figures(more, look)], look="more")] if more else []
+    return [Figures(shown, look), *folded]
+
+
+def measure_sections(
+    figures: Iterable[tuple[str, PageFigure]], most: int | None = None, look: str = ""
+) -> list[PageSection]:
+    """Return the sections that have figures; each figure comes with the name of its section.
+
+    In each section, `most` figures are visible; by default all.
     """
+    listed = list(figures)
+    return [
+        PageSection(name, title, [intro, *unfolded(of, most, look)], count=len(of))
+        for name, (title, intro) in _SECTIONS.items()
+        if (of := [one for section, one in listed if section == name])
+    ]
 
-    counts: pd.DataFrame
-    expected: Mapping[str, float]
+
+# --- sections by kinds of measures
+
+TIME, BYTES, NODES, LINKS = "time", "bytes", "nodes", "links"
+DELIVERIES, OVERLAY, GROUPS, OTHER = "deliveries", "overlay", "groups", "other"
+
+#: Name of a section -> its title and its first sentence, in the order of a page.
+_SECTIONS = {
+    DELIVERIES: ("Deliveries", "How many members get the messages, in time, late or never."),
+    TIME: (
+        "Time",
+        "How soon the members of the groups have a message, and how this compares with IP "
+        "multicast.",
+    ),
+    BYTES: ("Bytes", "How many bytes the nodes send and receive, and the links carry."),
+    NODES: (
+        "Load of nodes",
+        "How many copies the nodes forward, and how many entries they keep. An entry of a "
+        "children table costs one copy of every message.",
+    ),
+    LINKS: (
+        "Load of links",
+        "The stress of a directed link is the number of packets that it carries when every group "
+        "gets one message.",
+    ),
+    OVERLAY: ("Overlay", "The nodes, their tables, and the lookups between them."),
+    GROUPS: ("Groups and trees", "The sizes of the groups, and the trees of some of them."),
+    OTHER: ("Other measures", "Measures of no section above, such as the cost of the simulation."),
+}
+
+#: Part of a measure's name -> its section; the first fitting part counts.
+_OF_MEASURES = (
+    (r"publications|multicasts|deliveries|reached|duplicates|orphans|repair|joins\b", DELIVERIES),
+    (r"latency|rad|rmd|rdp|time_to|hops_to|coverage", TIME),
+    (r"bytes|control_bytes|core_bytes", BYTES),
+    (r"link_stress|control_stress|messages|packets", LINKS),
+    (r"children_tables|children_entries|state|join_messages|depth|control|overloaded", NODES),
+    (r"nodes|pastry|leaf_sets|cells|lookups|routing_table|table_entries|hops", OVERLAY),
+    (r"group_size|groups|members", GROUPS),
+)
 
 
-def render(
-    metrics: Sequence[Mapping[str, Any]],
-    manifest: Mapping[str, Any],
-    distributions: pd.DataFrame,
-    trees: RunTrees | None = None,
-    delays: pd.DataFrame | None = None,
-    by_part: pd.DataFrame | None = None,
-    latency: Latency | None = None,
-    part_latencies: pd.DataFrame | None = None,
-    tables: Collection[str] | None = None,
-) -> Report:
-    """Draw the figures and write the page.
+def section_of(measure: str) -> str:
+    """Return the name of a measure's section.
+
+    Examples
+    --------
+    >>> section_of("scribe.rad.median"), section_of("lookups.hops.last"), section_of("cost.seconds")
+    ('time', 'overlay', 'other')
+    """
+    parts = measure.split(".")
+    for pattern, section in _OF_MEASURES:
+        if any(re.fullmatch(pattern, part) for part in parts):
+            return section
+    return OTHER
+
+
+# --- the origin of a result: command, versions, duration; without secrets
+
+
+def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the main facts of a run for the head of its page."""
+    config = redacted(
+        {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    )
+    times = (phase.get("seconds") for phase in _phase_list(manifest))
+    took = [float(seconds) for seconds in times if is_number(seconds)]
+    found = [
+        ("Topology", config.get("topology")),
+        ("Nodes", config.get("nodes")),
+        ("Groups", config.get("groups")),
+        ("Experiments", as_setting(config["experiments"]) if "experiments" in config else None),
+        ("Topologies", config.get("seeds")),
+        ("Seed", manifest.get("seed", config.get("seed"))),
+        ("Computed in", as_duration(sum(took)) if took else None),
+    ]
+    return [(what, as_text(value)) for what, value in found if value is not None]
+
+
+def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return each setting, its value, and True if the user has set it."""
+    by_user = redacted(_flat(as_mapping(manifest.get("config"))))
+    resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
+    shown = with_preset({**by_user, **resolved})
+    return [(key, as_setting(value), key in by_user) for key, value in shown.items()]
+
+
+def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the versions and the machine."""
+    both = {
+        **_flat(as_mapping(manifest.get("versions"))),
+        **_flat(as_mapping(manifest.get("machine"))),
+    }
+    return [(key, as_setting(value)) for key, value in both.items()]
+
+
+def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection:
+    """Return the section of the settings, the versions, and (if wanted) the phases."""
+    shown, versions = settings(manifest), origin(manifest)
+    by_user = [(key, value) for key, value, is_set in shown if is_set]
+    defaults = [(key, value) for key, value, is_set in shown if not is_set]
+    rows = [
+        (
+            as_text(phase.get("name")),
+            f"{seconds:,.1f}" if is_number(seconds := phase.get("seconds")) else ABSENT,
+            as_text(phase.get("rows")),
+        )
+        for phase in (_phase_list(manifest) if phases else ())
+    ]
+    parts: list[PagePart | str] = []
+    if shown:
+        parts += [_SETTINGS, NamedValues(by_user, bold=True)]
+        parts.append(Folded(f"{len(defaults)} default settings", [NamedValues(defaults)]))
+    if versions:
+        parts.append(Folded("Versions and machine", [NamedValues(versions)]))
+    if rows:
+        table = PageTable(("Phase", "Seconds", "Rows"), rows, label="Phases", look="phases")
+        parts += [Text("Phases", tag="h3"), table]
+    nothing = Text("The manifest has no settings and no versions.")
+    return PageSection("run", "Settings and versions", parts or [nothing])
+
+
+_SETTINGS = (
+    "The command set the values in bold. The other values are defaults; a dash marks a setting "
+    "without a value."
+)
+
+
+def _phase_list(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    entries = manifest.get("phases")
+    if not isinstance(entries, list | tuple):
+        return []
+    return [entry for entry in entries if isinstance(entry, Mapping)]
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested mapping as one whose keys are joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        inner = isinstance(value, Mapping)
+        flat.update(_flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
+    return flat
+
+
+# --- HTML
+
+
+def make_page(heading: str, head: PageParts, body: PageParts, title: str = "") -> Report:
+    """Fill the template; all but markup is escaped.
 
     Parameters
     ----------
-    metrics : sequence of mappings
-        ``name, value, unit, paper, figure``; value, paper and figure may be None.  Optional:
-        ``check`` (the independent check's range, as text), ``note`` and ``fitted`` (parameters were
-        fitted to the published value); of several topologies
-        ``experiment``, ``std`` and ``seeds`` (each seed's value), `value` being the mean.  Rows
-        keep their order; the first of each figure that has a published value is one of the
-        headline numbers.
-    manifest : mapping
-        ``config, resolved, versions, seed, phases, machine``, any of them absent.
-    distributions : DataFrame
-        ``figure, system, measure, value, count``: how many things (groups, nodes, links) have each
-        value.  For Figure 6 value is the rank and count the group's size.
-    trees : RunTrees, optional
-        The trees that are drawn.
-    delays : DataFrame, optional
-        ``system, size, rad``: a row for each system and group, of all topologies.
-    by_part : DataFrame, optional
-        Measures by class and region, the columns `parts.COLUMNS`.
-    latency : Latency, optional
-        Deliveries by their latency.
-    part_latencies : DataFrame, optional
-        Deliveries by latency, class and region, the columns `part_latency.COLUMNS`.
-    tables : collection of str, optional
-        The tables of the folder; by default all that figures come from.
-
-    Returns
-    -------
-    Report
+    heading : str
+        The heading of the page.
+    head : sequence of parts
+        The parts between the heading and the table of contents.
+    body : sequence of sections and parts
+        The sections after the table of contents, and parts between them.
+    title : str
+        The title of the window; by default the heading.
     """
-    systems = page_systems(distributions)
-    by_size = None if delays is None else draw_by_size(delays, systems)
-    figures = [
-        *_own_figures(distributions, by_part, latency, part_latencies),
-        *_figures_of_paper(metrics, distributions),
-        *([] if by_size is None else [(TIME, by_size)]),
-        *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
-    ]
-    if tables is not None:  # without links to missing tables
-        figures = [(section, one.with_tables(tables)) for section, one in figures]
-    compared_rows = sections(without_tables_of_their_own(metrics))
-    rows = [row for _, of in compared_rows for row in of]
-    compared = [row["difference"] for row in rows if row["difference"] is not None]
-    of_figures = ([row for row in of if row["difference"] is not None] for _, of in compared_rows)
-    headlines = [row for first in of_figures for row in first[:1]]
-    numbers, cards = published_numbers(metrics), run_cards(metrics)
-    return make_page(
-        "template.html",
-        manifest,
-        [one for _, one in figures],
-        heading=_heading(manifest, bool(compared)),
-        facts=facts(manifest),
-        verdict=verdict(cards),
-        cards=cards,
-        headlines=headlines,
-        compared=len(compared),
-        near=sum(not difference.notable for difference in compared),
-        notable=f"{NOTABLE:g}{PERCENT}",
-        figure_sections=figure_sections(figures),
-        has_trees=trees is not None,
-        trees_left_out="" if trees is None else trees.left_out,
-        sections=compared_rows,
-        number_count=len(rows),
-        fitted=any(row["fitted"] for row in rows),
-        any_by_hops=any(row["by_hops"] for row in rows),
-        **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
-        has_latency_table=tables is None or "latency" in tables,
-        failures=failure_rows(metrics),
-        failure_costs=COSTS,
-        parts=parts_tables(by_part),
-        parts_table="by_part",
-        overlays=OVERLAYS,
-        published_numbers=numbers,
-        met=met(numbers),
-        topologies=topologies(metrics),
-        phases=phases(manifest),
-    )
+    values = {"heading": heading, "title": title or heading, "head": head, "body": body}
+    html = environment().get_template("page.html").render(values)
+    return Report(html, {one.name: one.drawing for one in _figures(body)})
 
 
-def _figures_of_paper(
-    metrics: Sequence[Mapping[str, Any]], distributions: pd.DataFrame
-) -> Iterator[tuple[str, PageFigure]]:
-    """Yield each figure of the paper with the name of its section."""
-    for spec in shown_figures(distributions):
-        one = draw(spec, distributions, published_of_figure(spec, metrics))
-        note = deviation_words(spec, series_of(spec, distributions), metrics)
-        yield (
-            section_of(spec.measures[0]),
-            PageFigure(
-                spec.name,
-                f"Figure {spec.number}. {spec.title}",
-                one.svg,
-                " ".join(filter(None, (spec.caption, note, one.equal))),
-                one.words,
-                tables=("distributions",),
-            ),
-        )
-
-
-def _own_figures(
-    distributions: pd.DataFrame,
-    by_part: pd.DataFrame | None,
-    latency: Latency | None,
-    part_latencies: pd.DataFrame | None,
-) -> Iterator[tuple[str, PageFigure]]:
-    """Yield figures of time and bytes, which the paper does not have, with their sections."""
-    if latency is not None:
-        systems = page_systems(distributions)
-        coverage = draw_coverage(latency.counts, latency.expected, systems)
-        yield from [] if coverage is None else [(TIME, coverage)]
-    if part_latencies is not None:
-        yield from ((TIME, one) for one in draw_part_latencies(part_latencies))
-    yield from ((BYTES, one) for one in draw_node_bytes(distributions, by_part))
-
-
-def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
-    """Return the title of the page."""
-    if is_paper:
-        return "Scribe over Pastry: measured against published"
-    config = {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
-    groups, nodes = config.get("groups"), config.get("nodes")
-    if is_number(groups) and is_number(nodes):
-        return f"One message to each of {groups:,} groups on {nodes:,} nodes"
-    return "Report of a run"
+def _figures(parts: PageParts) -> Iterator[PageFigure]:
+    """Yield the figures of parts, in the order of the page."""
+    for part in parts:
+        if isinstance(part, Figures):
+            yield from part.figures
+        elif isinstance(part, PageSection | Folded):
+            yield from _figures(part.parts)
 
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates, which compiles each template once."""
+    """Return the environment of the template, which compiles the template once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -243,17 +404,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
 
-
-def make_page(
-    template: str, manifest: Mapping[str, Any], figures: Iterable[PageFigure], **values: Any
-) -> Report:
-    """Fill a template with values, the settings and the origin; all but markup is escaped."""
-    filled = {"settings": settings(manifest), "origin": origin(manifest), "phases": [], **values}
-    html = environment().get_template(template).render(how_to_read=HOW_TO_READ, **filled)
-    return Report(html, {one.name: one.drawing for one in figures})
-
-
-# --- in advance
 
 #: The libraries, whose import takes 0.4 s of processor time together.
 _MODULES = (
@@ -268,7 +418,7 @@ _MODULES = (
 
 
 def preload() -> threading.Thread:
-    """Import the libraries that draw the report, and compile the templates, in a thread; return
+    """Import the libraries that draw the report, and compile the template, in a thread; return
     the thread.
     """
     thread = threading.Thread(target=_load, name="preload-report", daemon=True)
@@ -279,5 +429,4 @@ def preload() -> threading.Thread:
 def _load() -> None:
     for module in _MODULES:
         importlib.import_module(module)
-    for template in environment().list_templates(extensions=["html"]):
-        environment().get_template(template)
+    environment().get_template("page.html")

@@ -8,7 +8,6 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,18 +15,17 @@ import pandas as pd
 
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
-from scribe_spark.report.cards import Card
-from scribe_spark.report.chart import chart, line_of
+from scribe_spark.report import page
+from scribe_spark.report.charts import Axis, Panel, draw, line_of
 from scribe_spark.report.comparison import check_verdict
-from scribe_spark.report.figure_sections import FigureSection
-from scribe_spark.report.page import Report, make_page
-from scribe_spark.report.provenance import facts
 from scribe_spark.report.style import marked_style, short_number
-from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Up to this number of numbers, their table is unfolded.
+_MOST_OPEN = 40
 
 #: The two ways to count a reconfiguration area.
 _AREAS = {
@@ -39,88 +37,80 @@ _AREAS = {
 _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in ("hops", "delay")}
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Lines over the number of hosts."""
-
-    name: str
-    title: str
-    unit: str
-    lines: Mapping[str, pd.Series]  # by label: values by number of hosts
-    checks: Mapping[str, str] = field(default_factory=dict)  # by label: such as ``24-39 %``
-    logarithmic: bool = False  # True for a logarithmic axis of the numbers of hosts
-
-    @property
-    def words(self) -> str:
-        """Return the first and the last value of each line, and its check, in words."""
-        return " ".join(self._line(label, line) for label, line in self.lines.items())
-
-    def _line(self, label: str, line: pd.Series) -> str:
-        ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
-        text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
-        if label in self.checks:
-            text += f" Independent check: {self.checks[label].replace('-', ' to ')}."
-        return text
-
-
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page."""
-    sections: list[FigureSection] = []
-    for title, intro, drawings in (
-        (
-            "The paper's experiment",
-            "Hosts are held constant: a connection, then a disconnection. Shaded: the ranges of an "
-            "independent check, over 10 to 120 hosts.",
-            _papers(rows),
-        ),
-        (
-            "Larger degrees",
-            "The paper conjectures the same of trees with more children.",
-            _conjectured(rows),
-        ),
-        (
-            "Large trees",
-            "Hosts with random 128-bit ids.",
-            _large(rows),
-        ),
-    ):
-        drawn = [
-            PageFigure(one.name, one.title, draw_lines(one), words=one.words, unit=one.unit,
-                       tables=("reference_tree",))
-            for one in drawings
-        ]  # fmt: skip
-        if drawn:
-            sections.append(FigureSection(f"section-{len(sections) + 1}", title, drawn, intro))
-    return make_page(
-        "reference_tree.html",
-        manifest,
-        [one for section in sections for one in section.figures],
-        facts=facts(manifest),
-        cards=_cards(metrics),
-        figure_sections=sections,
-        numbers=[
-            (row["name"], as_text(row["value"]), row["unit"], row.get("check") or "")
-            for row in metrics
-        ],
+    sections = [
+        page.PageSection(f"section-{number}", title, [intro, page.Figures(drawn)], count=len(drawn))
+        for number, (title, intro, drawn) in enumerate(
+            (
+                (title, intro, [draw(panel) for panel in panels])
+                for title, intro, panels in (
+                    ("The paper's experiment", _HELD, _papers(rows)),
+                    ("Larger degrees", _CONJECTURE, _conjectured(rows)),
+                    ("Large trees", "Hosts with random 128-bit ids.", _large(rows)),
+                )
+                if panels
+            ),
+            start=1,
+        )
+    ]
+    facts = page.NamedValues(page.facts(manifest), "facts")
+    return page.make_page(
+        "The reference tree over a DHT",
+        [_PAPER, facts, page.Cards(_cards(metrics))],
+        [page.HOW_TO_READ, *sections, _numbers(metrics), page.provenance(manifest)],
     )
 
 
-def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
+_HELD = (
+    "Hosts are held constant: a connection, then a disconnection. Shaded: the ranges of an "
+    "independent check, over 10 to 120 hosts."
+)
+_CONJECTURE = "The paper conjectures the same of trees with more children."
+_PAPER = (
+    "A simulation of Section 4 of P. Costa and D. Frey, “Publish-Subscribe Tree Maintenance over a "
+    "DHT”."
+)
+_NAMES = (
+    "A name consists of the experiment, the number of hosts (n), the number of children (c), and "
+    "the measure. The paper says that a reconfiguration contacts “between two and three” hosts on "
+    "average."
+)
+
+
+def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.PageSection:
+    """Return the section of all numbers."""
+    heads = ("Number", "Measured", page.Cell("Unit", look=""), "Independent check")
+    rows = [
+        (
+            page.Cell(code=row["name"]),
+            as_text(row["value"]),
+            page.Cell(row["unit"], look=""),
+            row.get("check") or "",
+        )
+        for row in metrics
+    ]
+    is_open, table = len(rows) <= _MOST_OPEN, page.PageTable(heads, rows)
+    folded = page.Folded(f"{len(rows)} numbers", [table], is_open)
+    return page.PageSection("numbers", "Numbers", [_NAMES, folded])
+
+
+def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[page.Card]:
     """Return a card with the number of values in the ranges of the independent check."""
     checked = [metric for metric in metrics if metric.get("check")]
     if not checked:
         return []
     inside = sum(not check_verdict(metric) for metric in checked)
     title, what = "Independent check", "numbers in the ranges of a second implementation"
-    return [Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
+    return [page.Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
 
 
 # --- the drawings
 
 
-def _papers(rows: pd.DataFrame) -> list[Drawing]:
+def _papers(rows: pd.DataFrame) -> list[Panel]:
     """Return Figures 3 and 4, with the least number of children."""
     events = rows[rows["experiment"] == "events"]
     if not len(events):
@@ -132,7 +122,7 @@ def _papers(rows: pd.DataFrame) -> list[Drawing]:
     lines = {f"degree {degree}": shares[degree] for degree in shares}
     checks = {f"degree {d}": text for d, text in CHECKED_DEGREES.items()}
     found = [
-        Drawing("figure-3-degrees", "Figure 3: degrees", "share of hosts", lines,
+        hosts_panel("figure-3-degrees", "Figure 3: degrees", "share of hosts", lines,
                 checks if checked else {})
     ]  # fmt: skip
     for event, words in (("connection", "connections"), ("disconnection", "disconnections")):
@@ -145,11 +135,11 @@ def _papers(rows: pd.DataFrame) -> list[Drawing]:
         title = f"Figure 4: reconfiguration area, {words}"
         if lines:
             name = f"figure-4-area-{words}"
-            found.append(Drawing(name, title, "hosts", lines, checks if checked else {}))
+            found.append(hosts_panel(name, title, "hosts", lines, checks if checked else {}))
     return found
 
 
-def _conjectured(rows: pd.DataFrame) -> list[Drawing]:
+def _conjectured(rows: pd.DataFrame) -> list[Panel]:
     """Return areas and hosts above the bound, with a line for each number of children."""
     events = rows[rows["experiment"] == "events"]
     if events["children"].nunique() < 2:
@@ -161,17 +151,17 @@ def _conjectured(rows: pd.DataFrame) -> list[Drawing]:
         lines = {label: line for label, line in lines.items() if len(line)}
         if lines:
             title = f"Reconfiguration area with the host, {event}s"
-            found.append(Drawing(f"degrees-area-{event}s", title, "hosts", lines))
+            found.append(hosts_panel(f"degrees-area-{event}s", title, "hosts", lines))
     above = {
         f"{c} children": _shares(mine).loc[:, lambda t, c=c: t.columns > c + 1].sum(axis=1)
         for c, mine in of.items()
     }
     title = "Hosts with more neighbours than a key"
-    found.append(Drawing("degrees-above-bound", title, "share of hosts", above))
+    found.append(hosts_panel("degrees-above-bound", title, "share of hosts", above))
     return found
 
 
-def _large(rows: pd.DataFrame) -> list[Drawing]:
+def _large(rows: pd.DataFrame) -> list[Panel]:
     """Return degrees, depths and lookups of large trees."""
     large = rows[rows["experiment"] == "scaling"]
     found = []
@@ -180,7 +170,7 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
         few = [degree for degree in shares if degree <= min(c + 1, 4)]
         lines = {f"degree {degree}": shares[degree] for degree in few}
         name, title = f"scaling-degrees-{c}", f"Degrees, {c} children"
-        found.append(Drawing(name, title, "share of hosts", lines, logarithmic=True))
+        found.append(hosts_panel(name, title, "share of hosts", lines, logarithmic=True))
     of = dict(list(large.groupby("children")))
     if of:
         lines = {f"{c} children, mean": _means(mine, "depth") for c, mine in of.items()}
@@ -190,12 +180,14 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
         }
         hosts = np.unique(large["hosts"])
         lines["log2 N"] = pd.Series(np.log2(hosts), index=hosts)
-        found.append(Drawing("scaling-depth", "Depth of hosts", "hops", lines, logarithmic=True))
+        found.append(
+            hosts_panel("scaling-depth", "Depth of hosts", "hops", lines, logarithmic=True)
+        )
         areas = {f"{c} children": _means(_area(mine), "area") for c, mine in of.items()}
         areas = {label: line for label, line in areas.items() if len(line)}
         if areas:
             title = "Reconfiguration area with the host, of connections and disconnections together"
-            found.append(Drawing("scaling-area", title, "hosts", areas, logarithmic=True))
+            found.append(hosts_panel("scaling-area", title, "hosts", areas, logarithmic=True))
         for measures, name, title, unit in (
             (("parent_lookups", "child_lookups"), "scaling-lookups", "Look-ups", "per host"),
             (_ROUTED["hops"], "scaling-lookup-hops", "Look-ups over Pastry", "hops, mean"),
@@ -208,7 +200,7 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
                 if len(mean := _means(mine, measure))
             }
             if lines:
-                found.append(Drawing(name, title, unit, lines, logarithmic=True))
+                found.append(hosts_panel(name, title, unit, lines, logarithmic=True))
     return found
 
 
@@ -249,37 +241,54 @@ def _bounds(text: str) -> tuple[float, float]:
     return bounds[0] * scale, bounds[1] * scale
 
 
-def draw_lines(drawing: Drawing) -> Drawn:
-    """Return the drawing as an ``<svg>`` element."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+def hosts_panel(
+    name: str,
+    title: str,
+    unit: str,
+    lines: Mapping[str, pd.Series],
+    checks: Mapping[str, str] | None = None,
+    logarithmic: bool = False,
+) -> Panel:
+    """Return the panel of lines over the number of hosts.
 
-    looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
-    lines = [
-        line_of(label, looks[label], line.index, line) for label, line in drawing.lines.items()
-    ]
+    Parameters
+    ----------
+    lines : mapping of str to Series
+        Label -> values by number of hosts.
+    checks : mapping of str to str, optional
+        Label -> a range such as ``24-39 %``, which is shaded.
+    logarithmic : bool
+        True for a logarithmic axis of the numbers of hosts.
+    """
+    looks = {label: marked_style(number) for number, label in enumerate(lines)}
+    ranges = {label: text for label, text in (checks or {}).items() if label in lines}
 
-    def prepare(axes: Axes) -> None:
-        for label, text in drawing.checks.items():
-            if label in looks:
-                axes.axhspan(*_bounds(text), color=looks[label]["color"], alpha=0.12, linewidth=0)
-        if drawing.logarithmic:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(numticks=12))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda hosts, _: short_number(hosts)))
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        numbers = {hosts for line in drawing.lines.values() for hosts in line.index}
-        if len(numbers) == 1:
-            axes.set_xticks(list(numbers))
-        top = max(float(line.max()) for line in drawing.lines.values())
-        axes.set_ylim(0, top * 1.15 or 1)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    def marks(axes: Axes) -> None:
+        for label, text in ranges.items():
+            axes.axhspan(*_bounds(text), color=looks[label]["color"], alpha=0.12, linewidth=0)
 
-    return chart(
-        *(drawing.name, drawing.title, drawing.words, lines),
-        lambda hosts: f"{as_text(hosts)} hosts",
-        prepare,
-        labels=("hosts", drawing.unit),
-        size=(4.6, 2.7),
-        box=(0.13, 0.17, 0.83, 0.78),
-        zorder=3,
+    numbers = {hosts for line in lines.values() for hosts in line.index}
+    across = (
+        Axis("hosts", scale="log", ticks=12, tick=short_number) if logarithmic else Axis("hosts")
     )
+    if len(numbers) == 1:
+        across = Axis("hosts", named={hosts: short_number(hosts) for hosts in numbers})
+    top = max(float(line.max()) for line in lines.values())
+    return Panel(
+        *(name, title, "hosts"),
+        [line_of(label, looks[label], line.index, line) for label, line in lines.items()],
+        across,
+        Axis(unit, 0, top * 1.15 or 1, ticks=5),
+        " ".join(_line_words(label, line, ranges.get(label, "")) for label, line in lines.items()),
+        lambda hosts: f"{as_text(hosts)} hosts",
+        marks=marks,
+        unit=unit,
+        tables=("reference_tree",),
+    )
+
+
+def _line_words(label: str, line: pd.Series, check: str) -> str:
+    """Return the first and the last value of a line, and the independent check, in words."""
+    ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
+    text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
+    return text + (f" Independent check: {check.replace('-', ' to ')}." if check else "")

@@ -1,15 +1,22 @@
-"""The style of all drawings: colours, dashes, sizes, and numbers on axes.
+"""The style of all drawings: colours, dashes, sizes, and the numbers and ticks of axes.
 
 A system has one colour and one marker in all figures, and one label (`systems.System`).  If a
-figure shows two measures of a system, the first is solid and the second dashed.
-"""
+figure shows two measures of a system, the first is solid and the second dashed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scribe_spark.systems import all_systems
+import numpy as np
+
+from scribe_spark.report.text import as_bytes, readable
+from scribe_spark.systems import all_systems, find_system
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: The colours of curves that belong to no system; the first are those of Okabe and Ito, which
 #: colour-blind readers can distinguish.
@@ -125,3 +132,94 @@ def short_number(value: float) -> str:
         if value >= size:
             return f"{value / size:g}{suffix}"
     return f"{value:g}"
+
+
+def log_axis(axes: Axes, which: str) -> None:
+    """Set decades from 1, labelled 1, 10, 100, 1k, ..., with margins around the data.
+
+    The axis begins below 1 if a mean over topologies does.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.dataLim.intervalx if which == "x" else axes.dataLim.intervaly
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    decades = max(1.0, math.log10(max(high, 1.0)))
+    (axes.set_xlim if which == "x" else axes.set_ylim)(0.85 * min(low, 1), 10 ** (decades * 1.04))
+    axis.set_major_locator(LogLocator(numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=20))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def draw_minor_ticks(figure: Figure) -> None:
+    """Draw the minor ticks of logarithmic axes, which have no labels, as one line of markers each.
+
+    As ticks of matplotlib, which are three artists each, they would take most of a figure's time.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.markers import TICKDOWN, TICKLEFT
+    from matplotlib.ticker import NullLocator
+
+    look: dict[str, Any] = {"linestyle": "none", "color": RC["xtick.color"], "clip_on": False}
+    look |= {"markersize": 2, "markeredgewidth": 0.6}  # as matplotlib's own
+    for axes in (one for outer in figure.axes for one in (outer, *outer.child_axes)):
+        for axis, marker, transform in (
+            (axes.xaxis, TICKDOWN, axes.get_xaxis_transform()),
+            (axes.yaxis, TICKLEFT, axes.get_yaxis_transform()),
+        ):
+            if axis.get_scale() != "log":
+                continue
+            at, (low, high) = axis.get_minorticklocs(), axis.get_view_interval()
+            axis.set_minor_locator(NullLocator())
+            at = at[(at >= low) & (at <= high)]
+            edge = np.zeros(len(at))
+            points = (at, edge) if axis is axes.xaxis else (edge, at)
+            look |= {"marker": marker, "transform": transform, "zorder": axis.get_zorder()}
+            axes.add_artist(Line2D(*points, **look))
+
+
+def byte_tick(size: float) -> str:
+    """Return the label of a tick at a number of bytes, in units of 1,000: 0 B, 500 KB, 1 MB."""
+    return as_bytes(round(size, 6))
+
+
+def short_tick(value: float) -> str:
+    """Return the label of a tick with few digits: 0, 2.5, 10k."""
+    return short_number(round(value, 9))
+
+
+def percent_tick(percent: float) -> str:
+    """Return the label of a tick at a number of per cent."""
+    return f"{percent:.0f}%"
+
+
+def whole_tick(value: float) -> str:
+    """Return the label of a tick at a whole number, with thousands separated."""
+    return f"{value:,.0f}" if value < 1e6 else short_number(value)
+
+
+# --- names
+
+
+def label_of(system: str) -> str:
+    """Return the name of a system in figures: its label, or its name if it has no label."""
+    known = find_system(system)
+    return readable(system) if known is None else known.label
+
+
+def measure_in_words(measure: str) -> str:
+    """Return the name of a measure for readers, a system by its label.
+
+    Examples
+    --------
+    >>> measure_in_words("gossipsub.rad.median")
+    'GossipSub, RAD, median'
+    """
+    system, _, rest = measure.partition(".")
+    words = readable(measure)
+    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
+
+
+def _lower(words: str) -> str:
+    """Return words for the middle of a sentence; an abbreviation stays as it is."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]

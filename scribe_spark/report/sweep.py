@@ -9,27 +9,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
-from scribe_spark.report.axes import short_numbers
-from scribe_spark.report.cards import Card
-from scribe_spark.report.chart import chart
-from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, make_page
-from scribe_spark.report.provenance import settings
-from scribe_spark.report.readouts import Line, exactly
-from scribe_spark.report.series import measure_in_words
-from scribe_spark.report.style import marked_style, short_number
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report import page
+from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel
+from scribe_spark.report.style import marked_style, measure_in_words, short_number, short_tick
+from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
 from scribe_spark.report.text import as_duration, as_text, is_number
-from scribe_spark.report.world import draw_rounds, line_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10
@@ -40,8 +33,48 @@ _DECADES = 2  # an axis over at least this number of decades is logarithmic
 _TICKS = 7  # up to this number of values, each has its tick
 
 
-#: Label (empty for a single line) -> y for each x, of the points that differ in x only.
-_Lines = Mapping[str, Sequence[float | None]]
+@dataclass(frozen=True)
+class _SweptPoints:
+    """The numbers of all points of a sweep."""
+
+    rows: pd.DataFrame
+    grid: Mapping[str, Sequence[Any]]
+    points: Mapping[str, tuple[Any, ...]]
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[Any, ...], float | None]:
+        """Values of the swept fields and a metric -> the metric's number there."""
+        columns = [self.rows[name] for name in (*self.grid, "metric", "value")]
+        cells = zip(*columns, strict=True)
+        return {tuple(key): cell if is_number(cell) else None for *key, cell in cells}
+
+    def of(self, metric: str) -> list[float | None]:
+        """Return the number of each point, None for a missing one."""
+        return [self._numbers.get((*at, metric)) for at in self.points.values()]
+
+    @property
+    def varied(self) -> list[str]:
+        """The fields with more than one value; the first one is the horizontal axis."""
+        return [name for name, of in self.grid.items() if len(of) > 1] or [next(iter(self.grid))]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Folder -> the point's name."""
+        return {
+            folder: _label(dict(zip(self.grid, at, strict=True)), self.varied)
+            for folder, at in self.points.items()
+        }
+
+    def lines(self, metric: str) -> dict[str, list[float | None]]:
+        """Return label -> y for each x, of points that differ in x only; a single line has none."""
+        axis, *varied = self.varied
+        others = {name: values for name, values in self.grid.items() if name != axis}
+        lines = {}
+        for row in itertools.product(*others.values()):
+            at = dict(zip(others, row, strict=True))
+            keys = [tuple({**at, axis: x}[name] for name in self.grid) for x in self.grid[axis]]
+            lines[_label(at, varied)] = [self._numbers.get((*key, metric)) for key in keys]
+        return lines
 
 
 def render_sweep(
@@ -53,7 +86,7 @@ def render_sweep(
     noun: str = "run",
     rounds: Mapping[str, pd.DataFrame] | None = None,
     measures: Mapping[str, str] | None = None,
-) -> Report:
+) -> page.Report:
     """Draw the figures and write the page.
 
     Parameters
@@ -75,101 +108,93 @@ def render_sweep(
     measures : mapping of str to str, optional
         Measures that are drawn over the rounds -> unit, in order.
     """
-    from markupsafe import Markup
-
-    columns = [rows[name] for name in (*grid, "metric", "value")]
-    found = {tuple(cells[:-1]): cells[-1] for cells in zip(*columns, strict=True)}
-    value = {key: cell if is_number(cell) else None for key, cell in found.items()}
-    there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
-    axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
-    panels = {}
-    for metric in there:
-        lines, unit = _lines(value, grid, axis, metric), show[metric]
-        what, words = measure_in_words(metric), _describe(lines, axis, grid[axis])
-        name = "sweep-" + re.sub(r"\W+|_", "-", metric)
-        drawn = _draw(name, what, words, lines, axis, grid[axis], unit)
-        panels[metric] = PageFigure(name, what, drawn, words=words, unit=unit)
-    legend = [
-        (label, Markup(_sample(f"line-{number}", _style(number), label)))
-        for number, label in enumerate(_lines(value, grid, axis, ""))
-        if label
-    ]
-    varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
-    labels = {
-        folder: _label(dict(zip(grid, at, strict=True)), varied) for folder, at in points.items()
-    }
-    drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
-    by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
-    over_rounds = _rounds_panels(by_round, measures or {})
-    figures = [*panels.values(), *over_rounds]
-    return make_page(
-        "sweep.html",
-        manifest,
-        figures,
-        facts=_facts(value, grid, points),
-        axis=axis,
-        noun=noun,
-        cards=_cards(value, show, there, points, labels),
-        figure_sections=figure_sections(
-            ((section_of(metric), one) for metric, one in panels.items()), _MOST_OPEN
-        ),
-        legend=legend,
-        absent=[metric for metric in show if metric not in there],
-        heads=list(labels.items()),
-        most_lines=MOST_LINES,
-        rounds_figures=over_rounds[:_MOST_OPEN],
-        more_rounds_figures=over_rounds[_MOST_OPEN:],
-        rounds_legend=[
-            (label, Markup(_sample(f"point-{number}", marked_style(number), label)))
-            for number, label in enumerate(by_round)
+    swept = _SweptPoints(rows, grid, points)
+    axis, there = swept.varied[0], [m for m in show if any(v is not None for v in swept.of(m))]
+    drawn = {metric: draw(_panel(metric, swept, show[metric])) for metric in there}
+    cards, absent = _cards(swept, show, there), [m for m in show if m not in there]
+    sections = ((page.section_of(metric), one) for metric, one in drawn.items())
+    looks = [(label, _style(number)) for number, label in enumerate(swept.lines("")) if label]
+    typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
+    return page.make_page(
+        f"Sweep over {axis}",
+        [
+            f"Each point is a {noun}, and {_INTRO} {page.HOW_TO_READ}",
+            page.NamedValues(_facts(swept), "facts"),
+            page.Text("Measures that differ most between the points" * bool(cards), tag="h2"),
+            page.Cards(cards),
         ],
-        table=[
-            (metric, one, [as_text(value.get((*at, metric))) for at in points.values()])
-            for metric, one in panels.items()
+        [
+            _legend("Lines", "line", looks),
+            *page.measure_sections(sections, _MOST_OPEN, "small"),
+            f"Without a value at any point: {', '.join(absent)}." * bool(absent),
+            *_over_rounds(rounds or {}, swept.labels, measures or {}),
+            _table(swept, drawn, noun),
+            page.provenance({**manifest, **typed}),
         ],
-        settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
     )
 
 
-def _rounds_panels(
-    rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
-) -> list[PageFigure]:
-    """Return a figure for each measure that a round of any point has."""
-    panels: list[PageFigure] = []
-    for measure, unit in measures.items():
+_INTRO = "each figure shows one measure of all points."
+_OWN_REPORTS = Markup(
+    "Each point is a {noun} with a report of its own{rounds}. The table "
+    '<a href="sweep">sweep</a> (Parquet) has every number of every point.'
+)
+_LINK = Markup('<a href="{folder}/report.html">{label}</a>')
+
+
+def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> page.PageSection:
+    """Return the section with every drawn measure of every point."""
+    rounds = noun == "world" and len(swept.points) > MOST_LINES
+    words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
+    heads = [_LINK.format(folder=folder, label=label) for folder, label in swept.labels.items()]
+    rows = [
+        (page.Cell(one.title, one.unit, metric), *map(as_text, swept.of(metric)))
+        for metric, one in drawn.items()
+    ]
+    table = page.PageTable(("Measure", *heads), rows, look="points")
+    return page.PageSection("points", "Every point", [words, table])
+
+
+def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
+    """Return a legend of lines."""
+    named = ((f"{name}-{number}", look, of) for number, (of, look) in enumerate(looks))
+    return page.Legend(label, [(of, _sample(file, look, of)) for file, look, of in named])
+
+
+def _over_rounds(
+    rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
+) -> list[page.PageSection]:
+    """Return the section of the measures that a round of any point has, if there are few points."""
+    by_label = {labels[folder]: of for folder, of in rounds.items()}
+    drawn: list[PageFigure] = []
+    for measure, unit in measures.items() if 0 < len(rounds) <= MOST_LINES else ():
         # a point without the measure stays among the lines: so every point keeps its colour
         lines = {
             label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
-            for label, table in rounds.items()
+            for label, table in by_label.items()
         }
         if measure.startswith("link_stress."):  # only some rounds have it: lines join these
             lines = {label: line.dropna() for label, line in lines.items()}
-        known = {label: line for label, line in lines.items() if line.notna().any()}
-        if not known:
-            continue
-        what = measure_in_words(measure)
-        words = " ".join(line_words(label, line) for label, line in known.items())
-        name = "rounds-" + re.sub(r"\W+|_", "-", measure)
-        drawn = draw_rounds(name, what, words, lines, legend=False, unit=unit)
-        panels.append(PageFigure(name, what, drawn, words=words, unit=unit))
-    return panels
+        if any(line.notna().any() for line in lines.values()):
+            name, title = _name("rounds", measure), measure_in_words(measure)
+            panel = rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")
+            drawn.append(draw(panel))
+    looks = [(label, marked_style(n)) for n, label in enumerate(by_label if drawn else ())]
+    parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]
+    return [page.PageSection("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
 
 
-def _cards(
-    value: Mapping[tuple[Any, ...], float | None],
-    show: Mapping[str, str],
-    metrics: Sequence[str],
-    points: Mapping[str, tuple[Any, ...]],
-    labels: Mapping[str, str],
-) -> list[Card]:
+def _name(begin: str, measure: str) -> str:
+    """Return the name of a figure's files."""
+    return re.sub(r"\W+|_", "-", f"{begin}.{measure}")
+
+
+def _cards(swept: _SweptPoints, show: Mapping[str, str], metrics: Sequence[str]) -> list[page.Card]:
     """Return cards of the metrics that differ most between the points."""
-    found: list[tuple[float, Card]] = []
+    found: list[tuple[float, page.Card]] = []
     for metric in metrics:
-        there = [
-            (number, labels[folder])
-            for folder, at in points.items()
-            if (number := value.get((*at, metric))) is not None
-        ]
+        of = zip(swept.of(metric), swept.labels.values(), strict=True)
+        there = [(number, label) for number, label in of if number is not None]
         (least, at_least), (most, at_most) = _named(min(there), there), _named(max(there), there)
         unit = f" {show[metric]}" if show[metric] else ""
         if least == most:
@@ -179,7 +204,8 @@ def _cards(
             words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
         apart = (most - least) / max(abs(most), abs(least), 1e-300)
         is_cost = metric.startswith("cost.")
-        found.append((apart - 2 * is_cost, Card(measure_in_words(metric), text, words, _COLOUR)))
+        card = page.Card(measure_in_words(metric), text, words, _COLOUR)
+        found.append((apart - 2 * is_cost, card))
     found.sort(key=lambda one: -one[0])
     return [card for _, card in found[:_MOST_CARDS]]
 
@@ -193,40 +219,18 @@ def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[
 
 def _typed(settings: Any) -> dict[str, Any]:
     """Return settings in which swept ones have all their values, as a user would write them."""
-    given = settings if isinstance(settings, Mapping) else {}
     return {
         name: ", ".join(map(_word, value)) if isinstance(value, list) else value
-        for name, value in given.items()
+        for name, value in page.as_mapping(settings).items()
         if name != "sweep"
     }
 
 
-def _facts(
-    value: Mapping[tuple[Any, ...], float | None],
-    grid: Mapping[str, Sequence[Any]],
-    points: Mapping[str, tuple[Any, ...]],
-) -> list[tuple[str, str]]:
-    swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
-    took = [value.get((*at, "cost.seconds")) for at in points.values()]
-    costs = [cost for cost in took if cost is not None]
+def _facts(swept: _SweptPoints) -> list[tuple[str, str]]:
+    values = [(name, ", ".join(map(_word, values))) for name, values in swept.grid.items()]
+    costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
     time = [("Computed in", as_duration(sum(costs)))] if costs else []
-    return [*swept, ("Points", f"{len(points):,}"), *time]
-
-
-def _lines(
-    value: Mapping[tuple[Any, ...], float | None],
-    grid: Mapping[str, Sequence[Any]],
-    axis: str,
-    metric: str,
-) -> _Lines:
-    others = {name: values for name, values in grid.items() if name != axis}
-    varied = [name for name, values in others.items() if len(values) > 1]
-    lines = {}
-    for row in itertools.product(*others.values()):
-        at = dict(zip(others, row, strict=True))
-        keys = [tuple({**at, axis: x}[name] for name in grid) for x in grid[axis]]
-        lines[_label(at, varied)] = [value.get((*key, metric)) for key in keys]
-    return lines
+    return [*values, ("Points", f"{len(swept.points):,}"), *time]
 
 
 def _label(at: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -239,18 +243,15 @@ def _word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(lines: _Lines, axis: str, values: Sequence[Any]) -> str:
+def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
     """Return the first and the last value of each line in sentences."""
     sentences = []
     for label, ys in lines.items():
-        known = [(x, y) for x, y in zip(values, ys, strict=True) if y is not None]
-        if not known:
-            continue
-        (first, low), (last, high) = known[0], known[-1]
-        text = f"{as_text(low)} at {axis} {_word(first)}"
-        if len(known) > 1:
-            text += f", {as_text(high)} at {_word(last)}"
-        sentences.append(f"{label}: {text}." if label else f"{text}.")
+        known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
+        if known:
+            (first, low), (last, high) = known[0], known[-1]
+            rest = f", {high} at {last}" * (len(known) > 1)
+            sentences.append(f"{label}: {low} at {axis} {first}{rest}.".removeprefix(": "))
     return " ".join(sentences)
 
 
@@ -262,42 +263,42 @@ def _style(number: int) -> dict[str, Any]:
     return {**marked_style(number), "markersize": size}
 
 
-def _draw(
-    name: str,
-    what: str,
-    words: str,
-    lines: _Lines,
-    axis: str,
-    values: Sequence[Any],
-    unit: str,
-) -> Drawn:
-
+def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
+    """Return the panel of a metric over the values of a setting."""
+    axis, lines = swept.varied[0], swept.lines(metric)
+    values = swept.grid[axis]
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
     shown = dict(zip(x, (values[i] for i in order), strict=True))
     drawn = []
     for number, (label, ys) in enumerate(lines.items()):
-        y = np.array([math.nan if (at := ys[i]) is None else at for i in order])
-        points = np.array(x), y
+        points = np.array(x), np.array([math.nan if (at := ys[i]) is None else at for i in order])
         drawn.append(Line(label, _style(number), points[0], exactly(*points), points))
-
-    def prepare(axes: Axes) -> None:
-        _scale_y(axes, [y for ys in lines.values() for y in ys if y is not None])
-        _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-
-    return chart(
-        *(name, what, words, drawn),
+    every = -(-len(x) // _TICKS)
+    across = Axis(axis, named={at: _tick(shown[at]) for at in x[::every]})
+    if numeric and _spans_decades(x):
+        across = replace(across, scale="log")
+    elif not numeric:
+        across = replace(across, low=-0.3, high=len(x) - 0.7)
+    return Panel(
+        *(_name("sweep", metric), measure_in_words(metric), "points", drawn, across),
+        _vertical(unit, [y for ys in lines.values() for y in ys if y is not None]),
+        _describe(lines, axis, values),
         lambda at: f"{axis} {_word(shown[at])}",
-        prepare,
-        labels=(axis, unit),
-        size=(3.1, 2.1),
-        box=(0.18, 0.2, 0.78, 0.75),
         at=lambda at: shown[at],
-        legend=False,
-        clip_on=False,
-        zorder=3,
+        labels="",
+        unit=unit,
     )
+
+
+def _vertical(unit: str, y: Sequence[float]) -> Axis:
+    """Return the vertical axis of values."""
+    if _spans_decades(y):
+        return Axis(unit, scale="log", ticks=6, tick=short_tick)
+    if min(y) < 0:
+        return Axis(unit, ticks=5, tick=short_tick)
+    return Axis(unit, 0, max(y) * 1.08 or 1, ticks=5, tick=short_tick)
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
@@ -319,28 +320,3 @@ def _tick(value: Any) -> str:
 
 def _spans_decades(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) >= 10**_DECADES * min(values)
-
-
-def _scale_x(axes: Axes, x: Sequence[float], labels: Sequence[str], numeric: bool) -> None:
-    if numeric and _spans_decades(x):
-        axes.set_xscale("log")
-    elif not numeric:
-        axes.set_xlim(-0.3, len(x) - 0.7)
-    axes.minorticks_off()
-    every = -(-len(x) // _TICKS)
-    # a dollar sign in a path begins no formula
-    axes.set_xticks(x[::every], labels[::every], parse_math=False)
-
-
-def _scale_y(axes: Axes, y: Sequence[float]) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
-    if _spans_decades(y):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(numticks=6))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        if min(y) >= 0:
-            axes.set_ylim(0, max(y) * 1.08 or 1)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    short_numbers(axes.yaxis)

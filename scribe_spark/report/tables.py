@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from scribe_spark.config.bandwidth import sizes_in_words
-from scribe_spark.report.comparison import Difference, difference, experiment_of
-from scribe_spark.report.series import label_of
-from scribe_spark.report.style import in_order
-from scribe_spark.report.text import ABSENT, as_text, is_number, readable, share_in_percent
+from scribe_spark.report import page
+from scribe_spark.report.comparison import (
+    NOTABLE,
+    Difference,
+    difference,
+    difference_cell,
+    experiment_of,
+)
+from scribe_spark.report.style import in_order, label_of
+from scribe_spark.report.text import ABSENT, PERCENT, as_text, is_number, readable, share_in_percent
 
 #: Head of a column of the table of latencies -> the metric.
 LATENCIES = {
@@ -22,6 +29,26 @@ LATENCIES = {
     **{name: f"latency.{name}" for name in ("p50", "p90", "p95", "p99", "max")},
     **{f"{x} %": f"time_to_{x}.median" for x in (50, 90, 95, 99, 100)},
 }
+
+_WORDS = Markup(
+    "A latency is the time from the publication to the first copy at a member, in ms or hops; "
+    "sources are left out. <em>Members</em> is the share of the members that get the message. The "
+    "mean and the percentiles (nearest rank) are over all deliveries, so without the other "
+    "members. A column in per cent is the time until this share of the members has the message, "
+    "the median over the publications; a dash marks a share that more than half of the "
+    "publications never reach."
+)
+_TABLE = Markup(' The table <a href="tables/latency">latency</a> has every publication.')
+_BY_PART = Markup(
+    "The percentiles (nearest rank, in ms) are over the deliveries to the nodes of each {by}. The "
+    'table <a href="tables/{table}">{table}</a> has more measures.'
+)
+_OF_FAILURES = (
+    "Each number is the mean cost of one failure. Reference tree: a sample of the hosts at each "
+    "depth of its one tree, with the rounds of reconfiguration and every look-up. Scribe: every "
+    "node of every group's static tree; each child of the failed node joins again, which costs at "
+    "least one new link and one JOIN, and a host is in the trees of many groups."
+)
 
 #: The metrics of latencies, without those of duplicates, which are in the table of all numbers.
 _LATENCY = re.compile(
@@ -59,9 +86,15 @@ def without_tables_of_their_own(metrics: Iterable[Mapping[str, Any]]) -> list[Ma
 # --- latencies
 
 
-def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[str, Any]:
-    """Return the values for the template of the table of latencies, with a row for each system
-    and unit; `of` is the origin of the numbers, for the heading.
+def latencies(
+    metrics: Sequence[Mapping[str, Any]],
+    of: str = "",
+    has_table: bool = True,
+    contents: str = "Table of latencies",
+) -> list[page.PageSection]:
+    """Return the section of latencies, if any was measured: a row for each system and unit.
+
+    `of` is the origin of the numbers, for the heading; `has_table` is True for a link to the table.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     reached: dict[str, Any] = {}
@@ -80,19 +113,27 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
         found.setdefault((label, unit), {})[plain] = metric.get("value")
     columns = [name for name in LATENCIES.values() if name != "reached"]
     rows = [
-        (label, unit, [_share(reached.get(label)), *(as_text(values.get(n)) for n in columns)])
+        (
+            page.Cell(label, "" if unit == "ms" else f"in {unit}"),
+            _share(reached.get(label)),
+            *(as_text(values.get(name)) for name in columns),
+        )
         for (label, unit), values in found.items()
         if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
     ]
-    return {"latencies": rows, "latency_columns": list(LATENCIES), "latency_of": of}
+    words = _WORDS + (_TABLE if has_table else Markup())
+    parts: page.PageParts = [words, page.PageTable(("System", *LATENCIES), rows)]
+    return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
 
 
 def _share(share: Any) -> str:
     return share_in_percent(share) if is_number(share) else ABSENT
 
 
-def latencies_of_last_round(table: pd.DataFrame, links: str = "") -> dict[str, Any]:
-    """Return the values for the template from the last round of a world that has latencies.
+def latencies_of_last_round(
+    table: pd.DataFrame, links: str = "", has_table: bool = False, contents: str = ""
+) -> list[page.PageSection]:
+    """Return the section of latencies of the last round of a world that has latencies.
 
     `table` has a row for each round and a column for each measure; `links` comes from
     :func:`links_in_words`.
@@ -101,12 +142,13 @@ def latencies_of_last_round(table: pd.DataFrame, links: str = "") -> dict[str, A
     timed = [name for name in names if not name.endswith("reached")]
     some = table[names][table[timed].notna().any(axis=1)]
     if some.empty:
-        return latency_values([])
+        return []
     last = some.iloc[-1].dropna()
     order = in_order(str(name).partition(".")[0] for name in last.index)
     values = sorted(last.items(), key=lambda one: order.index(str(one[0]).partition(".")[0]))
     rows = [{"name": name, "value": float(value)} for name, value in values]
-    return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts{links}")
+    of = f" in round {some.index[-1]}, the last one with multicasts{links}"
+    return latencies(rows, of, has_table, contents)
 
 
 def links_in_words(resolved: Mapping[str, Any]) -> str:
@@ -120,41 +162,42 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
 # --- classes and regions
 
 
-def parts_tables(
-    by_part: pd.DataFrame | None,
-) -> list[tuple[str, list[str], list[tuple[str, list[str]]]]]:
-    """Return a table of latencies by class of node and one by region, if nodes have these parts.
+def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.PageSection]:
+    """Return a section of latencies by class of node and one by region, if nodes have these parts.
 
-    A table is ``class`` or ``region``, the labels of the systems, and the cells of each part.
+    `table` is the name of the folder's table with more measures.
     """
     if by_part is None:
         return []
     delays = by_part[by_part["measure"] == "delay_ms"]
-    tables = []
+    found = []
     for by, rows in delays.groupby("by", sort=True):
         systems = list(dict.fromkeys(rows["system"]))
-        found = rows.set_index(["part", "system"])[[*_PART_PERCENTILES]]
+        values = rows.set_index(["part", "system"])[[*_PART_PERCENTILES]]
         cells = [
             (
                 part,
-                [
-                    as_text(float(found.loc[key, name])) if key in found.index else ABSENT
+                *(
+                    as_text(float(values.loc[key, name])) if key in values.index else ABSENT
                     for key in ((part, system) for system in systems)
                     for name in _PART_PERCENTILES
-                ],
+                ),
             )
             for part in dict.fromkeys(rows["part"])
         ]
-        tables.append((str(by), [label_of(system) for system in systems], cells))
-    return tables
+        columns = [page.Cell(label_of(s), note=name) for s in systems for name in _PART_PERCENTILES]
+        words = _BY_PART.format(by=by, table=table)
+        parts: page.PageParts = [words, page.PageTable((str(by).capitalize(), *columns), cells)]
+        found.append(page.PageSection(f"by-{by}", f"Latency by {by} of nodes", parts, ""))
+    return found
 
 
 # --- failures of the reference tree
 
 
-def failure_rows(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return a row for each depth at which hosts of the reference tree failed: the depth, and
-    for each of :data:`COSTS` the mean of the reference tree and of the system beside it.
+def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
+    """Return the section of the failures of hosts of the reference tree, if there are any: a row
+    for each depth with the means of the reference tree and of Scribe, of each of :data:`COSTS`.
     """
     found: dict[str, dict[tuple[str, bool], Any]] = {}
     for metric in metrics:
@@ -162,14 +205,19 @@ def failure_rows(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[s
         if match is not None and not metric.get("experiment"):
             cells = found.setdefault(match["depth"], {})
             cells[match["cost"], bool(match["beside"])] = metric.get("value")
-    return [
+    rows = [
         (
             re.sub(r"(\d)_(\d)", r"\1 to \2", depth).replace("_", " "),
-            [as_text(cells.get((cost, beside))) for cost in COSTS for beside in (False, True)],
+            *(as_text(cells.get((cost, beside))) for cost in COSTS for beside in (False, True)),
         )
         for depth, cells in found.items()
         if any(is_number(value) for value in cells.values())
     ]
+    trees = ("reference tree", "Scribe, a group")
+    heads = [page.Cell(head, note=tree) for head in COSTS.values() for tree in trees]
+    parts: page.PageParts = [_OF_FAILURES, page.PageTable(("Depth", *heads), rows)]
+    title = "Cost of the failure of a host, by the host's depth"
+    return [page.PageSection("failures", title, parts, "")] if rows else []
 
 
 # --- perfect tables and tables of arrivals
@@ -228,3 +276,30 @@ def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
     """Return the number of published numbers that each overlay reaches."""
     listed = list(numbers)
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
+
+
+def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
+    """Return the section of the published numbers over both overlays, if runs have both."""
+    numbers = published_numbers(metrics)
+    told = [
+        f"{count} are met within {NOTABLE:g}{PERCENT} with {overlay}"
+        for overlay, count in met(numbers).items()
+    ]
+    words = f"Of {len(numbers)} published numbers that depend on the overlay, {', '.join(told)}."
+    heads = [head for overlay in OVERLAYS for head in (overlay.capitalize(), "Difference")]
+    rows = [
+        (
+            page.Cell(number.what, code=number.name),
+            number.paper,
+            *(
+                cell
+                for overlay, apart in number.differences.items()
+                for cell in (number.measured[overlay], difference_cell(apart))
+            ),
+            page.Cell(number.verdict, look=""),
+        )
+        for number in numbers
+    ]
+    table = page.PageTable(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
+    title, parts = "Perfect tables, and tables of arrivals", [page.Text(words), table]
+    return [page.PageSection("overlays", title, parts, "")] if numbers else []

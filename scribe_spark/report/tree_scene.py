@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.report.group_tree import layers
-from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
-from scribe_spark.report.svg import PageFigure, plain_svg
-from scribe_spark.report.tree_marks import INK, TEXT, dot, star
+from scribe_spark.report.svg import (
+    PageFigure,
+    Spot,
+    coordinate,
+    element,
+    path,
+    plain_svg,
+    shape,
+    spot_svg,
+)
+from scribe_spark.report.trees import INK, TEXT, dot, layers, star
 
 #: The range of tree sizes that are good for a drawing.
 _NODES = range(8, 41)
@@ -231,8 +238,8 @@ def _panel(
                 look, new_edges = f'stroke="{_NEW}" stroke-width="2"', True
             else:
                 look = f'stroke="{_EDGE}"'
-            path = f"M{coordinate(x[up])} {coordinate(y[up])}L{coordinate(x[place])} "
-            drawn.append(f'<path d="{path}{coordinate(y[place])}" {look}/>\n')
+            ends = path((x[up], y[up]), (x[place], y[place]))
+            drawn.append(f'<path d="{ends}" {look}/>\n')
     for place, row in enumerate(frame.itertuples()):
         at = float(x[place]), float(y[place])
         kind, what = _kind(row, bool(cut[place]), row.node in last)
@@ -240,9 +247,8 @@ def _panel(
         seen |= {kind, *(["member" if row.member else "forwarder"] if row.alive else [])}
         if int(row.node) in named or kind in ("dead", "new") or row.root:
             labels.append((depth[place], at[0], at[1], str(int(row.node))))
-        words: list[Words] = [(f"node {int(row.node)}", ""), (what, "")]
-        words.append((f"parent: {_parent(row)}", ""))
-        area = f'circle cx="{coordinate(at[0])}" cy="{coordinate(at[1])}" r="5"'
+        words = [f"node {int(row.node)}", what, f"parent: {_parent(row)}"]
+        area = shape("circle", cx=at[0], cy=at[1], r=5)
         spots.append(spot_svg(Spot(area, at[0] + 4, at[1] + 6, words), _WIDTH, height))
     body = [*drawn, *_labels(labels), *_legend(seen, new_edges, height - 26), *spots]
     return (_WIDTH, height), body
@@ -271,21 +277,16 @@ def _parent(row: Any) -> str:
 
 
 def _mark(kind: str, member: bool, x: float, y: float) -> str:
-    at = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
     if kind == "dead":
-        left, top = coordinate(x - 3.2), coordinate(y - 3.2)
-        return (
-            f'<path d="M{left} {top}l6.4 6.4m0 -6.4l-6.4 6.4" stroke="{_DEAD}" '
-            'stroke-width="1.8" fill="none"/>\n'
-        )
+        d = f"M{coordinate(x - 3.2)} {coordinate(y - 3.2)}l6.4 6.4m0 -6.4l-6.4 6.4"
+        return element("path", d=d, stroke=_DEAD, stroke_width="1.8", fill="none")
     if kind == "root":
         return star(x, y)
-    ring = {"orphan": _ORPHAN, "new": _NEW}.get(kind)
-    around = ""
-    if ring is not None:
-        around = f'<circle {at} r="4.4" fill="#fff" stroke="{ring}" stroke-width="1.5"/>\n'
-    faint = dot(x, y, member).replace(INK, "#9aa4ad") if kind == "cut off" else dot(x, y, member)
-    return around + faint
+    mark = dot(x, y, member).replace(INK, "#9aa4ad") if kind == "cut off" else dot(x, y, member)
+    if ring := {"orphan": _ORPHAN, "new": _NEW}.get(kind):
+        look = {"fill": "#fff", "stroke": ring, "stroke_width": "1.5"}
+        return element("circle", cx=x, cy=y, r=4.4, **look) + mark
+    return mark
 
 
 def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
@@ -320,9 +321,7 @@ def _legend(seen: set[str], new_edges: bool, y: float) -> Iterator[str]:
         wide = 15 + len(words) * 4.4 + 10
         if x + wide > _WIDTH:
             x, y = 8.0, y + 13
-        yield (
-            f'<g transform="translate({coordinate(x)} {coordinate(y)})">{mark.strip()}</g>'
-            f'<text x="{coordinate(x + 9)}" y="{coordinate(y + 2.5)}">{words}</text>\n'
-        )
+        yield f'<g transform="translate({coordinate(x)} {coordinate(y)})">{mark.strip()}</g>'
+        yield f'<text x="{coordinate(x + 9)}" y="{coordinate(y + 2.5)}">{words}</text>\n'
         x += wide
     yield "</g>\n"

@@ -2,49 +2,268 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from scribe_spark.core.units import NOMINAL_SECONDS
+from scribe_spark.errors import in_series
 from scribe_spark.measures.incomplete import (
+    has_control,
     has_gap,
+    has_none_due,
     incomplete_rounds,
+    reached_in_incomplete,
     rounds_not_due,
+    systems_of_world,
     words_in_place,
 )
-from scribe_spark.report.axes import short_numbers
+from scribe_spark.report import page
 from scribe_spark.report.cards import world_cards
-from scribe_spark.report.chart import chart, line_of
-from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.figure_sections import FigureSection
-from scribe_spark.report.page import Latency, Report, make_page
-from scribe_spark.report.provenance import as_mapping, facts
-from scribe_spark.report.readouts import Line
-from scribe_spark.report.style import marked_style, system_styles
-from scribe_spark.report.svg import Drawn, PageFigure
-from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
-from scribe_spark.report.text import as_text
+from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
+from scribe_spark.report.run_figures import Latency, draw_coverage
+from scribe_spark.report.style import in_order, label_of, system_styles
+from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
+from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.report.world_notes import world_notes
-from scribe_spark.report.world_panels import (
-    BYTES_PANELS,
-    GROUP_PANELS,
-    PANELS,
-    TREE_PANELS,
-    Panel,
-    system_panels,
-)
+from scribe_spark.systems import SCRIBE
+from scribe_spark.worlds.group_measures import name_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+
+@dataclass(frozen=True)
+class RoundPanel:
+    """Measures over the rounds in one figure."""
+
+    name: str  # of its files
+    title: str
+    unit: str
+    measures: Mapping[str, str]  # measure -> the name of its line
+    #: True if a round without a value is a gap; else lines join the rounds with a value.
+    every_round: bool = True
+    #: If it is set, the panel is a distribution over all rounds together, by the number at the end
+    #: of the measures' names (``repaired.3``), whose meaning it is; `measures` lacks the number.
+    across: str = ""
+    systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
+
+
+PANELS = (
+    RoundPanel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
+    RoundPanel("leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}),
+    RoundPanel("cells", "Cells of routing tables", "per live node",
+               {"cells.dead": "dead entry", "cells.missing": "empty, although a live node fits"}),
+    RoundPanel("delay", "Delay to the entries of routing tables", "ms, between routers",
+               {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"}),
+    RoundPanel("delivered", "Lookups", "share",
+               {"lookups.delivered": "delivered", "lookups.right": "at the right root"}),
+    RoundPanel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
+    RoundPanel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+)  # fmt: skip
+
+#: Measure of every system of a world that is drawn -> title and unit.
+_OF_SYSTEMS = {
+    "publications.in_time": ("Delivered in time", "deliveries"),
+    "publications.late": ("Delivered late", "deliveries"),
+    "publications.lost": ("Lost", "deliveries"),
+    "publications.duplicates.mean": ("Duplicates per delivery", "copies"),
+    "multicasts.reached": ("Members that multicasts reach", "share"),
+    "latency.p50": ("Latency, median over all deliveries", "ms"),
+    "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
+    "time_to_99.median": ("Time to 99 % of the members, median over the groups", "ms"),
+    "bytes.up.mean": ("Payload that a node sends, mean", "B per live node and round"),
+    "bytes.up.max": ("Payload that a node sends, maximum", "B per round"),
+    "control_bytes.up.mean": ("Control bytes that a node sends", "B per live node and round"),
+    "rad.median": ("RAD, median over the groups", "times"),
+    "rad.largest": ("RAD of the largest group", "times"),
+    "rmd.median": ("RMD, median over the groups", "times"),
+    "rmd.largest": ("RMD of the largest group", "times"),
+    "rdp.mean": ("RDP of the largest group, mean", "times"),
+    "children_entries.max": ("Copies or children of the busiest node, over all groups", "copies"),
+    "link_stress.max": ("Packets on a link, maximum: one multicast of each group", "packets"),
+    "control": ("Control messages", "per live node and second"),
+    "link_stress.payload.max": (
+        "Link stress of payload, maximum",
+        "messages on a directed link, in rounds in which it is measured",
+    ),
+    "publications.duplicates": ("Duplicates", "copies"),
+    "publications.open": ("Open deliveries at the end of the world", "deliveries"),
+}
+
+
+def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
+    """Return the panels of several systems side by side; empty if Scribe is the only system."""
+    systems = in_order(systems_of_world(measures))
+    if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
+        return ()
+
+    return tuple(
+        RoundPanel(
+            f"systems-{name.replace('.', '-').replace('_', '-')}",
+            title,
+            unit,
+            {name_of(system, name): label_of(system) for system in systems},
+            every_round=False,
+            systems={label_of(system): system for system in systems},
+        )
+        for name, (title, unit) in _OF_SYSTEMS.items()
+    )
+
+
+#: The panels of a world whose publications have a size.
+BYTES_PANELS = (
+    RoundPanel(
+        "payload-bytes",
+        "Payload that a node sends in a round",
+        "B",
+        {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
+        every_round=False,
+    ),
+)  # fmt: skip
+
+#: The systems whose links are compared in a world.
+_MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
+
+_FATES = {"expected": "expected", "in_time": "in time", "late": "late", "lost": "lost",
+          "open": "open at the end of the world", "duplicates": "duplicates"}  # fmt: skip
+_CAUSES = ("own", "forwarder", "parent failed", "root failed", "parent left", "refused",
+           "hand-over")  # fmt: skip
+
+#: The panels of a world with groups.
+GROUP_PANELS = (
+    RoundPanel("publications", "Deliveries, by the round of the publication", "deliveries",
+               {f"scribe.publications.{name}": label for name, label in _FATES.items()}),
+    RoundPanel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
+    RoundPanel("order", "Deliveries out of order", "deliveries",
+               {"scribe.deliveries.out_of_order": "deliveries"}),
+    RoundPanel("members", "Members of all groups", "members", {"scribe.members": "members"}),
+    RoundPanel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
+    RoundPanel("joins", "JOINs by cause", "JOINs",
+               {f"scribe.joins.{cause}": cause for cause in _CAUSES}
+               | {"scribe.joins.at_root": "answered by a root"}),
+    RoundPanel("repaired", "Failures and repair", "nodes",
+               {"scribe.failures": "failed nodes with children",
+                "scribe.repaired": "failed nodes whose children are all reached again",
+                "scribe.repair.nodes": "nodes that took part in JOINs after failures"}),
+    RoundPanel("repair-rounds", "Rounds until a failure is repaired", "failures, of all rounds",
+               {"scribe.repaired": "failures"},
+               across="rounds from the failure until the last child is reached"),
+    RoundPanel("lateness", "Delay of late deliveries in rounds", "late deliveries, of all rounds",
+               {"scribe.deliveries.late": "deliveries"},
+               across="rounds from the publication to the delivery"),
+    RoundPanel("groups-lost", "Groups whose state is lost", "groups",
+               {"scribe.groups.lost": "lost"}),
+    RoundPanel("link-stress-mean", "Link stress, mean over all directed links",
+               "messages per link, in rounds in which it is measured",
+               {"link_stress.payload.mean_existing": "payload",
+                "link_stress.maintenance.mean_existing": "maintenance"}, every_round=False),
+    RoundPanel("link-stress-max", "Link stress, maximum",
+               "messages on a directed link, in rounds in which it is measured",
+               {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
+               every_round=False),
+    RoundPanel("multicast-latency", "Latency of multicasts, over all deliveries", "ms",
+               {f"scribe.latency.{name}": name for name in ("p50", "p90", "p95", "p99", "max")}),
+    RoundPanel("multicast-delay", "Delay of multicasts, relative to IP multicast", "times",
+               {"scribe.rad.median": "RAD, median",
+                "scribe.rad.largest": "RAD of the largest group",
+                "scribe.rmd.median": "RMD, median",
+                "scribe.rmd.largest": "RMD of the largest group",
+                "scribe.rdp.mean": "RDP of the largest group, mean"}),
+    RoundPanel("multicast-reached", "Members that multicasts reach", "share",
+               {"scribe.multicasts.reached": "reached"}),
+    RoundPanel("node-stress", "Entries of children tables, per node", "entries",
+               {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"}),
+    *(
+        RoundPanel(
+            f"multicast-links-{end}",
+            f"Packets on a link, {title}: one multicast of each group",
+            "packets",
+            {f"{system}.link_stress.{end}": label_of(system) for system in _MULTICASTS},
+            systems={label_of(system): system for system in _MULTICASTS},
+        )
+        for end, title in (("mean_existing", "mean"), ("max", "maximum"))
+    ),
+)  # fmt: skip
+
+#: The panels of a world with a reference tree.
+TREE_PANELS = (
+    RoundPanel("tree-links", "Links of the reference tree", "links",
+               {"reference_tree.links.removed": "removed",
+                "reference_tree.links.created": "created"}),
+    RoundPanel("tree-hosts", "Hosts that search for new neighbours", "hosts",
+               {"reference_tree.hosts": "hosts"}),
+    RoundPanel("tree-messages", "Messages of the reconfiguration", "messages",
+               {"reference_tree.parent_lookups": "look-ups for a parent",
+                "reference_tree.child_lookups": "look-ups for children",
+                "reference_tree.notices": "notices"}),
+    RoundPanel("tree-rounds", "Rounds of the reconfiguration", "rounds",
+               {"reference_tree.rounds": "rounds"}),
+    RoundPanel("tree-depth", "Depth of hosts in the reference tree", "hops",
+               {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"}),
+    RoundPanel("tree-degree", "Neighbours of a host in the reference tree", "neighbours",
+               {"reference_tree.degree.largest": "most"}),
+    RoundPanel("tree-faults", "Trees that differ from a new computation", "trees",
+               {"reference_tree.faults": "wrong"}),
+)  # fmt: skip
+
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_OPEN = 6  # the number of visible figures of a section
-_MOST_MARKERS = 30  # up to this number of rounds, each has a marker
+
+
+def render_world(
+    rounds: pd.DataFrame,
+    manifest: Mapping[str, Any],
+    watched: pd.DataFrame | None = None,
+    latency: Latency | None = None,
+    by_part: pd.DataFrame | None = None,
+) -> page.Report:
+    """Draw the figures and write the page of a world.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        `schemas.ROUNDS`.
+    manifest : mapping
+        As :func:`scribe_spark.report.render`.
+    watched : DataFrame, optional
+        For a world with groups: `schemas.WATCHED_TREES`.
+    latency : Latency, optional
+        Deliveries of the last round by their latency.
+    by_part : DataFrame, optional
+        `schemas.ROUNDS_BY_PART`.
+    """
+    from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
+
+    length, table = page.as_mapping(manifest.get("round")), measures_by_round(rounds)
+    seconds = float(length.get("seconds", NOMINAL_SECONDS))
+    sections, shown = _over_rounds(table, seconds)
+    known = [*page.facts(manifest), ("Rounds", as_text(len(table)))]
+    known += [("A round", as_text(length["has"]))] if "has" in length else []
+    return page.make_page(
+        "A world of Pastry nodes",
+        [
+            f"{_INTRO} {page.HOW_TO_READ}",
+            page.NamedValues([*known, *_costs(manifest)], "facts"),
+            page.Cards(world_cards(table)),
+            *world_notes(table),
+        ],
+        [
+            *_last_round(table, manifest, latency, by_part),
+            *sections,
+            *_scene(watched),
+            _numbers(table, shown),
+            page.provenance(manifest),
+        ],
+    )
+
+
+_INTRO = (
+    "Nodes arrive, leave, fail and recover in rounds, and the overlay repairs itself. The figures "
+    "show measures taken after each round."
+)
 
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -59,88 +278,54 @@ def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("A round, in the mean", words)]
 
 
-def render_world(
-    rounds: pd.DataFrame,
+def _last_round(
+    table: pd.DataFrame,
     manifest: Mapping[str, Any],
-    watched: pd.DataFrame | None = None,
-    latency: Latency | None = None,
-    by_part: pd.DataFrame | None = None,
-) -> Report:
-    """Draw the figures and write the page of a world."""
-    from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
+    latency: Latency | None,
+    by_part: pd.DataFrame | None,
+) -> Iterator[page.PageSection]:
+    """Yield the sections about the last round with multicasts."""
+    systems = set() if latency is None else {str(name) for name in latency.counts["system"]}
+    contents, title = "Latency in the last round", "Coverage in the last round"
+    coverage = draw_coverage(latency, systems)
+    if coverage is not None:
+        yield page.PageSection("time", title, [page.Figures([coverage])], contents)
+    links = links_in_words(page.as_mapping(manifest.get("resolved")))
+    listed = contents if coverage is None else ""
+    tables = latencies_of_last_round(table, links, coverage is not None, listed)
+    yield from tables
+    if by_part is not None and (
+        tables or coverage is not None
+    ):  # of the last round with deliveries
+        delays = by_part[by_part["measure"] == "delay_ms"]
+        of_last = delays[delays["round"] == delays["round"].max()]
+        yield from latencies_by_part(of_last, "rounds_by_part")
 
-    length = as_mapping(manifest.get("round"))
-    table = measures_by_round(rounds)
-    seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[FigureSection] = []
-    shown: list[Panel] = []
-    figures: list[PageFigure] = []
+
+def _over_rounds(
+    table: pd.DataFrame, seconds: float
+) -> tuple[list[page.PageSection], list[RoundPanel]]:
+    """Return the sections of figures over the rounds, and the measures for the table."""
+    sections: list[page.PageSection] = []
+    shown: list[RoundPanel] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
-        ("Nodes and lookups", (*PANELS, _messages_panel(table))),
+        ("Nodes and lookups", (*PANELS, _most_frequent(table))),
         ("The reference tree", TREE_PANELS),
     ):
-        lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
-        steady = [
-            panel.name
-            for panel, those in lines
-            if all(line.nunique() <= 1 for line in those.values())
-        ]
-        drawn = [(panel, _draw(panel, those, table)) for panel, those in lines if those]
-        drawn.sort(key=lambda one: one[0].name in steady)
+        found = [(one, lines) for one in panels if (lines := _lines(one, table, seconds))]
+        shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
+        # lines that do not change come last
+        found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
+        drawn = [draw(_panel(panel, lines, table)) for panel, lines in found]
         if drawn:
-            listed = [figure for _, figure in drawn]
-            name = f"section-{len(sections) + 1}"
-            sections.append(FigureSection(name, title, listed, most_open=_MOST_OPEN))
-            shown += [
-                p for p, those in lines if those and p.name != _MOST_FREQUENT and not p.across
-            ]
-            figures += listed
-    coverage = None
-    if latency is not None:
-        systems = {str(name) for name in latency.counts["system"]}
-        coverage = draw_coverage(latency.counts, latency.expected, systems)
-    of_last_round = None
-    if by_part is not None:  # of the last round with deliveries
-        delays = by_part[by_part["measure"] == "delay_ms"]
-        of_last_round = delays[delays["round"] == delays["round"].max()]
-    scene = None if watched is None else scene_of(watched)
-    drawn_trees = [] if scene is None else scene_figures(scene)
-    figures += [*([] if coverage is None else [coverage]), *drawn_trees]
-    return make_page(
-        "world.html",
-        manifest,
-        figures,
-        facts=[
-            *facts(manifest),
-            ("Rounds", as_text(len(table))),
-            *([("A round", as_text(length["has"]))] if "has" in length else []),
-            *_costs(manifest),
-        ],
-        cards=world_cards(table),
-        notes=world_notes(table),
-        **latencies_of_last_round(table, links_in_words(as_mapping(manifest.get("resolved")))),
-        parts_table="rounds_by_part",
-        parts=parts_tables(of_last_round),
-        coverage=coverage,
-        has_latency_table=coverage is not None,
-        sections=sections,
-        has_groups=watched is not None,
-        scene=scene,
-        trees=drawn_trees,
-        rounds=[
-            (
-                number,
-                [_cell(table, number, name) for of in shown for name in of.measures],
-            )
-            for number in table.index
-        ],
-        heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
-    )
+            name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
+            sections.append(page.PageSection(name, title, parts, count=len(drawn)))
+    return sections, shown
 
 
-def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
+def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
     """Return label -> values by round (or by `across`), for each measure that was taken."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
@@ -172,38 +357,71 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
     return line[line.notna() | has_gap(table, measure)]
 
 
-def _draw(panel: Panel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> PageFigure:
-    """Describe a panel in words, and draw it."""
-    words = " ".join(
+def _panel(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> Panel:
+    """Return a figure with the values in words."""
+    told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
-    )
-    in_place = words_in_place(table)
-    words += "".join(
-        f" {label}: {in_place[name]}." for name, label in panel.measures.items() if name in in_place
-    )
-    across = panel.across or "round"
-    name = f"round-{panel.name}"
+    ]
+    in_place, measures = words_in_place(table), panel.measures.items()
+    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     styles = system_styles(panel.systems.values())
-    looks = {label: styles[system] for label, system in panel.systems.items()}
-    hollow = {label: incomplete_rounds(table, name) for name, label in panel.measures.items()}
-    drawing = draw_rounds(
-        *(name, panel.title, words, lines),
-        across=across,
-        looks=looks,
-        unit=panel.axis,
-        hollow=hollow,
+    return rounds_panel(
+        *(f"round-{panel.name}", panel.title, lines, " ".join(told), panel.across or "round"),
+        looks={label: styles[system] for label, system in panel.systems.items()},
+        axis=panel.unit.partition(", ")[0],  # short enough for the axis
+        hollow={label: incomplete_rounds(table, name) for name, label in measures},
+        unit=panel.unit,
+        tables=("rounds",),
     )
-    return PageFigure(name, panel.title, drawing, words=words, unit=panel.unit, tables=("rounds",))
 
 
-def _messages_panel(table: pd.DataFrame) -> Panel:
-    """Return the panel with the most frequent kinds of messages."""
+def _most_frequent(table: pd.DataFrame) -> RoundPanel:
+    """Return the most frequent kinds of messages."""
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
     unit = "per live node and second"
-    return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
+    return RoundPanel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
+
+
+_SCENE = Markup(
+    "The tree is that of group {group}, one of the small groups whose trees the world watches "
+    '(table <a href="tables/watched_trees">watched_trees</a>). An orphan is a node without a live '
+    "parent that has the node as a child; the root is no orphan. Numbers are those of nodes; point "
+    "at a node to see its state."
+)
+_NO_SCENE = "No tree of the watched small groups lost a node with children."
+
+
+def _scene(watched: pd.DataFrame | None) -> list[page.PageSection]:
+    """Return the section with a tree before and after a failure, for a world with groups."""
+    if watched is None:
+        return []
+    scene = scene_of(watched)
+    parts: page.PageParts = [page.Text(_NO_SCENE)]
+    if scene is not None:
+        words, drawn = _SCENE.format(group=scene.group), scene_figures(scene)
+        parts = [words, page.Figures(drawn, "three")]
+    title = "A tree before a failure, during it, and after its repair"
+    return [page.PageSection("scene", title, parts, "A tree before and after a failure")]
+
+
+_ROUNDS = Markup(
+    'The table <a href="tables/rounds">rounds</a> (Parquet) has every measure of every round, with '
+    "the messages of every kind."
+)
+
+
+def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.PageSection:
+    """Return the section with the drawn measures of each round."""
+    heads = [f"{one.title}: {label}" for one in shown for label in one.measures.values()]
+    names = [name for one in shown for name in one.measures]
+    rows = [
+        (str(number), *(_cell(table, number, name) for name in names)) for number in table.index
+    ]
+    folded = page.Folded(f"{len(rows)} rounds", [page.PageTable(("Round", *heads), rows)])
+    return page.PageSection("numbers", "Numbers", [_ROUNDS, folded])
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:
@@ -216,20 +434,6 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
     return as_text(float(table.at[number, name]))
 
 
-def line_words(label: str, line: pd.Series) -> str:
-    """Return the first and the last value of a line, and its extremes, in a sentence."""
-    known = line.dropna()
-    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
-    least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label[:1].upper()}{label[1:]}: {first} in"
-    if len(known) == 1:
-        return f"{text} round {known.index[0]}."
-    if known.min() == known.max():
-        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
-    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
-    return f"{text}, between {least} and {most}."
-
-
 def distribution_words(counts: pd.Series, across: str) -> str:
     """Return the median and the greatest value of a distribution, given by counts, in words."""
     shares = counts.cumsum() / counts.sum()
@@ -238,58 +442,79 @@ def distribution_words(counts: pd.Series, across: str) -> str:
     return f"{sentence}: {median} for half of {as_text(float(counts.sum()))}, at most {most}."
 
 
-def draw_rounds(
-    name: str,
-    title: str,
-    words: str,
-    lines: Mapping[str, pd.Series],
-    legend: bool = True,
-    across: str = "round",
-    looks: Mapping[str, dict[str, Any]] | None = None,
-    unit: str = "",
-    hollow: Mapping[str, Collection[int]] | None = None,
-) -> Drawn:
-    """Return a drawing over the rounds.
+# --- sentences about what the numbers do not cover
 
-    Parameters
-    ----------
-    hollow : mapping of str to collection of int, optional
-        Label -> the rounds that have a hollow marker.
+
+def world_notes(table: pd.DataFrame) -> list[str]:
+    """Return sentences about open deliveries, incomplete rounds, and what is not simulated.
+
+    `table` has a row for each round and a column for each measure.
     """
-    from matplotlib.ticker import MaxNLocator
+    systems = in_order(systems_of_world(table))
+    return [
+        *_open(table, systems),
+        *_incomplete(table, systems),
+        *_not_simulated(table, systems),
+    ]
 
-    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
-    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
-    whole = bool((values == np.round(values)).all())
 
-    def kept(line: Line) -> np.ndarray:
-        return np.isin(line.points[0], [*(hollow or {}).get(line.label, ())])
-
-    def prepare(axes: Axes) -> None:
-        for line, given in zip(axes.lines, drawn, strict=True):
-            count = len(given.points[0])
-            line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
-            rounds, values_of = (points[kept(given)] for points in given.points)
-            edges = {"edgecolors": given.look["color"], "facecolors": "white", "linewidths": 0.9}
-            marker = given.look.get("marker", "o")
-            axes.scatter(rounds, values_of, s=20, marker=marker, zorder=4, clip_on=False, **edges)
-        axes.set_ylim(0, values.max() * 1.08 or 1)
-        # of one round too
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
-        short_numbers(axes.yaxis)
-
-    return chart(
-        *(name, title, words, drawn),
-        lambda x: f"{across} {as_text(x)}",
-        prepare,
-        labels=(across, unit),
-        size=(4.6, 2.7),
-        box=(0.15, 0.17, 0.81, 0.78),
-        ends=True,
-        legend=legend,
-        clip_on=False,
-        zorder=3,
+def _open(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    rounds = sorted({number for system in systems for number in rounds_not_due(table, system)})
+    if not rounds:
+        return
+    counts = {system: _sum(table, f"{system}.publications.open") for system in systems}
+    named = "; ".join(f"{label_of(s)}: {as_text(count)}" for s, count in counts.items() if count)
+    shares = "No publication is due, so there are no shares of deliveries"
+    if not all(has_none_due(table, system) for system in systems):
+        shares = "Shares of deliveries cover only the publications that are due"
+    yield (
+        f"The publications of {_in_words(rounds)} are not due: their deadline is after the last "
+        f"round. Deliveries that are missing are open, not lost ({named or 'none'}). {shares}."
     )
+
+
+def _incomplete(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    told = []
+    for system in systems:
+        shares = reached_in_incomplete(table, system)
+        if len(shares):
+            least = f"{as_text(float(f'{100 * shares.min():.3g}'))}{PERCENT}"
+            rounds = _in_words([int(number) for number in shares.index])
+            told.append(f"{label_of(system)} in {rounds} ({least} in the worst one)")
+    if told:
+        yield (
+            f"Not all members are reached in the round of the publication: {'; '.join(told)}. "
+            "Delays, RAD, RMD, RDP and packets of these rounds cover the reached members only, so "
+            "they seem better than they are: their points are hollow, and means leave them out."
+        )
+
+
+def _not_simulated(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
+    without = [label_of(system) for system in systems if not has_control(table, system)]
+    if without:
+        yield (
+            f"Control messages are not simulated for {in_series(without, len(without))}: joins and "
+            "repairs take no messages and no time, but nodes must detect a failure first."
+        )
+
+
+def _sum(table: pd.DataFrame, measure: str) -> float:
+    return float(table[measure].sum()) if measure in table else 0.0
+
+
+def _in_words(rounds: Sequence[int]) -> str:
+    """Return ascending rounds in words.
+
+    Examples
+    --------
+    >>> _in_words([3]), _in_words([1, 2, 3, 5])
+    ('round 3', 'rounds 1 to 3, 5')
+    """
+    runs: list[list[int]] = []
+    for number in rounds:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"round{'s' * (len(rounds) > 1)} {', '.join(words)}"

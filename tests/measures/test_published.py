@@ -14,8 +14,7 @@ from scribe_spark.measures.published import (
     published,
     replaced_figures,
 )
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.series import series_of
+from scribe_spark.report.paper_figures import FIGURES, series_of
 
 SMALL_GROUPS = {"8": "12", "9": "13", "10": "14"}
 

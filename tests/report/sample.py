@@ -7,6 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.report.charts import draw, rounds_panel
+from scribe_spark.report.svg import Drawn
+
+
+def rounds_svg(lines: dict[str, pd.Series], name: str = "x", **more: Any) -> Drawn:
+    """Lines over the rounds, drawn."""
+    drawn = draw(rounds_panel(name, "title", lines, "words", **more)).drawing
+    assert isinstance(drawn, Drawn)
+    return drawn
+
 
 def metrics() -> list[dict[str, Any]]:
     """Rows of ``metrics.json``: (name, value, unit, paper, figure, check)."""

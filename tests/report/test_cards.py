@@ -9,8 +9,8 @@ import pytest
 
 from scribe_spark.report import render, world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
-from scribe_spark.report.world import draw_rounds, render_world
-from scribe_spark.report.world_notes import world_notes
+from scribe_spark.report.charts import rounds_panel
+from scribe_spark.report.world import render_world, world_notes
 
 from .test_page import NOTHING
 
@@ -238,11 +238,11 @@ def test_the_page_names_what_its_numbers_do_not_cover():
 def test_lines_break_and_points_are_hollow_where_a_round_is_incomplete(monkeypatch):
     drawn = {}
 
-    def draw(name, title, words, lines, **more):
+    def panel(name, title, lines, *words, **more):
         drawn[name] = lines, more["hollow"]
-        return draw_rounds(name, title, words, lines, **more)
+        return rounds_panel(name, title, lines, *words, **more)
 
-    monkeypatch.setattr(world, "draw_rounds", draw)
+    monkeypatch.setattr(world, "rounds_panel", panel)
     render_world(ROUNDS, {})
     lines, hollow = drawn["round-systems-time-to-99-median"]
     assert lines["Scribe"].index.tolist() == [0, 1, 2, 3]
@@ -258,7 +258,6 @@ def test_cards_come_before_the_figures():
     for page in (run, world):
         assert 0 < page.index('aria-label="Main numbers"') < page.index("<svg")
         assert "<strong>" in page
-    assert "cards.html" not in run
     assert 'aria-label="Main numbers' not in render([], {}, NOTHING).html
 
 

@@ -12,10 +12,16 @@ import pandas as pd
 import pytest
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.report.catalogue import FIGURES, shown_figures
 from scribe_spark.report.comparison import published_of_figure
-from scribe_spark.report.drawing import Drawing, draw, with_gaps
-from scribe_spark.report.series import read_histogram, series_of
+from scribe_spark.report.paper_figures import (
+    FIGURES,
+    draw_figure,
+    read_histogram,
+    series_of,
+    shown_figures,
+    with_gaps,
+)
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems import TREE, System, register_system, unregister_system
 
 from . import sample
@@ -24,14 +30,14 @@ COLUMNS = ["figure", "system", "measure", "value", "count"]
 
 
 @pytest.fixture(scope="module")
-def drawings() -> dict[str, Drawing]:
+def drawings() -> dict[str, PageFigure]:
     table = sample.distributions(nodes=2_000, groups=60)
     return {spec.number: drawn(spec, table) for spec in FIGURES}
 
 
-def drawn(spec, table) -> Drawing:
+def drawn(spec, table) -> PageFigure:
     """A figure of the paper's experiment."""
-    return draw(spec, table, published_of_figure(spec, sample.metrics()))
+    return draw_figure(spec, table, published_of_figure(spec, sample.metrics()))
 
 
 def texts(svg: str) -> list[str]:
@@ -92,12 +98,14 @@ def test_ids_never_meet_and_every_reference_has_its_id(drawings):
 
 def test_text_stays_text_and_has_an_alternative(drawings):
     for number, drawing in drawings.items():
-        assert drawing.spec.x in texts(drawing.svg)
+        (spec,) = (spec for spec in FIGURES if spec.number == number)
+        assert spec.x in texts(drawing.svg)
         root = ElementTree.fromstring(drawing.svg)
         assert root.get("role") == "img"
         ids = {e.get("id"): e.text for e in root.iter()}
         named = [ids[name] for name in (root.get("aria-labelledby") or "").split()]
-        assert named == [f"Figure {number}: {drawing.spec.title}", drawing.words]
+        assert named == [drawing.title, drawing.words]
+        assert drawing.title == f"Figure {number}. {spec.title}"
 
 
 def test_minor_ticks_of_logarithmic_axes_are_no_ticks_of_matplotlib(drawings):
@@ -121,7 +129,7 @@ def test_nothing_is_quoted_of_a_run_that_is_no_experiment_of_the_papers(drawings
     table = sample.distributions(nodes=2_000, groups=60)
     for spec in FIGURES[:5]:
         assert any("paper" in text for text in texts(drawings[spec.number].svg))
-        assert not [text for text in texts(draw(spec, table).svg) if "paper" in text]
+        assert not [text for text in texts(draw_figure(spec, table).svg) if "paper" in text]
 
 
 def test_a_line_needs_all_that_it_quotes():
@@ -137,8 +145,8 @@ def test_words_say_what_is_drawn():
     rows = [("7", "scribe", "rad", 1.25, 3), ("7", "scribe", "rad", 1.5, 1)]
     rows += [("6", "all", "group_size", 1, 20), ("6", "all", "group_size", 2, 8)]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    assert draw(FIGURES[1], table).words == "RAD: 4 groups, median 1.25, maximum 1.50."
-    assert draw(FIGURES[0], table).words == "2 groups, from 20 members down to 8, 28 in all."
+    assert draw_figure(FIGURES[1], table).words == "RAD: 4 groups, median 1.25, maximum 1.50."
+    assert draw_figure(FIGURES[0], table).words == "2 groups, from 20 members down to 8, 28 in all."
 
 
 def test_naive_unicast_is_drawn_in_the_inset_only(drawings):
@@ -150,7 +158,7 @@ def test_naive_unicast_is_drawn_in_the_inset_only(drawings):
     "table", [pd.DataFrame(), pd.DataFrame(columns=COLUMNS)], ids=["bare", "empty"]
 )
 def test_without_data_it_says_so(spec, table):
-    drawing = draw(spec, table)
+    drawing = draw_figure(spec, table)
     assert "no data" in texts(drawing.svg)
     assert drawing.words == "No data."
 
@@ -161,7 +169,7 @@ def test_without_data_it_says_so(spec, table):
 def test_one_value_is_enough(spec, value):
     series = series_of(spec, pd.DataFrame())
     rows = [(spec.number, s.system, s.measure, value, 5) for s in series]
-    drawing = draw(spec, pd.DataFrame(rows, columns=COLUMNS))
+    drawing = draw_figure(spec, pd.DataFrame(rows, columns=COLUMNS))
     assert ("no data" in texts(drawing.svg)) == (value == 0 and spec.log_x)
 
 
@@ -218,7 +226,7 @@ def test_a_system_that_the_paper_does_not_have_is_drawn_too():
     table = pd.DataFrame(rows, columns=COLUMNS)
     register_system(System("chain", "A chain of $members & <friends>$", TREE, lambda stages: None))
     try:
-        nine, seven = draw(FIGURES[3], table), draw(FIGURES[1], table)
+        nine, seven = draw_figure(FIGURES[3], table), draw_figure(FIGURES[1], table)
     finally:
         unregister_system("chain")
     legend = ["Scribe", "A chain of $members & <friends>$", "Star of mine"]
@@ -244,7 +252,7 @@ import pandas
 from scribe_spark.report import render
 render([], {}, pandas.DataFrame())
 print(sorted({name for name in sys.modules if name.startswith("matplotlib.")} - before))
-sys.exit(not before or "template.html" not in compiled)
+sys.exit(not before or "page.html" not in compiled)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     # locators and such may come with the first figure, the heavy part may not

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.by_size import by_size, draw_by_size
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.reference_tree import Drawing, draw_lines
-from scribe_spark.report.series import label_of
-from scribe_spark.report.style import marked_style, system_styles
+from scribe_spark.report.charts import KINDS, Axis, Panel, draw, equal_curves, line_of, striped
+from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
+from scribe_spark.report.reference_tree import hosts_panel
+from scribe_spark.report.run_figures import (
+    COLUMNS,
+    Latency,
+    by_size,
+    draw_by_size,
+    draw_coverage,
+    draw_part_latencies,
+)
+from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
-from scribe_spark.report.world import _draw, _lines, draw_rounds
-from scribe_spark.report.world_panels import GROUP_PANELS, Panel, system_panels
+from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
 from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
+
+from .sample import rounds_svg
 
 #: Systems of a user, which are registered; and one that is not, as when a page is drawn again.
 LABELS = {
@@ -138,7 +148,7 @@ def check_ends(figure: Figure) -> dict[str, str]:
 )
 def test_lines_have_their_labels_at_their_ends_where_there_is_room(figures, ends, beside):
     """Else there is a legend above the axes."""
-    draw_rounds("a", "t", "w", {label: pd.Series([5.0, end]) for label, end in ends.items()})
+    rounds_svg({label: pd.Series([5.0, end]) for label, end in ends.items()})
     (figure,) = figures
     assert bool(figure.legends) != beside
     assert list(check(figure)) == list(ends)
@@ -151,7 +161,7 @@ def test_figures_of_runs(figures, count):
     """Of two systems and of all; a system has one colour and one spelling in all of them."""
     systems = names(count)
     table = distributions(systems)
-    drawn = [draw(spec, table) for spec in FIGURES]
+    drawn = [draw_figure(spec, table) for spec in FIGURES]
     delays = pd.DataFrame(
         [(name, size, 1.0 + n) for n, name in enumerate(systems) for size in (11, 30, 999)],
         columns=["system", "size", "rad"],
@@ -176,8 +186,8 @@ def test_two_measures_of_a_system_differ_by_their_dashes(figures):
     """RAD is solid, RMD dashed, in the system's own colour."""
     (seven,) = [spec for spec in FIGURES if spec.number == "7"]
     table = distributions(["scribe", "gossipsub"])
-    draw(seven, table)
-    draw(seven, table[table["system"] != "gossipsub"])
+    draw_figure(seven, table)
+    draw_figure(seven, table[table["system"] != "gossipsub"])
     together, alone = figures
     of_systems = system_styles([])
     for figure, systems in ((together, ["scribe", "gossipsub"]), (alone, ["scribe"])):
@@ -207,11 +217,11 @@ def rounds(measures: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(measures)})
 
 
-def table_of(panel: Panel) -> pd.DataFrame:
+def table_of(panel: RoundPanel) -> pd.DataFrame:
     return rounds([*panel.measures, "nodes.live"])
 
 
-def lines_of(panel: Panel) -> dict[str, pd.Series]:
+def lines_of(panel: RoundPanel) -> dict[str, pd.Series]:
     return _lines(panel, table_of(panel), 1.0)
 
 
@@ -222,7 +232,7 @@ def test_systems_side_by_side_in_worlds(figures):
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
     for panel in (*panels, *links):
-        _draw(panel, lines_of(panel), table_of(panel))
+        draw(_panel(panel, lines_of(panel), table_of(panel)))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:
@@ -235,9 +245,9 @@ def test_systems_side_by_side_in_worlds(figures):
 def test_lines_over_rounds_and_hosts(figures, count):
     labels = [f"{number} lines, a rather long label" for number in range(count)]
     table = rounds(labels)
-    draw_rounds("a", "title", "words", {label: table[label] for label in labels})
+    rounds_svg({label: table[label] for label in labels})
     line = pd.Series([1.0, 2.0, 3.0], index=[10, 20, 30])
-    draw_lines(Drawing("b", "title", "hosts", {label: line * n for n, label in enumerate(labels)}))
+    draw(hosts_panel("b", "title", "hosts", {label: line * n for n, label in enumerate(labels)}))
     assert len(figures) == 2
     for figure in figures:
         assert len(check(figure)) == count
@@ -246,7 +256,7 @@ def test_lines_over_rounds_and_hosts(figures, count):
 def test_all_panels_of_worlds(figures):
     for panel in GROUP_PANELS:
         if len(panel.measures) > 1 and not panel.across:
-            _draw(panel, lines_of(panel), table_of(panel))
+            draw(_panel(panel, lines_of(panel), table_of(panel)))
     assert len(figures) > 4
     assert all(check(figure) for figure in figures)
 
@@ -292,3 +302,117 @@ def test_who_forwards_nothing_is_in_no_figure_of_groups():
     finally:
         unregister_system("tree")
     assert draw_by_size(delays[delays["system"] == "naive_unicast"], set()) is None
+
+
+# --- equal curves: each can be seen in the drawing, and one entry of the legend names them all
+
+
+#: Two systems with equal values, and one with others.
+EQUAL = ("ip_multicast", "naive_unicast")
+SYSTEMS = ("scribe", *EQUAL)
+STYLES = system_styles(SYSTEMS)
+
+VALUES = {"scribe": (30, 60, 90), **dict.fromkeys(EQUAL, (20, 50, 80))}
+
+
+def _coverage() -> None:
+    counts = pd.DataFrame(
+        [(system, "ms", float(ms), 5) for system in SYSTEMS for ms in VALUES[system]],
+        columns=["system", "unit", "value", "count"],
+    )
+    draw_coverage(Latency(counts, dict.fromkeys(SYSTEMS, 15.0)), set(SYSTEMS))
+
+
+def _of_paper(number: str, measure: str, systems: tuple[str, ...]) -> None:
+    rows = [
+        (number, system, measure, float(v), 5)
+        for system, of in zip(systems, VALUES.values(), strict=True)
+        for v in of
+    ]
+    columns = ["figure", "system", "measure", "value", "count"]
+    (spec,) = (spec for spec in FIGURES if spec.number == number)
+    drawn = draw_figure(spec, pd.DataFrame(rows, columns=columns))
+    labels = [label_of(name) for name in systems[1:]]
+    assert drawn.caption.endswith(f" Equal curves: {' = '.join(labels)}.")
+
+
+def _panel_of(kind: str) -> None:
+    lines = [line_of(label_of(name), STYLES[name], (1, 2, 3), of) for name, of in VALUES.items()]
+    labels = "" if kind == "points" else "ends"  # the legend of a sweep is beside the drawings
+    draw(Panel("name", "title", kind, lines, Axis("x"), Axis("y"), "words", labels=labels))
+
+
+def _parts() -> None:
+    rows = [("class", label_of(s), "scribe", v, 5) for s in SYSTEMS for v in VALUES[s]]
+    list(draw_part_latencies(pd.DataFrame(rows, columns=COLUMNS)))
+
+
+OF_SYSTEMS = [STYLES[name]["color"] for name in EQUAL]
+PEERS = [system_styles(["bayeux"])[name]["color"] for name in ("bayeux", "flooding")]
+IPS = "IP multicast = Naive unicast"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "wanted", "label"),
+    [
+        (_coverage, OF_SYSTEMS, IPS),
+        (lambda: _of_paper("9", "children_entries", ("scribe", "bayeux", "flooding")), PEERS,
+         "Bayeux = Flooding over Pastry"),
+        # naive unicast is in the inset only
+        (lambda: _of_paper("10", "link_stress", SYSTEMS), OF_SYSTEMS, None),
+        # the legend is that of all systems
+        (_parts, [curve_style(number)["color"] for number in (0, 1)], None),
+        *((partial(_panel_of, kind), OF_SYSTEMS, None if kind == "points" else IPS)
+          for kind in KINDS),
+    ],
+)  # fmt: skip
+def test_each_of_equal_curves_is_seen(figures, drawn, wanted, label):
+    drawn()
+    figure = figures[-1]
+    for text in (*figure.texts, *(one for axes in figure.axes for one in axes.texts)):
+        text.set_visible(False)
+    (legend,) = figure.legends or [None]
+    labels = [] if legend is None else [text.get_text() for text in legend.get_texts()]
+    if label is not None:
+        assert label in labels
+        assert len(labels) == 2
+    for one in figure.legends:
+        one.remove()
+    for axes in figure.axes:  # lines without markers
+        for line in (*axes.lines, *(line for child in axes.child_axes for line in child.lines)):
+            line.set_marker("")
+            line.set_visible(not axes.child_axes or line.axes is not axes)  # the inset alone
+    pixels = [_pixels(figure, colour) for colour in wanted]
+    assert min(pixels) > 0.3 * max(pixels) > 0
+
+
+def _pixels(figure: Figure, colour: str) -> int:
+    """Return how many pixels have a colour."""
+    figure.set_dpi(300)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = np.asarray(canvas.buffer_rgba())[..., :3].astype(float) / 255
+    return int((np.abs(image - to_rgb(colour)).max(axis=2) < 0.05).sum())
+
+
+def test_curves_are_equal_in_all_points():
+    x, y = np.arange(3.0), np.array([1.0, np.nan, 2.0])
+    nothing = np.full(3, np.nan)
+    points = [(x, y), (x, y + 1), (x.copy(), y.copy()), (x[:2], y[:2]), (x, nothing), (x, nothing)]
+    groups = equal_curves(points)
+    assert groups == [[0, 2], [1], [3], [4], [5]]
+    looks = striped([{"color": str(n), "linestyle": "-"} for n in range(6)], groups)
+    assert [look["linestyle"] for look in looks[1:2] + looks[3:]] == ["-"] * 4
+    assert looks[0]["linestyle"] != looks[2]["linestyle"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_stripes_take_turns(count):
+    """At each place of the path, one curve is drawn."""
+    looks = striped([{"color": str(n)} for n in range(count)], [[*range(count)]])
+    for place in np.arange(0.5, 100):
+        drawn = 0
+        for look in looks:
+            offset, (on, off) = look["linestyle"]
+            drawn += (place + offset) % (on + off) < on
+        assert drawn == 1

@@ -9,15 +9,13 @@ import pytest
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report import render
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.drawing import draw
-from scribe_spark.report.means import (
+from scribe_spark.report.comparison import (
     average_deviation,
     average_deviations,
     mean_distributions,
     over_seeds,
 )
-from scribe_spark.report.series import read_histogram
+from scribe_spark.report.paper_figures import FIGURES, draw_figure, read_histogram
 
 from . import sample
 from .test_page import Page
@@ -37,17 +35,26 @@ def table(counts: dict[float, float], figure: str = "8", measure: str = "childre
 # ------------------------------------------------------------------------------ standard deviation
 
 
-def test_of_counts_every_whole_x_counts():
-    """At 0: 4, 2, 6 (deviation 2); at 1: 1, 1, 1; at 2 and 3 nothing; at 4: 3, 0, 0 (sqrt 3)."""
-    curves = [curve({0: 4, 1: 1, 4: 3}), curve({0: 2, 1: 1}), curve({0: 6, 1: 1})]
-    assert average_deviation(curves) == pytest.approx((2 + 0 + 0 + 0 + 3**0.5) / 5)
-
-
-def test_of_a_cumulative_curve_x_runs_evenly():
-    """With at most x: 1 and 0 from 1 to 2; 1 and 2 from 2 to 4; 3 and 2 at 4, the end."""
-    curves = [curve({1: 1, 4: 2}), curve({2: 2})]
-    apart = 1 / 2**0.5  # the sample standard deviation of two values that differ by 1
-    assert average_deviation(curves, cumulative=True) == pytest.approx(apart * (1 + 2) / 3)
+@pytest.mark.parametrize(
+    ("curves", "cumulative", "expected"),
+    [
+        # of counts every whole x counts: at 0: 4, 2, 6 (deviation 2); at 1: 1, 1, 1; at 2 and 3
+        # nothing; at 4: 3, 0, 0 (deviation sqrt 3)
+        ([{0: 4, 1: 1, 4: 3}, {0: 2, 1: 1}, {0: 6, 1: 1}], False, (2 + 3**0.5) / 5),
+        # x of a cumulative curve runs evenly: with at most x 1 and 0 from 1 to 2; 1 and 2 from 2 to
+        # 4; two values that differ by 1 have the sample standard deviation sqrt(1 / 2)
+        ([{1: 1, 4: 2}, {2: 2}], True, 0.5**0.5),
+        *(([{0: 4, 7: 1}] * 3, cumulative, 0) for cumulative in (False, True)),
+        # one value; a topology without a value counts 0
+        *(([{2: 4}, {2: 6}], cumulative, 2**0.5) for cumulative in (False, True)),
+        *(([{3: 2}, {}], cumulative, 2**0.5) for cumulative in (False, True)),
+        # one topology has none, and so have empty ones
+        *(([{0: 4}], False, None), ([{}, {}], False, None)),
+    ],
+)
+def test_the_average_standard_deviation_of_curves(curves, cumulative, expected):
+    found = average_deviation([curve(counts) for counts in curves], cumulative)
+    assert found == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_cumulative_curve_against_a_fine_grid():
@@ -59,26 +66,6 @@ def test_a_cumulative_curve_against_a_fine_grid():
     heights = [np.searchsorted(sample, grid, side="right") for sample in samples]
     expected = np.std(heights, axis=0, ddof=1).mean()
     assert average_deviation(curves, cumulative=True) == pytest.approx(expected, rel=1e-3)
-
-
-def test_equal_topologies_do_not_deviate():
-    for cumulative in (False, True):
-        assert average_deviation([curve({0: 4, 7: 1})] * 3, cumulative) == 0
-
-
-def test_one_value():
-    assert average_deviation([curve({2: 4}), curve({2: 6})]) == pytest.approx(2**0.5)
-    assert average_deviation([curve({2: 4}), curve({2: 6})], True) == pytest.approx(2**0.5)
-
-
-def test_one_topology_has_none():
-    assert average_deviation([curve({0: 4})]) is None
-    assert average_deviation([Histogram(), Histogram()]) is None
-
-
-def test_what_a_topology_lacks_is_zero():
-    assert average_deviation([curve({3: 2}), Histogram()]) == pytest.approx(2**0.5)
-    assert average_deviation([curve({3: 2}), Histogram()], True) == pytest.approx(2**0.5)
 
 
 def test_rows_have_the_papers_where_the_experiment_is_the_papers():
@@ -162,6 +149,6 @@ def test_means_below_one_are_drawn():
     tables = [sample.distributions(2_000, 60) for _ in range(9)]
     odd = table({5_000: 1}, "9", "children_entries")
     mean = mean_distributions([*tables, odd])
-    svg = draw(FIGURES[3], mean).svg
+    svg = draw_figure(FIGURES[3], mean).svg
     assert ">0.1</text>" in svg
-    assert draw(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0
+    assert draw_figure(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0

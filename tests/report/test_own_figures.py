@@ -9,9 +9,12 @@ import pytest
 
 from scribe_spark import schemas
 from scribe_spark.report import Latency, render
-from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.part_latency import COLUMNS, draw_part_latencies
+from scribe_spark.report.run_figures import (
+    COLUMNS,
+    draw_coverage,
+    draw_node_bytes,
+    draw_part_latencies,
+)
 from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.report.text import as_bytes
 
@@ -162,7 +165,7 @@ EXPECTED = {"scribe": 100.0, "ip_multicast": 100.0}
 
 
 def test_a_share_is_of_the_members_that_are_to_get_it():
-    drawn = draw_coverage(COUNTS, EXPECTED, set())
+    drawn = draw_coverage(Latency(COUNTS, EXPECTED), set())
     assert drawn is not None
     assert drawn.words == (
         "Scribe: 50\xa0% within 10 ms, 90\xa0% within 30 ms, 95\xa0% within 70 ms, 99\xa0% \u2013. "
@@ -174,7 +177,7 @@ def test_a_share_is_of_the_members_that_are_to_get_it():
 
 
 def test_without_latencies_there_is_no_figure():
-    assert draw_coverage(COUNTS[COUNTS["unit"] == "hops"], EXPECTED, set()) is None
+    assert draw_coverage(Latency(COUNTS[COUNTS["unit"] == "hops"], EXPECTED), set()) is None
     assert "Coverage over time" not in render([], {}, NOTHING).html
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -10,6 +11,20 @@ import pytest
 
 from scribe_spark.report import Report, figure_files, render
 from scribe_spark.report.comparison import Difference, check_verdict
+from scribe_spark.report.page import (
+    Card,
+    Cards,
+    Cell,
+    Figures,
+    Folded,
+    Legend,
+    NamedValues,
+    PageSection,
+    PageTable,
+    Text,
+    make_page,
+)
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import render_world
 
 from . import sample
@@ -80,12 +95,12 @@ def page(report) -> Page:
 
 
 def test_the_figures_are_named_and_in_the_page(report):
-    assert list(report.figures) == [
-        "figure-06-group-size",
+    assert list(report.figures) == [  # in the order of the page
         "figure-07-delay-penalty",
         "figure-08-children-tables",
         "figure-09-children-entries",
         "figure-10-link-stress",
+        "figure-06-group-size",
     ]
     assert all(svg in report.html for svg in report.figures.values())
 
@@ -179,8 +194,8 @@ def test_a_page_without_published_numbers_says_so(report):
     metrics = [{**metric, "paper": None, "check": None} for metric in sample.metrics()]
     html = render(metrics, {}, sample.distributions(nodes=2_000, groups=60)).html
     said = "The settings are those of none of the paper's experiments"
-    assert said in html
-    assert said not in report.html
+    assert said in unescape(html)
+    assert said not in unescape(report.html)
     assert "published numbers are met" not in html
     assert "<text" in html
     assert "paper: " not in html.partition("</style>")[2].partition('<h2 id="comparison"')[0]
@@ -289,8 +304,43 @@ def test_both_overlays_are_compared_where_both_were_run():
     assert "tables of arrivals" not in render(sample.BOTH_OVERLAYS[:7], {}, NOTHING).html
 
 
+EVIL = "<script>alert('&')</script>\""
+
+
+def test_texts_of_all_parts_are_escaped():
+    card = Card(EVIL, EVIL, EVIL, EVIL, [(EVIL, EVIL)], share=5.0, note=EVIL, difference=EVIL)
+    cell = Cell(EVIL, EVIL, EVIL, EVIL)
+    table = PageTable([EVIL, cell], [(EVIL, cell)], EVIL, [(EVIL, [(EVIL, cell)])], look=EVIL)
+    figure = PageFigure("name", EVIL, "<svg/>", EVIL, EVIL, EVIL, (EVIL,))
+    parts = [
+        *(EVIL, Text(EVIL), NamedValues([(EVIL, EVIL)]), Cards([card], EVIL), table),
+        *(Legend(EVIL, [(EVIL, "<svg/>")]), Figures([figure]), Folded(EVIL, [EVIL])),
+    ]
+    page = Page(html := make_page(EVIL, parts, [PageSection("name", EVIL, parts)], EVIL).html)
+    assert page.tags.count("script") == 1  # the page's own
+    assert html.count("alert(&#39;&amp;&#39;)") > 2 * 20
+    assert EVIL not in html
+
+
+def test_empty_parts_are_left_out():
+    folded = Folded("nothing", [])
+    parts = [
+        "",
+        Text(""),
+        NamedValues([]),
+        Cards([]),
+        PageTable(["head"]),
+        Legend("name", []),
+        folded,
+    ]
+    without = Page(make_page("title", [], [PageSection("name", "section", [])]).html)
+    assert Page(make_page("title", parts, [PageSection("name", "section", parts)]).html).tags == (
+        without.tags
+    )
+
+
 def test_what_users_write_is_escaped():
-    evil = "<script>alert('&')</script>\""
+    evil = EVIL
     metrics = [dict.fromkeys(("name", "value", "unit", "paper", "figure", "check", "note"), evil)]
     manifest = {
         "config": {"topology": evil, evil: evil},

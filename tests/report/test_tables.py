@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pandas as pd
 
 from scribe_spark import schemas
 from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.report import render
+from scribe_spark.report.page import PageSection, PageTable
 from scribe_spark.report.tables import (
     LATENCIES,
     PART_COLUMNS,
-    failure_rows,
+    failures,
+    latencies,
+    latencies_by_part,
     latencies_of_last_round,
-    latency_values,
     met,
-    parts_tables,
     published_numbers,
     without_tables_of_their_own,
 )
@@ -23,10 +26,20 @@ from scribe_spark.report.text import ABSENT, as_setting
 
 from . import sample
 
+
+def rows_of(sections: list[PageSection], heads: bool = False) -> list[list[str]]:
+    """The rows of the only table of the only section, as texts."""
+    (section,) = sections
+    (table,) = (part for part in section.parts if isinstance(part, PageTable))
+    ((_, rows),) = table.bodies
+    shown = [table.head, *rows] if heads else rows
+    return [[" ".join(filter(None, cell[:4])) for cell in row] for row in shown]
+
+
 # --- latencies
 
 
-def latencies(system: str, p50: float, **others: float | None) -> list[dict]:
+def latency_metrics(system: str, p50: float, **others: float | None) -> list[dict]:
     """Return the rows of `metrics.json` of a system; `others` by names without dots."""
     values = {"latency_p50": p50} | others
     return [
@@ -36,12 +49,12 @@ def latencies(system: str, p50: float, **others: float | None) -> list[dict]:
 
 
 METRICS = [
-    *latencies(
+    *latency_metrics(
         "scribe", 150.25, reached=0.99996, latency_p90=201, latency_p99=300.5, latency_max=411
     ),
-    *latencies("ip_multicast", 90, time_to_100_median=None, time_to_90_median=120),
-    *latencies("bayeux", None, reached=0.0),
-    *latencies(
+    *latency_metrics("ip_multicast", 90, time_to_100_median=None, time_to_90_median=120),
+    *latency_metrics("bayeux", None, reached=0.0),
+    *latency_metrics(
         "gossipsub", 140, reached=0.942, latency_hops_p50=3, latency_hops_max=7, hops_to_50_median=4
     ),
     *({"name": f"can.{metric.name}", "value": None} for metric in LATENCY_MEASURE.metrics),
@@ -49,13 +62,12 @@ METRICS = [
 
 
 def test_a_row_for_each_system_and_unit():
-    rows = latency_values(METRICS)["latencies"]
-    assert [row[:2] for row in rows] == [
-        ("Scribe", "ms"), ("IP multicast", "ms"), ("Bayeux", "ms"), ("GossipSub", "ms"),
-        ("GossipSub", "hops"),
-    ]  # fmt: skip
+    rows = rows_of(latencies(METRICS))
+    assert [row[0] for row in rows] == [
+        *("Scribe", "IP multicast", "Bayeux", "GossipSub", "GossipSub in hops")
+    ]
     scribe, ip, bayeux, gossipsub, hops = (
-        dict(zip(LATENCIES, row[2], strict=True)) for row in rows
+        dict(zip(LATENCIES, row[1:], strict=True)) for row in rows
     )
     assert (scribe["p50"], scribe["max"], scribe["50 %"]) == ("150.2", "411", ABSENT)
     assert (ip["90 %"], ip["100 %"]) == ("120", ABSENT)
@@ -75,15 +87,15 @@ def test_of_a_world_the_last_round_that_has_some():
             "scribe.multicasts.reached": [1.0, 0.5, 0.25, 0.0],
         }
     )
-    found = latencies_of_last_round(rounds)
-    assert found["latency_of"] == " in round 2, the last one with multicasts"
-    ((*_, cells),) = found["latencies"]
+    (found,) = latencies_of_last_round(rounds)
+    assert found.title == "Latencies in round 2, the last one with multicasts"
+    ((_, *cells),) = rows_of([found])
     cells = dict(zip(LATENCIES, cells, strict=True))
     assert (cells["p50"], cells["max"], cells["100 %"]) == ("81.5", "220", ABSENT)
     assert cells["Members"] == "25\xa0%"
-    assert latencies_of_last_round(rounds[["nodes.live"]])["latencies"] == []
+    assert latencies_of_last_round(rounds[["nodes.live"]]) == []
     several = pd.DataFrame({f"{name}.latency.p50": [1.0] for name in ("can", "scribe")})
-    rows = latencies_of_last_round(several)["latencies"]
+    rows = rows_of(latencies_of_last_round(several))
     assert [system for system, *_ in rows] == ["Scribe", "CAN multicast"]
 
 
@@ -117,11 +129,13 @@ BY_PART = pd.DataFrame(
 def test_a_table_for_classes_and_one_for_regions():
     fast = ["12.5", "20", "30.25", ABSENT, ABSENT, ABSENT]
     slow = ["1,250", "2,000", "3,000", "5", "6", "7"]
-    assert parts_tables(BY_PART) == [
-        ("class", ["Scribe", "GossipSub"], [("fast", fast), ("slow", slow)]),
-        ("region", ["Scribe"], [("<east>", ["1", "2", "3"])]),
+    classes, regions = latencies_by_part(BY_PART, "by_part")
+    assert rows_of([classes], heads=True) == [
+        ["Class", *(f"{s} {p}" for s in ("Scribe", "GossipSub") for p in ("p50", "p90", "p99"))],
+        *(["fast", *fast], ["slow", *slow]),
     ]
-    assert parts_tables(None) == []
+    assert rows_of([regions]) == [["<east>", "1", "2", "3"]]
+    assert latencies_by_part(None, "by_part") == []
     assert {*PART_COLUMNS} == {*schemas.BY_PART.names}
     page = render([], {}, pd.DataFrame(), by_part=BY_PART).html
     assert "Latency by class of nodes" in page
@@ -149,14 +163,14 @@ def test_a_row_for_each_depth_that_has_failures():
         for m in FAILURES.metrics
     ]
     other = {"name": "scribe.messages", "value": 5}
-    assert failure_rows([*rows, other]) == [
-        ("0", ["5", "40.25", ABSENT, ABSENT, ABSENT, ABSENT]),
-        ("5 to 9", [ABSENT, ABSENT, "5.5", ABSENT, ABSENT, ABSENT]),
-        ("20 and deeper", [ABSENT, ABSENT, ABSENT, ABSENT, "110", ABSENT]),
+    assert rows_of(failures([*rows, other])) == [
+        ["0", "5", "40.25", ABSENT, ABSENT, ABSENT, ABSENT],
+        ["5 to 9", ABSENT, ABSENT, "5.5", ABSENT, ABSENT, ABSENT],
+        ["20 and deeper", ABSENT, ABSENT, ABSENT, ABSENT, "110", ABSENT],
     ]
-    assert failure_rows([other]) == []
+    assert failures([other]) == []
     assert without_tables_of_their_own([*rows, other]) == [other]
-    page = render(rows, {}, pd.DataFrame()).html
+    page = unescape(render(rows, {}, pd.DataFrame()).html)
     assert "Cost of the failure of a host, by the host's depth" in page
     assert "failure.depth" not in page
 

@@ -11,10 +11,17 @@ import pandas as pd
 import pytest
 
 from scribe_spark.report import render
-from scribe_spark.report.group_tree import GroupTree, layers, subtree_sizes
 from scribe_spark.report.style import DEPTHS
-from scribe_spark.report.tree_figures import RunTrees, tree_figures
-from scribe_spark.report.tree_map import MOST_LINES, MOST_NODES, has_map
+from scribe_spark.report.trees import (
+    MOST_LINES,
+    MOST_NODES,
+    GroupTree,
+    RunTrees,
+    has_map,
+    layers,
+    subtree_sizes,
+    tree_figures,
+)
 
 from .test_page import NOTHING, Page
 from .test_readouts import words

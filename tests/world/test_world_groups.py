@@ -25,7 +25,7 @@ from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
-from scribe_spark.report.world_panels import GROUP_PANELS
+from scribe_spark.report.world import GROUP_PANELS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups

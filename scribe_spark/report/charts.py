@@ -1,0 +1,443 @@
+"""Figures of lines over one axis: a :class:`Panel` is data, and :func:`draw` draws every panel."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.core.histogram import Histogram
+from scribe_spark.report.style import log_axis, marked_style, short_tick
+from scribe_spark.report.svg import Line, PageFigure, Readout, exactly, new_figure, svg_element
+from scribe_spark.report.text import as_text
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+#: Up to this number of rounds, each has a marker.
+_MOST_MARKERS = 30
+
+#: The length of a stripe, in widths of the line.
+_LENGTH = 4
+
+#: An entry of a legend: a label, and the looks of the lines that it names.
+Entry = tuple[str, Sequence[Mapping[str, Any]]]
+
+
+def equal_curves(points: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[list[int]]:
+    """Return the indices of curves in groups of equal points; a curve without points is alone.
+
+    Examples
+    --------
+    >>> x, y = np.array([1.0, 2.0]), np.array([5.0, np.nan])
+    >>> equal_curves([(x, y), (x, x), (x.copy(), y.copy())])
+    [[0, 2], [1]]
+    """
+    groups: list[list[int]] = []
+    for number, of in enumerate(points):
+        for group in groups:
+            if _are_equal(points[group[0]], of):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
+
+
+def _are_equal(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> bool:
+    if not np.isfinite(one[1]).any():
+        return False
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+
+
+def striped(
+    looks: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]
+) -> list[dict[str, Any]]:
+    """Return the looks of curves; equal curves get dashes that leave space for each other.
+
+    Examples
+    --------
+    >>> [look["linestyle"] for look in striped([{"color": "r"}, {"color": "b"}], [[0, 1]])]
+    [(0, (4, 4)), (4, (4, 4))]
+    """
+    found = [dict(look) for look in looks]
+    for group in groups:
+        for place, number in enumerate(group if len(group) > 1 else ()):
+            dashes = (_LENGTH, _LENGTH * (len(group) - 1))
+            # a positive offset begins within the pattern
+            offset = _LENGTH * (-place % len(group))
+            found[number]["linestyle"] = (offset, dashes)
+    return found
+
+
+def entries(
+    labels: Sequence[str],
+    looks: Sequence[Mapping[str, Any]],
+    groups: Sequence[Sequence[int]],
+) -> list[Entry]:
+    """Return the entries of a legend, one for each group of equal curves.
+
+    Examples
+    --------
+    >>> entries(["IP", "Scribe", "Naive"], [{}, {}, {}], [[0, 2], [1]])
+    [('IP = Naive', [{}, {}]), ('Scribe', [{}])]
+    """
+    return [
+        (" = ".join(labels[number] for number in group), [looks[number] for number in group])
+        for group in groups
+    ]
+
+
+_MOST_COLUMNS = 4
+#: The margin of the legend, as a share of the width of the figure.
+_MARGIN = 0.01
+#: The size of a label at the end of a line, and its greatest number of characters.
+_LABEL, _LONGEST_LABEL = 7.5, 24
+#: The assumed width of a character in font sizes, and that of a line in a legend in characters.
+_CHARACTER, _HANDLE = 0.59, 6
+
+
+def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
+    """Put a legend above all axes, in as many columns as fit into the width of the figure.
+
+    The axes keep their size.  A label that is too long for a line continues in the next line, and a
+    word that is too long is cut.
+    """
+    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+        legend = _legend(figure, entries, columns)
+        if legend.get_window_extent().width <= figure.bbox.width * (1 - _MARGIN):
+            break
+        if columns > 1:
+            legend.remove()
+        else:
+            _cut(legend, figure.bbox.width * (1 - _MARGIN))
+    _grow(figure, legend.get_window_extent().height / figure.dpi)
+
+
+def label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
+    """Put the label of each line at its right end, if there is space for all of them.
+
+    The axes become narrower by the width of the longest label.
+    """
+    figure, labels = axes.figure, [line.label for line in lines]
+    known = [line.points[1][~np.isnan(line.points[1])] for line in lines]
+    if not all(map(len, known)) or max(map(len, labels)) > _LONGEST_LABEL:
+        return False
+    ends = [float(values[-1]) for values in known]
+    heights = sorted(axes.transData.transform((0, y))[1] for y in ends)
+    lowest = _LABEL * 1.15 * figure.dpi / 72
+    if any(above - below < lowest for below, above in itertools.pairwise(heights)):
+        return False
+    texts = [
+        axes.annotate(
+            line.label,
+            xy=(1, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=line.colour,
+            fontsize=_LABEL,
+            va="center",
+            annotation_clip=False,
+        )
+        for line, y in zip(lines, ends, strict=True)
+    ]
+    wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
+    left, bottom, _, high = axes.get_position().bounds
+    axes.set_position((left, bottom, 0.97 - left - wide, high))
+    return True
+
+
+def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> Legend:
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.lines import Line2D
+
+    # a handle with several lines has all of them at one place: stripes
+    lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
+    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER)) - _HANDLE
+    return figure.legend(
+        handles=[of[0] if len(of) == 1 else of for of in lines],
+        labels=[textwrap.fill(label, characters, break_long_words=False) for label, _ in entries],
+        handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
+        loc="upper left",
+        bbox_to_anchor=(_MARGIN, 1),
+        borderaxespad=0,
+        ncols=columns,
+        frameon=False,
+        fontsize=_LABEL,
+        handlelength=2.6,
+        columnspacing=1.1,
+    )
+
+
+def _cut(legend: Legend, width: float) -> None:
+    """Cut the labels that make a legend of one column wider than a width in pixels."""
+    texts = legend.get_texts()
+    beside = legend.get_window_extent().width - max(t.get_window_extent().width for t in texts)
+    for text in texts:
+        words = text.get_text()
+        while words and text.get_window_extent().width > width - beside:
+            words = words[:-1].rstrip()
+            text.set_text(words + "\N{HORIZONTAL ELLIPSIS}")
+
+
+def _grow(figure: Figure, inches: float) -> None:
+    """Enlarge the figure at the top; the axes keep their size and their distance from
+    the bottom.
+    """
+    width, height = figure.get_size_inches()
+    scale = height / (height + inches)
+    figure.set_size_inches(width, height + inches)
+    for axes in figure.axes:
+        left, bottom, wide, high = axes.get_position().bounds
+        axes.set_position((left, bottom * scale, wide, high * scale))
+
+
+# --- panels
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a panel; matplotlib chooses what is None."""
+
+    title: str = ""
+    low: float | None = None
+    high: float | None = None
+    scale: str = "linear"  # or ``log``, or ``decades``: ``log`` from 1, with ticks at 1, 10, ...
+    ticks: int | None = None  # the greatest number of ticks
+    steps: Sequence[float] | None = (1, 2, 2.5, 5, 10)  # distances of ticks, between 1 and 10
+    is_whole: bool = False  # True for ticks at whole numbers only
+    tick: Callable[[float], str] | None = None  # the text of a tick
+    named: Mapping[float, str] | None = None  # ticks and their texts, in place of all others
+
+    def set_on(self, axes: Axes, which: str) -> None:
+        """Set the scale, the ends and the ticks of the ``x`` or ``y`` axis of a drawing."""
+        from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        if self.scale != "linear":
+            axes.set(**{f"{which}scale": "log"})
+        if self.scale == "decades":
+            log_axis(axes, which)
+        axes.set(**{f"{which}lim": (self.low, self.high)})
+        if self.named is not None:
+            axes.minorticks_off()
+            # a dollar sign in a user's name begins no formula
+            axis.set_ticks([*self.named], labels=[*self.named.values()], parse_math=False)
+        elif self.ticks is not None and self.scale == "log":
+            axis.set_major_locator(LogLocator(numticks=self.ticks))
+        elif self.ticks is not None:
+            whole = {"integer": self.is_whole, "min_n_ticks": 1}
+            axis.set_major_locator(MaxNLocator(self.ticks, steps=self.steps, **whole))
+        if (tick := self.tick) is not None:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+
+
+@dataclass(frozen=True)
+class PanelKind:
+    """The size of panels of a kind in inches, their axes, and the options of their lines."""
+
+    size: tuple[float, float]
+    box: tuple[float, float, float, float]  # of the axes: left, bottom, width, height
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_LARGE = (4.5, 3.15), (0.165, 0.135, 0.815, 0.83)
+KINDS = {
+    "large": PanelKind(*_LARGE),
+    "large steps": PanelKind(*_LARGE, {"drawstyle": "steps-post"}),
+    # in the axes of the figure around it
+    "inset": PanelKind((4.5, 3.15), (0.42, 0.3, 0.57, 0.63), {"linewidth": 1.3}),
+    "sizes": PanelKind(*_LARGE, {"zorder": 3}),
+    "bytes": PanelKind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), {"drawstyle": "steps-post"}),
+    "rounds": PanelKind((4.6, 2.7), (0.15, 0.17, 0.81, 0.78), {"clip_on": False, "zorder": 3}),
+    "hosts": PanelKind((4.6, 2.7), (0.13, 0.17, 0.83, 0.78), {"zorder": 3}),
+    "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), {"clip_on": False, "zorder": 3}),
+    "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), {"drawstyle": "steps-post"}),
+    "tails": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure of lines over one axis.  Equal lines are striped in their colours."""
+
+    name: str  # of its files
+    title: str
+    kind: str  # one of :data:`KINDS`
+    lines: Sequence[Line]
+    x: Axis
+    y: Axis
+    words: str  # the values in sentences
+    heading: Callable[[float], str] = as_text  # these three as of `svg.Readout`
+    value: Callable[[float], str] = as_text
+    at: Callable[[float], Any] = float
+    #: The place of the lines' labels: a ``legend``, the ``ends`` of the lines if there is space, or
+    #: empty for none.
+    labels: str = "legend"
+    legend: Sequence[Entry] | None = None  # by default an entry for each group of equal lines
+    marks: Callable[[Axes], object] | None = None  # draws further marks
+    inset: Panel | None = None
+    table: Sequence[Line] | None = None  # the lines of the table, if it has others
+    unit: str = ""  # behind the heading
+    note: str = ""  # the caption
+    tables: tuple[str, ...] = ()  # of the folder, with the values
+
+
+def draw(panel: Panel) -> PageFigure:
+    """Draw a panel."""
+    kind, lines = KINDS[panel.kind], panel.lines
+    with new_figure(*kind.size) as figure:
+        axes = figure.add_axes(kind.box)
+        readouts, found = draw_on(axes, panel)
+        legend = found if panel.legend is None else panel.legend
+        at_ends = panel.labels == "ends" and len(found) == len(lines)
+        is_named = len(lines) > 1 if panel.legend is None else len(legend) > 0
+        if panel.labels and is_named and not (at_ends and label_ends(axes, lines)):
+            legend_above(figure, legend)
+        values = None if panel.table is None else replace(readouts[0], lines=panel.table).values()
+        told = readouts if lines else ()
+        svg = svg_element(figure, panel.name, panel.title, panel.words, told, values)
+    rest = panel.note, panel.words, panel.unit, panel.tables
+    return PageFigure(panel.name, panel.title, svg, *rest)
+
+
+def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
+    """Draw a panel on axes; return its read-outs, and the entries of its legend."""
+    lines, groups = panel.lines, equal_curves([line.points for line in panel.lines])
+    axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
+    looks = striped([line.look for line in lines], groups)
+    for line, look in zip(lines, looks, strict=True):
+        axes.plot(*line.points, **look, **KINDS[panel.kind].options)
+    if panel.marks is not None:
+        panel.marks(axes)
+    panel.y.set_on(axes, "y")
+    panel.x.set_on(axes, "x")
+    readouts = [Readout(axes, lines, panel.heading, panel.value, panel.at)]
+    if panel.inset is not None:
+        for line in lines:
+            _keep_left(axes, *line.points)
+        inner = axes.inset_axes(KINDS["inset"].box)
+        inner.tick_params(labelsize=6.5, length=2, pad=1.5)
+        inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
+        readouts += draw_on(inner, panel.inset)[0]
+    return readouts, entries([line.label for line in lines], looks, groups)
+
+
+def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Lengthen the x axis until all parts as high as the inset are left of it."""
+    inset = KINDS["inset"].box
+    high = np.flatnonzero(y > 0.7 * inset[1] * axes.get_ylim()[1])
+    if len(high) == 0:
+        return
+    transform = axes.transScale.transform
+    last = x[min(high[-1] + 1, len(x) - 1)]
+    (left, _), (edge, _) = transform([(axes.get_xlim()[0], 1.0), (last, 1.0)])
+    needed = left + (edge - left) / (inset[0] - 0.07)  # its tick labels need room too
+    (right, _) = axes.transScale.inverted().transform((needed, 1.0))
+    axes.set_xlim(right=max(right, axes.get_xlim()[1]))
+
+
+def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
+    """Return a line through points; it has values at its points only, and gaps where y is NaN."""
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    return Line(label, look, x[~np.isnan(y)], exactly(x, y), (x, y))
+
+
+def share_line(
+    label: str, look: Mapping[str, Any], of: Histogram, total: float = 0, tail: bool = False
+) -> Line:
+    """Return the shares of things with at most x in per cent, or with at least x for a `tail`.
+
+    The shares are those of `total`, by default of all things; a tail leaves out the value 0.
+    """
+    shown = of.values > 0 if tail else slice(None)
+    x, counts = of.values[shown], (of.at_least if tail else of.at_most)[shown]
+    count, total = of.count_at_least if tail else of.count_at_most, total or of.total
+    return Line(label, look, x, lambda at: 100 * count(at) / total, (x, 100 * counts / total))
+
+
+def rounds_panel(
+    name: str,
+    title: str,
+    lines: Mapping[str, pd.Series],
+    words: str = "",
+    across: str = "round",
+    looks: Mapping[str, dict[str, Any]] | None = None,
+    axis: str = "",
+    hollow: Mapping[str, Collection[int]] | None = None,
+    labels: str = "ends",
+    **more: Any,
+) -> Panel:
+    """Return the panel of lines over the rounds.
+
+    Parameters
+    ----------
+    lines : mapping of str to Series
+        Label -> values by round.
+    words : str
+        The values in sentences; by default those of :func:`line_words`.
+    across : str
+        The title of the axis of rounds.
+    looks : mapping, optional
+        Label -> the look of the line.
+    axis : str
+        The title of the vertical axis.
+    hollow : mapping of str to collection of int, optional
+        Label -> the rounds that have a hollow marker.
+    **more
+        Further fields of the panel.
+    """
+    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
+    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
+    known = {label: line for label, line in lines.items() if line.notna().any()}
+    told = words or " ".join(line_words(label, line) for label, line in known.items())
+    whole = bool((values == np.round(values)).all())
+
+    def marks(axes: Axes) -> None:
+        for line, of in zip(axes.lines, drawn, strict=True):
+            count = len(of.points[0])
+            line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
+            some = np.isin(of.points[0], [*(hollow or {}).get(of.label, ())])
+            edges: dict[str, Any] = {
+                "edgecolors": of.colour,
+                "facecolors": "white",
+                "linewidths": 0.9,
+            }
+            edges |= {"s": 20, "marker": of.look.get("marker", "o"), "zorder": 4, "clip_on": False}
+            axes.scatter(*(points[some] for points in of.points), **edges)
+
+    steps = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+    high = values.max() * 1.08 or 1
+    return Panel(
+        *(name, title, "rounds", drawn),
+        Axis(across, ticks=8, steps=None, is_whole=True),
+        Axis(axis, 0, high, ticks=5, steps=steps, is_whole=whole, tick=short_tick),
+        told,
+        lambda x: f"{across} {as_text(x)}",
+        marks=marks,
+        labels=labels,
+        **more,
+    )
+
+
+def line_words(label: str, line: pd.Series) -> str:
+    """Return the first and the last value of a line, and its extremes, in a sentence."""
+    known = line.dropna()
+    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
+    least, most = as_text(float(known.min())), as_text(float(known.max()))
+    text = f"{label[:1].upper()}{label[1:]}: {first} in"
+    if len(known) == 1:
+        return f"{text} round {known.index[0]}."
+    if known.min() == known.max():
+        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
+    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
+    return f"{text}, between {least} and {most}."
