@@ -16,9 +16,21 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from scribe_spark import draws, schemas
 from scribe_spark.config import WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.errors import InputError
+from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import FAIL, JOIN, RECOVER
-from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups
+from scribe_spark.rounds.events import ImpossibleRound, end_lives
+from scribe_spark.rounds.events import check_events as check_round
+from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups, live_after
+from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.memberships import check_memberships, keep_memberships
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.worlds import (
     EVENT_NAMES,
     EventRows,
@@ -30,6 +42,7 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import check_events, check_rows, sorted_events, start_of
 from scribe_spark.worlds.groups import RIGHTS, AccessLists, WorldGroups
+from scribe_spark.worlds.live_groups import split_events
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
 NODES = {"nodes": 5, "initial": 3, "rounds": 10}
@@ -393,6 +406,66 @@ def test_the_first_impossible_event_is_that_of_a_walk(seed, nodes, rounds, fault
         assert f"group={expected[2]}" in found[2]
     elif not faults:
         assert found is None
+
+
+def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int, str] | None:
+    """The first round that is refused, and why; each round is checked by what buckets know."""
+    none, at = np.zeros(extent.nodes, dtype=np.uint64), np.arange(extent.nodes)
+    ring = Ring(none, at.astype(np.uint64), np.array(numbers), at)
+    groups = Groups.of(np.array([1, 7]), Keys(none[:2], none[:2]), ring)
+    lives = Lives.of(extent.nodes, np.flatnonzero(ring.node < extent.initial))
+    bounds = np.array([0, extent.nodes // 2, extent.nodes])
+    given: Any = RingInMemory(ring), bounds, None, None, Observer(())
+    player = RoundPlayer(InTask([Tables(), Tables()]), Environment(*given, lives=lives), lives)
+    for number in range(extent.rounds):
+        rows = [row[1:] for row in table if row[0] == number]
+        node, event, group = zip(*rows, strict=True) if rows else ((), (), ())
+        columns = {
+            "node": np.array(node, dtype=np.int64),
+            "event": np.array(event, dtype=str),
+            "group": np.array([NO_GROUP if one is None else one for one in group], dtype=np.int64),
+        }
+        try:
+            of_nodes, of_groups = split_events(number, columns, ring, groups)
+            check_round(lives, ring, number, of_nodes)
+            check_memberships(player, number, groups, of_nodes, of_groups)
+        except ImpossibleRound as refused:
+            return number, refused.what
+        end_lives(lives, number, of_nodes, 0)
+        lives.enter(of_nodes.entering)
+        keep_memberships(player, groups, of_nodes, of_groups)
+    return None
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    *(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 8), st.integers(0, 3)),
+    st.booleans(),
+)
+def test_a_round_is_refused_for_what_is_refused_in_a_table(seed, nodes, rounds, faults, of_nodes):
+    pick = random.Random(seed)
+    extent = Extent(nodes, rounds, pick.randint(1, nodes))
+    table = random_table(pick, extent, {(1, node) for node in range(nodes)}, [])
+    for _ in range(faults):
+        names = EVENT_NAMES[:4] if of_nodes else EVENT_NAMES[4:]
+        group = None if of_nodes else pick.choice([1, 7])
+        table.append((pick.randrange(rounds), pick.randrange(nodes), pick.choice(names), group))
+    pick.shuffle(table)
+    if of_nodes:  # groups' events may be impossible after such a fault
+        table = [row for row in table if row[3] is None]
+    found = refused_round(table, extent, pick.sample(range(nodes), nodes))
+    if of_nodes:
+        expected = walked_nodes(table, extent)
+    else:
+        expected = walked_groups(table, extent, lambda group, node: True, [])
+    empty = np.flatnonzero(live_after(as_rows(table), extent) < 1)
+    if len(empty) and (expected is None or empty[0] <= expected[0]):
+        return  # a round without nodes is refused, too
+    assert (found and found[0]) == (expected and expected[0])
+    if expected:
+        words = ["", "node=", "group="][1 : len(expected)]
+        names = [f"{word}{value}" for word, value in zip(words, expected[1:], strict=True)]
+        assert all(name in found[1] for name in names), found
 
 
 @pytest.mark.parametrize("seed", range(30))
