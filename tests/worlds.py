@@ -30,8 +30,7 @@ from scribe_spark import pastry, schemas, scribe
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables, prefix_summaries
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks

@@ -8,7 +8,7 @@ message               program
 ====================  =====================================================
 message to a key      `route.LiveRoute`, `next_hop.hop`
 join                  `arrivals.join_messages`
-announcement          `arrivals.announcements`, `recovery`
+announcement          `arrivals.announcements`, `events.recover`
 leaf set              `arrivals.exchange`
 introduction          `arrivals.introductions`
 search for a contact  `arrivals.nearby_search`

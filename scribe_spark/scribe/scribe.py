@@ -16,8 +16,7 @@ from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.next_hop import Met, hop
-from scribe_spark.pastry.randomised import randomised_hop
+from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment

@@ -35,7 +35,7 @@ from scribe_spark.measures.multicasts import (
     copies_of,
     other_members,
 )
-from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.groups import Groups

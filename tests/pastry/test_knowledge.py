@@ -22,8 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from scribe_spark import schemas
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import PastryOverlay
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 
 CASES = 400
 

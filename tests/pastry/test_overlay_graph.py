@@ -8,7 +8,7 @@ import pytest
 import worlds
 
 from scribe_spark import schemas
-from scribe_spark.pastry.overlay_graph import overlay_edges
+from scribe_spark.pastry.overlay import overlay_edges
 
 
 def plain(schema) -> list[tuple]:
