@@ -314,7 +314,7 @@ def _write_network(name: str, frame: Any, out: str) -> None:
 
 _RUN_FLAGS = [
     *options([*RUN_FIELDS.values(), *EXECUTION_FIELDS.values()]),
-    *refused(RunConfig.all_refused()),
+    *refused(RunConfig.refused_fields()),
 ]
 
 
@@ -472,7 +472,7 @@ world = Command(
     params=[
         SET,
         *options([*WORLD_FIELDS.values(), *EXECUTION_FIELDS.values()], WORLD_OUT),
-        *refused(WorldConfig.all_refused()),
+        *refused(WorldConfig.refused_fields()),
         CONFIG,
         IMPORT,
         DRY_RUN,

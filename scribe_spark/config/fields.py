@@ -160,7 +160,7 @@ def add_section(name: str, section: type[Section]) -> None:
     """
     remove_section(name)
     for config, fields in _CONFIGS:
-        taken = {*config.model_fields, *config.sections, *fields, *config.all_refused()}
+        taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()}
         for one in (name, *section.flat_names().values()):
             if one in taken:
                 raise ValueError(f"{shown(one)} is a name in {config.__name__}; take another name")

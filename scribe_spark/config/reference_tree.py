@@ -159,7 +159,7 @@ class ReferenceTreeConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _network_is_used(self) -> ReferenceTreeConfig:
-        usual = OverlayConfig().as_in(self.command).flat() | TopologyConfig().flat()
+        usual = OverlayConfig().with_defaults_of(self.command).flat() | TopologyConfig().flat()
         flat = self.overlay.flat() | self.topology.flat()
         given = {name: value for name, value in flat.items() if value != usual[name]}
         if given and self.reference_tree.dht != "routed":

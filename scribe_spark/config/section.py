@@ -181,7 +181,7 @@ class Section(BaseModel):
         marks = cls.marked(Differs)
         return {name: mark for name, mark in marks.items() if command in mark.commands}
 
-    def as_in(self, command: str) -> Self:
+    def with_defaults_of(self, command: str) -> Self:
         """Return the section with the defaults of a command in the fields that were not set.
 
         An empty list is a field that was not set.
@@ -192,11 +192,13 @@ class Section(BaseModel):
             for name, mark in self.differing_in(command).items()
             if not told.get(name) and getattr(self, name) == fields[name].default
         }
+        if not usual:
+            return self
         copy = self.model_copy(update=usual)
         copy.model_fields_set.difference_update(usual)
         return copy
 
-    def told_to(self, command: str) -> dict[str, Any]:
+    def values_for(self, command: str) -> dict[str, Any]:
         """Return the fields that were set, and those without the default of a command."""
         usual = {name: field.default for name, field in type(self).model_fields.items()}
         usual |= {name: mark.default for name, mark in self.differing_in(command).items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,7 @@ class Sectioned(Section):
         made = {
             section: model(
                 **{n: flat.pop(f) for n, f in model.flat_names().items() if f in flat}
-            ).as_in(self.command)
+            ).with_defaults_of(self.command)
             for section, model in self.sections.items()
         }
         fields = type(self).model_fields
@@ -39,7 +40,9 @@ class Sectioned(Section):
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).sections:
-            return self._outside.get(name) or type(self).sections[name]().as_in(self.command)
+            return self._outside.get(name) or type(self).sections[name]().with_defaults_of(
+                self.command
+            )
         return super().__getattr__(name)  # type: ignore[misc]
 
     @property
@@ -56,13 +59,13 @@ class Sectioned(Section):
         return cls(**merged)
 
     @classmethod
-    def own_fields(cls) -> list[str]:
+    def fields_outside(cls) -> list[str]:
         """Return the names of the fields that belong to no section."""
         refused = cls.refused_in(cls.command)
         return [name for name in cls.model_fields if name not in {*cls.sections, *refused}]
 
     @classmethod
-    def all_refused(cls) -> dict[str, str]:
+    def refused_fields(cls) -> dict[str, str]:
         """Return the flat names of fields that only other commands have -> the reason."""
         return {
             name: why
@@ -92,8 +95,8 @@ class Sectioned(Section):
         """
         # declarations of systems have sections; the registry of systems is in a higher layer
         import_module("scribe_spark.systems").add_sections()
-        sections, own = {**cls.sections, **(beside or {})}, [*cls.own_fields(), *tables]
-        taken = _Taken(cls.command, sections, own, what, cls.all_refused())
+        sections, own = {**cls.sections, **(beside or {})}, [*cls.fields_outside(), *tables]
+        taken = _Taken(cls.command, sections, own, what, cls.refused_fields())
         found: dict[str, Any] = {}
         for name, value in given.items():
             for field, inner in taken.fields(name, value).items():
@@ -112,7 +115,7 @@ class Sectioned(Section):
                 field.flat() if isinstance(field, Section) else {key: field}
             ).items()
         }
-        refused = self.all_refused()
+        refused = self.refused_fields()
         return {name: value for name, value in values.items() if name not in refused}
 
     def given(self) -> dict[str, Any]:
@@ -140,28 +143,33 @@ class _Taken:
     what: str
     refused: Mapping[str, str]
 
+    @cached_property
+    def flat(self) -> dict[str, None]:
+        """The flat names of all fields, in order, also of those that are refused."""
+        names = (n for one in self.sections.values() for n in one.flat_names().values())
+        return dict.fromkeys([*self.own, *names])
+
     def fields(self, name: str, value: Any) -> dict[str, Any]:
         """Return the fields that one entry sets, by flat name."""
         section, dot, field = name.partition(".")
         if dot and section in self.sections:
             return self._of_section(section, {field: value})
-        flat = [
-            *self.own,
-            *(n for one in self.sections.values() for n in one.flat_names().values()),
-        ]
         # `topology` and `groups` are both sections and flat names
-        if name in self.sections and (name not in flat or isinstance(value, Mapping | Section)):
+        if name in self.sections and (
+            name not in self.flat or isinstance(value, Mapping | Section)
+        ):
             return self._of_section(name, value)
         if name in self.refused:
             raise InputError(name, value, self.refused[name])
-        flat = [one for one in flat if one not in self.refused]
-        check_names([name], [*flat, *self.sections], self.what)
+        if name not in self.flat:
+            known = [one for one in self.flat if one not in self.refused]
+            check_names([name], [*known, *self.sections], self.what)
         return {name: value}
 
     def _of_section(self, section: str, given: Any) -> dict[str, Any]:
         model = self.sections[section]
         if type(given) is model:
-            given = given.told_to(self.command)
+            given = given.values_for(self.command)
         if not isinstance(given, Mapping):
             some = next(iter(model.model_fields))
             raise InputError(section, given, f"must be a table of fields, such as {some}")
