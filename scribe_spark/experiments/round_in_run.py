@@ -8,7 +8,7 @@ systems that define how they play a round on buckets (`System.world`), but not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +174,7 @@ class _Wanted:
 
     copies: bool
     edges: bool
-    guests: np.ndarray
+    guests: np.ndarray = field(default_factory=whole_numbers)
 
 
 def _members(
