@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.scribe_living.cases import random_world
 from pyspark.sql.pandas.types import to_arrow_schema
+from scribe_spark.worlds.live_groups import split_events
 
 from scribe_spark import draws, schemas
 from scribe_spark.config import WorldConfig
@@ -28,7 +29,7 @@ from scribe_spark.rounds.events import check_events as check_round
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups, live_after
 from scribe_spark.rounds.lives import Lives
-from scribe_spark.rounds.memberships import check_memberships, keep_memberships
+from scribe_spark.rounds.memberships import change_memberships, check_group_events
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.worlds import (
@@ -42,7 +43,6 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import check_events, check_rows, sorted_events, start_of
 from scribe_spark.worlds.groups import RIGHTS, AccessLists, WorldGroups
-from scribe_spark.worlds.live_groups import split_events
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
 NODES = {"nodes": 5, "initial": 3, "rounds": 10}
@@ -428,12 +428,13 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
         try:
             of_nodes, of_groups = split_events(number, columns, ring, groups)
             check_round(lives, ring, number, of_nodes)
-            check_memberships(player, number, groups, of_nodes, of_groups)
+            check_group_events(player, number, groups, of_nodes, of_groups)
         except ImpossibleRound as refused:
             return number, refused.what
         end_lives(lives, number, of_nodes, 0)
         lives.enter(of_nodes.entering)
-        keep_memberships(player, groups, of_nodes, of_groups)
+        for program in change_memberships(player, groups, of_nodes, of_groups):
+            player.play(program)
     return None
 
 
