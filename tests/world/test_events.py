@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.scribe_living.cases import random_world
 from pyspark.sql.pandas.types import to_arrow_schema
-from scribe_spark.worlds.live_groups import split_events
 
 from scribe_spark import draws, schemas
 from scribe_spark.config import WorldConfig
@@ -43,6 +42,7 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import check_events, check_rows, sorted_events, start_of
 from scribe_spark.worlds.groups import RIGHTS, AccessLists, WorldGroups
+from scribe_spark.worlds.live_systems import split_events
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
 NODES = {"nodes": 5, "initial": 3, "rounds": 10}
