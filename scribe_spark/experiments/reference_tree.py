@@ -33,9 +33,10 @@ from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree import ReferenceTree, lookups, places, route_lookups
 from scribe_spark.reference_tree.experiment import play_in_tasks
 from scribe_spark.reference_tree.multicast import degrees_and_depths
+from scribe_spark.reference_tree.places import lookups, places, route_lookups
+from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS

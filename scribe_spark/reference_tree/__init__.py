@@ -15,8 +15,3 @@ again after an event, round by round; `live` does so in worlds, `experiment` on 
 rings, and `failures` for single hosts of a run.  `multicast` is the tree as a multicast system.
 Definitions: docs/reference_tree.md.
 """
-
-from scribe_spark.reference_tree.places import lookups, places, route_lookups
-from scribe_spark.reference_tree.tree import ReferenceTree
-
-__all__ = ["ReferenceTree", "lookups", "places", "route_lookups"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 RING = 2**128
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 2**64, 2**96, 2**127 - 1, 2**127, RING - 1]

@@ -11,7 +11,7 @@ from oracle.reference_tree.tree import reference_tree
 
 from scribe_spark import Simulation
 from scribe_spark.config import RunConfig
-from scribe_spark.reference_tree import lookups, route_lookups
+from scribe_spark.reference_tree.places import lookups, route_lookups
 from scribe_spark.runtime.blocks import release
 
 HOSTS = 120

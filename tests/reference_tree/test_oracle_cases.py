@@ -18,7 +18,6 @@ from seeds import seeds
 from scribe_spark.core import u128
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
-from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.experiment import areas, depths, links_changed
 from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings
 from scribe_spark.reference_tree.reconfiguration import (
@@ -28,6 +27,7 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
+from scribe_spark.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(300), 35)

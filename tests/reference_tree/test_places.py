@@ -15,10 +15,10 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.reference_tree import ReferenceTree, places
 from scribe_spark.reference_tree.hash_table import HashTable, Rings
-from scribe_spark.reference_tree.places import FindPlaces
+from scribe_spark.reference_tree.places import FindPlaces, places
 from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
+from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import release
 
 

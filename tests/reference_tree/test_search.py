@@ -11,8 +11,7 @@ from oracle.reference_tree.topmost import topmost_by_definition
 from oracle.reference_tree.tree import explicit_tree
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree import ReferenceTree
-from scribe_spark.reference_tree.tree import topmost_keys
+from scribe_spark.reference_tree.tree import ReferenceTree, topmost_keys
 
 
 @pytest.fixture(params=["uint64", "128 bits"])
