@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from scribe_spark.gossipsub.router import (
 )
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
+from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.gossipsub.config import GossipSubConfig
@@ -135,13 +136,6 @@ UNSETTLED, TOUCHED = "unsettled", "touched"
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
 
-class KnowsDelays(Protocol):
-    """Returns delays (in microseconds) and losses between routers; see `underlay.Kernel`."""
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
-    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None: ...
-
-
 @dataclass(frozen=True)
 class Topics:
     """The topics of a round, and parameters for all programs; picklable."""
@@ -151,7 +145,7 @@ class Topics:
     number: np.ndarray  # (T,): the numbers of the topics, ascending
     directory: Directory
     rules: GossipSubConfig  # the section of the config with defaults filled in
-    kernel: KnowsDelays
+    kernel: Kernel
     lan_us: int
     seed: int  # the seed of all random draws
     lives: KnowsLives
