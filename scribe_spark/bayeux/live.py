@@ -88,6 +88,7 @@ from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
     Pairs,
+    Publications,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -485,10 +486,11 @@ class _Round:
         heard = CountHeard(sessions, accepted, publish.group, first, now.measures, now.in_run)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
-        if not now.in_run:
-            player.play(GiveUp(sessions))
-            player.play(Leave(sessions))
-            player.play(Prune(sessions))
+        if now.in_run:  # which reads no counts
+            return
+        player.play(GiveUp(sessions))
+        player.play(Leave(sessions))
+        player.play(Prune(sessions))
         heard_by = player.take(HEARD)[HEARD].items()
         counts = {name: column.reshape(-1, groups).sum(axis=0) for name, column in heard_by}
         # `nodes` has the root, where copies start
@@ -514,6 +516,9 @@ class _Round:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
         now, last = self.now, last_counted(self.now)
         self.player.play(CountSessions(self.sessions, last, now.in_run))
+        multicasts = self._multicasts()
+        if now.in_run:  # which reads no counts
+            return SystemRound({}, Publications(), multicasts=multicasts, begun=self.begun)
         taken = self.player.take(DUE, KEPT)
         kept, alive = taken[KEPT], int(np.count_nonzero(now.alive))
         measures = {
@@ -523,14 +528,16 @@ class _Round:
             "sessions.lost": float((self.lost >= 0).sum()),
         }
         due = self.published.take_counted(last, len(now.key_hi), taken)
-        if not now.measures:
-            return SystemRound(measures, due)
-        measured = self.begun
-        order = np.lexsort((measured.publication, measured.group))
-        if not now.in_run:
-            order = order[run_starts(measured.group[order])]
-        multicasts = _measured(measured.take(order))
-        return SystemRound(measures, due, multicasts=multicasts, begun=measured)
+        return SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
+
+    def _multicasts(self) -> Multicasts | None:
+        """Return the measured publications: in a run all, else the first one of each group."""
+        if not self.now.measures:
+            return None
+        order = np.lexsort((self.begun.publication, self.begun.group))
+        if not self.now.in_run:
+            order = order[run_starts(self.begun.group[order])]
+        return _measured(self.begun.take(order))
 
     def _begun(self, came: Columns) -> Begun:
         """Return the accepted publications, which go along the copies of their group's first."""

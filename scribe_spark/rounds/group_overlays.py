@@ -66,6 +66,7 @@ from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
     Pairs,
+    Publications,
     Publishing,
     SystemOnBuckets,
     SystemPlayer,
@@ -264,6 +265,12 @@ class GroupOverlays(SystemOnBuckets):
         )
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
+        measured = round.multicasts if now.measures else None
+        if now.in_run:  # which reads no counts
+            if len(now.publish):
+                self.spread(player, round, now)
+                player.play(CountCopies(round, now.measures))
+            return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         if len(now.publish):
             copies = self._publish(player, round, now)
             of_group = np.bincount(now.publish.group, minlength=len(now.group))
@@ -273,7 +280,6 @@ class GroupOverlays(SystemOnBuckets):
         due = published.take_counted(last, len(now.group), player.take(DUE))
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
-        measured = round.multicasts if now.measures else None
         return SystemRound({}, due, multicasts=measured, begun=self.begun)
 
     @property

@@ -731,5 +731,7 @@ class SystemOnBuckets:
 
 
 def count_messages(player: SystemPlayer, now: LivingRound) -> None:
-    """Add up the messages that observers have counted in the buckets."""
+    """Add up the messages that observers have counted in the buckets; a run has their rows."""
+    if now.in_run:
+        return
     now.tally.take(player.take(MESSAGES))

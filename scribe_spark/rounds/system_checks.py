@@ -73,6 +73,11 @@ class CheckedSystem(SystemOnBuckets):
             )
 
     @property
+    def has_trees(self) -> bool:
+        """See `SystemOnBuckets`."""
+        return self.system.has_trees
+
+    @property
     def payload(self) -> tuple[str, ...]:
         """The kinds of messages that are copies of publications."""
         return self.system.payload
