@@ -92,11 +92,6 @@ class CheckedSystem(SystemOnBuckets):
         """The number of own rounds of a run before the own round with its publications."""
         return self.system.rounds_before
 
-    @property
-    def has_trees(self) -> bool:
-        """False if nodes of a system of the family ``tree`` may get several copies."""
-        return self.system.has_trees
-
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round of the user's system, and check its results."""
         done, where = self.system.play_round(player, kept, now), f"round {now.number}"
