@@ -100,7 +100,7 @@ def collect_remote(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _RowsFound:
     """A table of Spark with the wanted columns; of a text, its lines without the header."""
 
     rows: DataFrame
@@ -121,7 +121,7 @@ def _find(
     field: str,
     columns: Mapping[str, Kind],
     optional: Collection[str],
-) -> _Found:
+) -> _RowsFound:
     if path.rstrip("/").lower().endswith(_TEXTS):
         lines = spark.read.text(path)
         first = lines.where(~F.col("value").rlike(r"^\s*(#.*)?$")).take(1)
@@ -131,14 +131,14 @@ def _find(
         header = header_of(line.removeprefix("\ufeff").encode(), columns)
         check_columns(header.names, field, path, columns, optional)
         names = [name for name in columns if name in header.names]
-        return _Found(lines.where(F.col("value") != line), names, header)
+        return _RowsFound(lines.where(F.col("value") != line), names, header)
     frame = spark.read.parquet(path)
     check_columns(frame.columns, field, path, columns, optional)
     names = [name for name in columns if name in frame.columns]
     rows = frame.select(*(F.col(f"`{name}`") for name in names))
     check_types({each.name: _arrow_type(each) for each in rows.schema}, columns, field, path)
     check_types(_noted_types(spark, rows), columns, field, path)
-    return _Found(rows, names)
+    return _RowsFound(rows, names)
 
 
 _TEXTS = tuple(
@@ -190,7 +190,7 @@ def _converting(
     return convert
 
 
-def _refuse_bad_cells(found: _Found, kinds: Mapping[str, Kind], field: str, path: str) -> None:
+def _refuse_bad_cells(found: _RowsFound, kinds: Mapping[str, Kind], field: str, path: str) -> None:
     """Refuse cells that are no numbers in columns with optional cells."""
     names, cells = [name for name, kind in kinds.items() if kind == "optional int"], found.cells
 

@@ -21,7 +21,7 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals import overlay
 from scribe_spark.pastry.arrivals.overlay import Grown
-from scribe_spark.pastry.arrivals.waves import Plan, planned_contacts, wave_size
+from scribe_spark.pastry.arrivals.waves import WavePlan, planned_contacts, wave_size
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.pastry.table_repair import row_bits
@@ -168,11 +168,11 @@ def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     return overlay.grow(case.known, plan_of(case), case.rules, case.seed, case.kernel, bounds)
 
 
-def plan_of(case: Arrivals) -> Plan:
+def plan_of(case: Arrivals) -> WavePlan:
     """When each node of a case arrives, and whom it asks, in the order of nodeIds."""
     wave, rank, drawn = (of[case.known.node] for of in (case.wave, case.rank, case.contact_bits))
     contact = planned_contacts(case.rules.contact, case.known, wave, rank, drawn, case.kernel)
-    return Plan(wave, rank, contact)
+    return WavePlan(wave, rank, contact)
 
 
 def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, list]:

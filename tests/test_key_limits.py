@@ -24,7 +24,7 @@ from scribe_spark.engine.program import AT, Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.gossipsub.router import Links
-from scribe_spark.gossipsub.router import Space as LinkSpace
+from scribe_spark.gossipsub.router import LinkSpace as LinkSpace
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Received

@@ -28,7 +28,7 @@ from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
 from scribe_spark.gossipsub.publication import ARRIVALS, Arrivals
 from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.gossipsub.router import Links, Space
+from scribe_spark.gossipsub.router import Links, LinkSpace
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.system import (
@@ -121,9 +121,9 @@ class TopicsInMemory:
         return self.now.kernel
 
     @property
-    def space(self) -> Space:
+    def space(self) -> LinkSpace:
         """The conversion of keys of tables."""
-        return Space(len(self.now.ring))
+        return LinkSpace(len(self.now.ring))
 
     @property
     def source(self) -> np.ndarray:

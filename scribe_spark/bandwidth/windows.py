@@ -50,7 +50,7 @@ class Windows:
     bounds: np.ndarray  # (B + 1,)
     given: ClockSetting
     #: The state of the buckets in this process.
-    playing: dict[int, _Playing] = field(default_factory=dict)
+    playing: dict[int, _PlayWindows] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         first, last = self.bounds[bucket : bucket + 2].tolist()
@@ -59,7 +59,9 @@ class Windows:
         if bucket not in self.playing:
             links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
             everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
-            self.playing[bucket] = _Playing(ClockBucket(self.given, links, first, last), everybody)
+            self.playing[bucket] = _PlayWindows(
+                ClockBucket(self.given, links, first, last), everybody
+            )
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]
         if not superstep:  # continue with the windows
@@ -80,7 +82,7 @@ class Windows:
         return outbox
 
 
-class _Playing:
+class _PlayWindows:
     """The state of a bucket, and the generator of its supersteps."""
 
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:

@@ -39,9 +39,9 @@ from scribe_spark.bayeux.protocol import (
     Prune,
     Publish,
     Record,
+    SendTree,
     SessionProgram,
     Transmissions,
-    Tree,
     at_root,
     flood,
     record,
@@ -389,7 +389,7 @@ class LiveBayeux(SystemOnBuckets):
         return self.hops == TABLE and self.partitions == 1
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        played = _Round(self, player, kept, now)
+        played = _BayeuxRound(self, player, kept, now)
         if not now.in_run:
             played.leave()
         played.join()
@@ -401,7 +401,7 @@ class LiveBayeux(SystemOnBuckets):
         return done
 
 
-class _Round:
+class _BayeuxRound:
     """A round: the state of the orchestrator, and the steps."""
 
     def __init__(
@@ -460,7 +460,7 @@ class _Round:
     def join(self) -> None:
         """All waiting members send JOINs, and roots answer: rule B16."""
         self.player.play(Join(self.sessions), {MEMBER: _pairs(self.now.join)})
-        self.player.play(Tree(self.sessions))
+        self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
 
     # --- steps 5 and 6
@@ -482,7 +482,7 @@ class _Round:
         player.play(flood(sessions), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             player.play(Repair(sessions, accepted, first, notes_copies(now.measures)))
-            player.play(Tree(sessions, TRIED))
+            player.play(SendTree(sessions, TRIED))
         heard = CountHeard(sessions, accepted, publish.group, first, now.measures, now.in_run)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)

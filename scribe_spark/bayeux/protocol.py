@@ -313,7 +313,7 @@ class Join(ToRoot):
 
 
 @dataclass(frozen=True)
-class Tree(SessionProgram):
+class SendTree(SessionProgram):
     """Route TREEs to members.
 
     Nodes record the member when the TREE has reached the member, which they learn by an

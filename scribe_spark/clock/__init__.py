@@ -6,7 +6,7 @@ bandwidth and counts.  `kernel` has the interface, `bucket` the clock of a bucke
 program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
 """
 
-from scribe_spark.clock.bucket import BucketClock, ClockSetting, Wires
+from scribe_spark.clock.bucket import BucketClock, KernelSetting, Wires
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
@@ -15,10 +15,10 @@ from scribe_spark.clock.kernel import (
     LEAVE,
     PUBLISH,
     REFRESH,
+    ClockEvents,
+    ClockKernel,
     Column,
     Control,
-    Events,
-    Kernel,
     Kinds,
     Payload,
 )
@@ -53,11 +53,11 @@ __all__ = [
     "SENT",
     "STATE",
     "BucketClock",
-    "ClockSetting",
+    "KernelSetting",
     "Column",
     "Control",
-    "Events",
-    "Kernel",
+    "ClockEvents",
+    "ClockKernel",
     "Kinds",
     "Payload",
     "PlayKernel",

@@ -25,8 +25,8 @@ from scribe_spark.clock.kernel import (
     ROOM,
     SENDER,
     TIMER,
-    Events,
-    Kernel,
+    ClockEvents,
+    ClockKernel,
     Kinds,
     times,
 )
@@ -62,7 +62,7 @@ class Wires:
 
 
 @dataclass(frozen=True)
-class ClockSetting:
+class KernelSetting:
     """The input of the clocks of all buckets.
 
     Attributes
@@ -94,7 +94,7 @@ class BucketClock:
     """
 
     def __init__(
-        self, setting: ClockSetting, kernel: Kernel, room: np.ndarray, node: np.ndarray
+        self, setting: KernelSetting, kernel: ClockKernel, room: np.ndarray, node: np.ndarray
     ) -> None:
         self._setting, self.room, self.node = setting, room, node
         self.key = room * np.int64(setting.nodes) + node
@@ -128,7 +128,7 @@ class BucketClock:
     def send(
         self,
         kind: str,
-        events: Events,
+        events: ClockEvents,
         peer: np.ndarray,
         *,
         leaves_us: np.ndarray | None = None,
@@ -151,7 +151,7 @@ class BucketClock:
         self._send(kind, leaves_us[row], *ends, of_rows)
 
     def wake(
-        self, timer: str, events: Events, at_us: np.ndarray, **columns: np.ndarray | int
+        self, timer: str, events: ClockEvents, at_us: np.ndarray, **columns: np.ndarray | int
     ) -> None:
         """Set a timer at the place of each event."""
         if len(events):
@@ -291,7 +291,7 @@ class BucketClock:
             return
         if self._kinds.payload[number]:
             self.copies.append(rows)
-        self._handlers[number](Events(rows, place, self._kinds.columns[number]))
+        self._handlers[number](ClockEvents(rows, place, self._kinds.columns[number]))
 
     def _return(self, number: int, rows: np.ndarray) -> None:
         """Tell the senders of messages that their receivers are dead (rule K4)."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TIMER, COMMAND = NONE, -2
 
 #: The commands of a round: a member comes; a node fails; a node or a member leaves; a member
-#: refreshes what it knows; a source publishes.  Kernels of groups have these `Kernel.commands`.
+#: refreshes what it knows; a source publishes.  Kernels of groups have these commands.
 COMMANDS_OF_GROUPS = ARRIVE, FAIL, LEAVE, REFRESH, PUBLISH = (
     *("arrive", "fail", "leave", "refresh", "publish"),
 )
@@ -56,7 +56,7 @@ class Payload:
     columns: tuple[Column, ...] = ("publication", "round")
 
 
-class Kernel(Protocol):
+class ClockKernel(Protocol):
     """The state of a bucket's places and their reactions to events.
 
     For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
@@ -91,7 +91,7 @@ def times(rows: np.ndarray) -> np.ndarray:
     return rows.view(np.int64)[:, 0]
 
 
-class Events:
+class ClockEvents:
     """Events of one kind at different places.
 
     A *place* is a node in a room, where a room is a group with a network of its own.
@@ -122,11 +122,11 @@ class Events:
         """Return a column of the message, timer or command."""
         return self._rows[:, self._columns[name]]
 
-    def take(self, index: np.ndarray) -> Events:
+    def take(self, index: np.ndarray) -> ClockEvents:
         """Return events by indices or by a mask."""
         if index.dtype == bool:
             index = np.flatnonzero(index)
-        return Events(self._rows.take(index, axis=0), self.place.take(index), self._columns)
+        return ClockEvents(self._rows.take(index, axis=0), self.place.take(index), self._columns)
 
     def pick(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:
         """Return the drawn one of the members of each event, :data:`NONE` without members.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.clock.bucket import BucketClock, ClockSetting
-from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, Kernel, times
+from scribe_spark.clock.bucket import BucketClock, KernelSetting
+from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, ClockKernel, times
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.limits import most_supersteps
 from scribe_spark.engine.packing import Columns
@@ -22,10 +22,10 @@ from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
 #: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in
-#: room 0), the commands (``node, room, kind, time_us, value``; `Kernel.commands` has the kinds by
-#: number), the state of kernels (``key``, `BucketClock.key` of the living places, and the kernel's
-#: columns), and places that begin anew with some neighbours, alive (``key, neighbours``, the latter
-#: of two dimensions, NONE: no neighbour).
+#: room 0), the commands (``node, room, kind, time_us, value``; `ClockKernel.commands` has the kinds
+#: by number), the state of kernels (``key``, `BucketClock.key` of the living places, and the
+#: kernel's columns), and places that begin anew with some neighbours, alive (``key, neighbours``,
+#: the latter of two dimensions, NONE: no neighbour).
 PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
 
 #: Tables of a bucket after a play: the state; the first copies, which kernels write (``publication,
@@ -52,16 +52,16 @@ class PlayKernel:
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
-    setting : ClockSetting
+    setting : KernelSetting
     make : callable
         Returns the kernel of a bucket, without its state.
     """
 
     bounds: np.ndarray
-    setting: ClockSetting
-    make: Callable[[], Kernel]
+    setting: KernelSetting
+    make: Callable[[], ClockKernel]
     #: The state of the buckets in this process.
-    playing: dict[int, _Playing] = field(default_factory=dict)
+    playing: dict[int, _PlayKernelWindows] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         first, last = self.bounds[bucket : bucket + 2].tolist()
@@ -72,7 +72,7 @@ class PlayKernel:
             clock, kernel = self._begin(tables, first, last)
             if COMMANDS in tables:
                 clock.command(tables.pop(COMMANDS))
-            self.playing[bucket] = _Playing(clock, kernel, everybody)
+            self.playing[bucket] = _PlayKernelWindows(clock, kernel, everybody)
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]
         if not superstep:  # continue with the windows
@@ -91,7 +91,7 @@ class PlayKernel:
             return {}
         return outbox
 
-    def _begin(self, tables: Tables, first: int, last: int) -> tuple[BucketClock, Kernel]:
+    def _begin(self, tables: Tables, first: int, last: int) -> tuple[BucketClock, ClockKernel]:
         node = np.arange(first, last)
         places = tables[PLACES] if PLACES in tables else {"room": node * 0, "node": node}
         kernel = self.make()
@@ -99,7 +99,7 @@ class PlayKernel:
         kernel.begin(clock, tables)
         return clock, kernel
 
-    def _end(self, playing: _Playing, tables: Tables) -> None:
+    def _end(self, playing: _PlayKernelWindows, tables: Tables) -> None:
         """Write the results of a bucket."""
         clock = playing.clock
         playing.kernel.end(tables)
@@ -118,10 +118,10 @@ class PlayKernel:
             tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))
 
 
-class _Playing:
+class _PlayKernelWindows:
     """The state of a bucket, and the generator of its supersteps."""
 
-    def __init__(self, clock: BucketClock, kernel: Kernel, everybody: np.ndarray) -> None:
+    def __init__(self, clock: BucketClock, kernel: ClockKernel, everybody: np.ndarray) -> None:
         self.clock, self.kernel, self._everybody = clock, kernel, everybody
         self.turns = self._play()
         self.waiting: Outbox = {}

@@ -48,7 +48,7 @@ WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(_whole_numbers)]
 
 
 @dataclass(frozen=True)
-class Point:
+class TreePoint:
     """One measurement: a small tree through events (``events``), or a large tree (``scaling``)."""
 
     kind: str
@@ -173,16 +173,16 @@ class ReferenceTreeConfig(NetworkConfig):
                 raise InputError(name, given[name], remedy)
         return self
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[TreePoint]:
         """Return all measurements, in order."""
         tree = self.reference_tree
         small = [
-            Point("events", hosts, tree.bits, children, tree.assignment)
+            TreePoint("events", hosts, tree.bits, children, tree.assignment)
             for hosts in tree.hosts
             for children in tree.children
         ]
         large = [
-            Point("scaling", hosts, 128, children, tree.assignment)
+            TreePoint("scaling", hosts, 128, children, tree.assignment)
             for hosts in tree.scaling
             for children in tree.children
         ]

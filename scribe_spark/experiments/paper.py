@@ -24,7 +24,7 @@ from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
-from scribe_spark.measures.published import Published, published
+from scribe_spark.measures.published import PublishedNumber, published
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
 from scribe_spark.report.comparison import average_deviations, mean_distributions, over_seeds
@@ -159,7 +159,9 @@ def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
     return drawn
 
 
-def _rows(name: str, of: _Measured, known: Mapping[str, Published]) -> Iterator[dict[str, Any]]:
+def _rows(
+    name: str, of: _Measured, known: Mapping[str, PublishedNumber]
+) -> Iterator[dict[str, Any]]:
     """Return an experiment's rows of `metrics.json`, with the differences in per cent."""
     tables = list(of.distributions.values())
     for row in (*over_seeds(of.metrics), *average_deviations(tables, known)):

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
+from scribe_spark.config.reference_tree import ReferenceTreeConfig, TreePoint
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
@@ -97,12 +97,12 @@ class TreeSweep:
                 raise InputError("overlay", self.config.overlay.kind, remedy)
             known_graph(self.config)
 
-    def play(self, work: Work, execution: Execution) -> dict[Point, Counts]:
+    def play(self, work: Work, execution: Execution) -> dict[TreePoint, Counts]:
         # (the stages of the network are computed at their first use: without `dht = routed`, none)
         network = Simulation(work.folder.spark, _network(self.config), progress=work.progress)
-        measured: dict[Point, Counts] = {}
+        measured: dict[TreePoint, Counts] = {}
 
-        def step(point: Point) -> Step:
+        def step(point: TreePoint) -> Step:
             file = point_file(point.name)
 
             def play() -> Manifest:
@@ -131,7 +131,7 @@ class TreeSweep:
             work.play([step(point) for point in self.config.points()])
         return measured
 
-    def write(self, work: Work, results: Mapping[Point, Counts]) -> tuple[str, DataFrame]:
+    def write(self, work: Work, results: Mapping[TreePoint, Counts]) -> tuple[str, DataFrame]:
         """Write the table `reference_tree`, the metrics and the page."""
         with work.progress.phase("report"):
             rows = tidy(results)
@@ -144,7 +144,7 @@ class TreeSweep:
             return location, work.folder.read_table("reference_tree")
 
 
-def tidy(measured: Mapping[Point, Counts]) -> pd.DataFrame:
+def tidy(measured: Mapping[TreePoint, Counts]) -> pd.DataFrame:
     """Return the results as the table `reference_tree`."""
     rows = [
         (point.kind, point.hosts, point.bits, point.children, point.assignment, measure, *pair)
@@ -159,7 +159,7 @@ def tidy(measured: Mapping[Point, Counts]) -> pd.DataFrame:
 
 
 def measure_point(
-    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
+    network: Simulation, point: TreePoint, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
     """Return measure -> value -> the number of its occurrences at a point, in ascending order."""
     found = _measured(network, point, config, progress)
@@ -168,7 +168,7 @@ def measure_point(
 
 
 def _measured(
-    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
+    network: Simulation, point: TreePoint, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
     spark, events = network.spark, config.reference_tree.connections
     if point.kind == "events":
@@ -183,7 +183,7 @@ def _measured(
     return found
 
 
-def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Counts:
+def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -> Counts:
     """Let hosts connect and disconnect; see `reference_tree.event_measures`.
 
     Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
@@ -202,7 +202,7 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     return found
 
 
-def _large(spark: SparkSession, point: Point, seed: int, progress: Progress) -> Counts:
+def _large(spark: SparkSession, point: TreePoint, seed: int, progress: Progress) -> Counts:
     """Measure one tree of many hosts: degrees, depths, lookups."""
     placed = places(
         large_ids(spark, point.hosts, seed),

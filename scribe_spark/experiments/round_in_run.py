@@ -241,7 +241,7 @@ def _play(
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, live, measured)
-    player.play(_HandOver(bounds, nodes, live, of, _first_of_trees(now, done), kinds, wanted))
+    player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), kinds, wanted))
     player.free_shared()
 
 
@@ -272,7 +272,7 @@ def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _HandOver:
+class _WriteViews:
     """The program by which buckets write the tables of views, and drop all others."""
 
     bounds: np.ndarray

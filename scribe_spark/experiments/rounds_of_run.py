@@ -43,7 +43,7 @@ _VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in 
 _A_JOB = 20.0
 
 
-class _Grown(NamedTuple):
+class _GrownInRounds(NamedTuple):
     """A world after the round in which the groups' sources publish.
 
     `sources` has the source of each publication (``group, node``), `extra_joins` the JOINs that a
@@ -90,16 +90,16 @@ class RoundsOfRun(GrownTrees):
         return schemas.conform(made, schemas.WORLD_EVENTS)
 
     @stage
-    def _worlds(self) -> dict[str, _Grown]:
+    def _worlds(self) -> dict[str, _GrownInRounds]:
         return {}
 
-    def _grow(self, variant: str = PLAIN) -> _Grown:
+    def _grow(self, variant: str = PLAIN) -> _GrownInRounds:
         """Return the world of a variant after its rounds, which are played once."""
         if variant not in self._worlds:
             self._worlds[variant] = self._run.own(self._play(variant))
         return self._worlds[variant]
 
-    def _play(self, variant: str) -> _Grown:
+    def _play(self, variant: str) -> _GrownInRounds:
         """Play the world of a variant up to its publications."""
         run = self._run
         config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
@@ -126,7 +126,7 @@ class RoundsOfRun(GrownTrees):
         )
         overloaded = measured.get(f"{scribe.SYSTEM}.overloaded")
         over = None if overloaded is None else round(overloaded)
-        return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
+        return _GrownInRounds(world, publishers.toArrow(), pd.concat(joins), over)
 
     def _publishers(self, world: World) -> DataFrame:
         """Return the source of each group, a node with the right to multicast: ``group, node``."""

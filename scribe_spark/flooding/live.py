@@ -31,7 +31,7 @@ from scribe_spark.flooding.flood import (
     told,
 )
 from scribe_spark.pastry.states import CELLS, LEAVES, States
-from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, Overlays, Round
+from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
 
 #: The message by which a node announces itself to the nodes in its tables.
@@ -113,7 +113,7 @@ class FloodedOverlay(GroupOverlays):
         """All publications: the clock replays their copies."""
         return None
 
-    def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
+    def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Flood, and write the copies as `Dissemination` does."""
         publication = np.arange(len(now.publish))
         flood = Flood(
@@ -129,7 +129,7 @@ class FloodedOverlay(GroupOverlays):
 class _Write:
     """Convert the copies of :class:`Flood`; in a run, also count the entries of nodes."""
 
-    round: Round
+    round: OverlayRound
     in_run: bool
 
     @property

@@ -34,10 +34,10 @@ from scribe_spark.gossipsub.router import (
     DIALLED,
     WAS_DIALLED,
     BackOff,
+    LinkNames,
     Links,
-    Names,
+    LinkSpace,
     Router,
-    Space,
     least,
     turned_way,
 )
@@ -98,7 +98,7 @@ class Directory:
 
 
 def dialled(
-    names: Names, directory: Directory, place: np.ndarray, count: int, heartbeat: int
+    names: LinkNames, directory: Directory, place: np.ndarray, count: int, heartbeat: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the other subscribers of the same topics that subscribers dial (rule G2).
 
@@ -153,14 +153,14 @@ class Topics:
     in_run: bool  # True in a run
 
     @property
-    def names(self) -> Names:
+    def names(self) -> LinkNames:
         """The numbers of topics and nodes for random draws."""
-        return Names(self.number, self.facts.ring.node, self.seed)
+        return LinkNames(self.number, self.facts.ring.node, self.seed)
 
     @property
-    def space(self) -> Space:
+    def space(self) -> LinkSpace:
         """The conversion of keys of tables."""
-        return Space(len(self.facts.ring))
+        return LinkSpace(len(self.facts.ring))
 
     @property
     def all_live(self) -> bool:

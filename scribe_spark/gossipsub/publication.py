@@ -1,9 +1,9 @@
 """Publications of topics: the first copy at each node, and every copy that is sent.
 
-First copies are found by label correction along the meshes (:class:`Spread`).  A copy that is held
-back because its receiver already has the publication is never the first one (rule G10), so all
-links can be used.  When the labels are final, every node tells its mesh what it would send and
-when, and the receiver determines whether that copy was held back (:class:`Copies`).  If
+First copies are found by label correction along the meshes (:class:`SpreadMessages`).  A copy that
+is held back because its receiver already has the publication is never the first one (rule G10), so
+all links can be used.  When the labels are final, every node tells its mesh what it would send and
+when, and the receiver determines whether that copy was held back (:class:`SendCopies`).  If
 publications have sizes, the clock with bandwidth replaces these programs
 (:func:`publish_with_bandwidth`).
 
@@ -61,7 +61,7 @@ ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
 #: The kinds of the messages of a publication other than copies.
 IHAVE, IWANT, IDONTWANT = TOLD = "IHAVE", "IWANT", "IDONTWANT"
 
-#: If more nodes than this have an offer, some of them wait: see `Spread`.
+#: If more nodes than this have an offer, some of them wait: see `SpreadMessages`.
 _OFFERED_AT_ONCE = 2**14
 
 #: The table with the keys of copies whose offers wait.
@@ -199,7 +199,7 @@ class PublicationProgram(TopicsProgram):
 
 
 @dataclass(frozen=True)
-class Spread(PublicationProgram):
+class SpreadMessages(PublicationProgram):
     """Find the first copy at each node; sources publish, and answers to IWANT are forwarded.
 
     A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
@@ -318,7 +318,7 @@ class Spread(PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Copies(PublicationProgram):
+class SendCopies(PublicationProgram):
     """All copies sent by nodes whose first copy arrived in a lazy heartbeat."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -444,7 +444,7 @@ _KEPT = {
 
 
 def publish_with_bandwidth(
-    player: SystemPlayer, copies: Copies, new: np.ndarray, now: LivingRound
+    player: SystemPlayer, copies: SendCopies, new: np.ndarray, now: LivingRound
 ) -> None:
     """Publish the new messages, which have sizes and times, in the heartbeat of a program."""
     assert now.links is not None
@@ -497,7 +497,7 @@ def _of_sources(
 
 
 def _write(
-    copies: Copies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
+    copies: SendCopies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
 ) -> None:
     """Add the clock's results to the tables of `publication`; the dead receive no copies.
 

@@ -73,10 +73,10 @@ from scribe_spark.gossipsub.publication import (
     IWANT,
     TOLD,
     Arrivals,
-    Copies,
     Messages,
     PublicationProgram,
-    Spread,
+    SendCopies,
+    SpreadMessages,
     publish_with_bandwidth,
 )
 from scribe_spark.gossipsub.router import BackOff, Links, Router, with_classes
@@ -207,7 +207,7 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
 @dataclass
-class _Published(SortedTable):
+class _PublishedMessages(SortedTable):
     """Publications that are still announced or not yet due, by index."""
 
     #: `round` is the heartbeat of the publication.
@@ -250,7 +250,7 @@ class LiveGossipSub(SystemOnBuckets):
         return self.rules.heartbeats_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        published = read_table(_Published, kept, _PUBLISHED)
+        published = read_table(_PublishedMessages, kept, _PUBLISHED)
         topics = Topics(
             *(player.bounds, player.facts, now.group),
             Directory.of(whole_numbers(), len(now.group), len(now.ring)),
@@ -279,7 +279,7 @@ class _Heartbeat:
     system: LiveGossipSub
     player: SystemPlayer
     topics: Topics
-    published: _Published
+    published: _PublishedMessages
     now: LivingRound
 
     def play(self) -> SystemRound:
@@ -380,10 +380,10 @@ class _Heartbeat:
             player.play(Gossip(*program))
         untimed = new if now.links is None else new[:0]
         if len(untimed) or player.has(f"{ANSWERS} {number}"):
-            player.play(Spread(*program, untimed))
-            player.play(Copies(*program))
+            player.play(SpreadMessages(*program, untimed))
+            player.play(SendCopies(*program))
         if now.links is not None and len(new):
-            publish_with_bandwidth(player, Copies(*program), new, now)
+            publish_with_bandwidth(player, SendCopies(*program), new, now)
         measured = self._multicasts().publication if now.measures else new[:0]
         player.play(CountCopies(*program, measured, notes_copies(now.measures)))
         taken = player.take(BY_MESSAGE, COUNTED)
@@ -428,7 +428,9 @@ def _pairs(pairs: Pairs) -> Columns:
     return {AT: pairs[1], "topic": pairs[0]}
 
 
-def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[str, np.ndarray]:
+def _by_message(
+    taken: Mapping[str, np.ndarray], published: _PublishedMessages
+) -> dict[str, np.ndarray]:
     """Sum the counts of buckets by message."""
     buckets = (-1, len(published))
     return {

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 @dataclass(frozen=True)
-class Names:
+class LinkNames:
     """The numbers of topics and nodes, which are keys of random draws."""
 
     topic: np.ndarray  # the number of each topic, by index
@@ -164,7 +164,7 @@ class Runs(SortedTable):
 
 
 @dataclass(frozen=True)
-class Space:
+class LinkSpace:
     """Conversion between topics, nodes, peers and keys of tables.
 
     A *place* is the key of a topic and a node: ``topic * size + node``.
@@ -259,8 +259,8 @@ class Router:
     """The peers of nodes in topics, and the decisions of the protocol."""
 
     rules: GossipSubConfig  # the section of the config with defaults filled in
-    names: Names
-    space: Space
+    names: LinkNames
+    space: LinkSpace
     connections: Links
     mesh: Links = field(default_factory=Links)
     back_off: BackOff = field(default_factory=BackOff)

@@ -29,7 +29,7 @@ from scribe_spark.measures.message_bytes import BYTES
 from scribe_spark.measures.network import NETWORK
 from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import OVERLAY
-from scribe_spark.measures.published import Published
+from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems import System, all_systems, clock_in_words, find_system
 
@@ -105,7 +105,7 @@ def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> 
 def metric_rows(
     found: Found,
     systems: tuple[System, ...],
-    published: Mapping[str, Published],
+    published: Mapping[str, PublishedNumber],
     replaced: Mapping[str, str],
     config: RunConfig | None = None,
 ) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def metric_rows(
     for metric, system in _metrics_of(systems, config):
         name = metric.name if system is None else metric.name_of(system)
         value = metric.value(found) if system is None else metric.value(found, system.name)
-        known = published.get(name, Published())
+        known = published.get(name, PublishedNumber())
         rows.append(
             {
                 "name": name,

@@ -37,7 +37,7 @@ _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedNumber:
     """A published number, its independent check, and notes."""
 
     #: The published value.
@@ -52,7 +52,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class _Section:
+class _PublishedSection:
     """The numbers of one section of the paper."""
 
     #: The number of the section.
@@ -60,7 +60,7 @@ class _Section:
     #: The experiments (`config.EXPERIMENTS`) to which the numbers apply.
     configs: list[str]
     #: The name of a metric -> the published number.
-    values: Mapping[str, Published]
+    values: Mapping[str, PublishedNumber]
     #: True if the numbers depend on the limit of children and on the rules for dropping children.
     trees: bool = False
     #: A figure of the main experiment -> the figure with the same measure in this section.
@@ -77,20 +77,22 @@ def _of_systems() -> set[str]:
 
 
 @functools.cache
-def _sections() -> tuple[_Section, ...]:
+def _sections() -> tuple[_PublishedSection, ...]:
     text = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
     return tuple(
-        _Section(**{**table, "values": {n: Published(**v) for n, v in table["values"].items()}})
+        _PublishedSection(
+            **{**table, "values": {n: PublishedNumber(**v) for n, v in table["values"].items()}}
+        )
         for table in tomllib.loads(text).values()
     )
 
 
-def published(config: RunConfig) -> dict[str, Published]:
+def published(config: RunConfig) -> dict[str, PublishedNumber]:
     """Return the paper's numbers for a run; empty unless the run is an experiment of the paper.
 
     Some numbers may be of systems that the run does not have.
     """
-    found: dict[str, Published] = {}
+    found: dict[str, PublishedNumber] = {}
     for section in _sections():
         ignored = _IGNORED | _OF_ARRIVALS | _of_systems()
         ignored |= set() if section.trees else _OF_TREES

@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.arrivals.announcements import GAINED, Exchange
+from scribe_spark.pastry.arrivals.announcements import GAINED, ExchangeLeafSets
 from scribe_spark.pastry.arrivals.arrival import arrive
 from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
 from scribe_spark.pastry.arrivals.waves import Wave, waves_of_round
@@ -81,7 +81,7 @@ def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] =
     player.play(Together((_Recover(player.given, nodes), *besides)))
     alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
     player.lives.enter(without(nodes, alone))
-    player.play(Exchange(player.given, Wave.of_nobody()))
+    player.play(ExchangeLeafSets(player.given, Wave.of_nobody()))
     return np.sort(alone)
 
 

@@ -38,8 +38,8 @@ def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
     """
     return [
         _Detect(given, number),
-        IfRows((_LONE,), (_Search(given),)),
-        IfRows((_LOST, _OFFERED), (_Repair(given),)),
+        IfRows((_LONE,), (_SearchLeaves(given),)),
+        IfRows((_LOST, _OFFERED), (_RepairLeaves(given),)),
     ]
 
 
@@ -89,7 +89,7 @@ class _Detect(NodeProgram):
 
 
 @dataclass(frozen=True)
-class _Search(NodeProgram):
+class _SearchLeaves(NodeProgram):
     """Sides without a live leaf search for the nearest live node on that side (P31).
 
     A node asks the nearest live node that it knows on the side for nearer nodes, and continues with
@@ -170,7 +170,7 @@ class _Search(NodeProgram):
 
 
 @dataclass(frozen=True)
-class _Repair(NodeProgram):
+class _RepairLeaves(NodeProgram):
     """Rounds of questions, of two supersteps each, until no side changes."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:

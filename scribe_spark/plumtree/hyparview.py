@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, Column, Control, Events, Slots
+from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Slots
 from scribe_spark.core.arrays import NONE
 from scribe_spark.plumtree import IROH, PAPER
 
@@ -72,23 +72,23 @@ class HyParView:
 
     # --- commands
 
-    def on_arrive(self, arrivals: Events) -> None:
+    def on_arrive(self, arrivals: ClockEvents) -> None:
         """Let newcomers, who know nobody, ask their contacts (rule Y1)."""
         self._clock.alive[arrivals.place] = True
         self._clock.send("join", arrivals, arrivals["value"])
 
-    def on_fail(self, fails: Events) -> None:
+    def on_fail(self, fails: ClockEvents) -> None:
         """Let nodes die; with `breaks`, the connections to their neighbours break (rule Y11)."""
         self._clock.alive[fails.place] = False
         if self.rules.notice == "breaks":
             self._clock.send("down", fails, self.neighbours.node[fails.place])
 
-    def on_leave(self, leaves: Events) -> None:
+    def on_leave(self, leaves: ClockEvents) -> None:
         """Let nodes say good-bye to their neighbours (rule Y11)."""
         self._clock.alive[leaves.place] = False
         self._clock.send("disconnect", leaves, self.neighbours.node[leaves.place], alive=0)
 
-    def on_refresh(self, starts: Events) -> None:
+    def on_refresh(self, starts: ClockEvents) -> None:
         """Send samples of the views on a walk, to be exchanged for others (rule Y9)."""
         self._refused[starts.place], self._asks[starts.place] = False, 0
         sends = starts.take(self.neighbours.count(starts.place) > 0)
@@ -102,7 +102,7 @@ class HyParView:
 
     # --- messages and timers
 
-    def on_join(self, joins: Events) -> None:
+    def on_join(self, joins: ClockEvents) -> None:
         """Take in the newcomer, and send it on walks from all other neighbours (rule Y2)."""
         newcomer = joins.sender
         self._take_in(joins, newcomer)
@@ -110,7 +110,7 @@ class HyParView:
         others = self.neighbours.without(joins.place, newcomer)
         self._clock.send("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
 
-    def on_forward_join(self, walks: Events) -> None:
+    def on_forward_join(self, walks: ClockEvents) -> None:
         """Pass the newcomer on, or take it in at the end of the walk (rules Y3 and Y4)."""
         came_back = walks["newcomer"] == walks.node
         ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
@@ -130,7 +130,7 @@ class HyParView:
         columns = {"newcomer": passes["newcomer"], "ttl": passes["ttl"] - 1}
         self._clock.send("forward_join", passes, to, **columns)
 
-    def on_neighbor(self, asks: Events) -> None:
+    def on_neighbor(self, asks: ClockEvents) -> None:
         """Accept a request that is urgent or finds a free slot; else refuse it (rule Y5)."""
         free = self.neighbours.count(asks.place) < self.rules.active
         accepts = (asks["priority"] > _LOW) | free | self.neighbours.has(asks.place, asks.sender)
@@ -140,7 +140,7 @@ class HyParView:
         nodes = self._sample(refused, "refuse", self.neighbours.node[refused.place])
         self._clock.send("refuse", refused, refused.sender, nodes=nodes)
 
-    def on_accept(self, accepts: Events) -> None:
+    def on_accept(self, accepts: ClockEvents) -> None:
         """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
         expected = self._answered(accepts, accepts.sender) | (accepts["priority"] == _NEWCOMER)
         new = ~self.neighbours.has(accepts.place, accepts.sender)
@@ -151,27 +151,27 @@ class HyParView:
         self._take_in(takes, takes.sender)
         self._refill(accepts)
 
-    def on_refuse(self, refusals: Events) -> None:
+    def on_refuse(self, refusals: ClockEvents) -> None:
         """Learn the nodes that a full node names, and ask another passive node (rule Y7)."""
         self._answered(refusals, refusals.sender)
         self._into_passive(refusals, refusals["nodes"])
         self._refuse(refusals)
         self._refill(refusals)
 
-    def on_disconnect(self, drops: Events) -> None:
+    def on_disconnect(self, drops: ClockEvents) -> None:
         """Lose a neighbour; a living one becomes passive (rule Y7)."""
         alive = drops["alive"] > 0
         self._lose(drops, alive)
         self._forget(drops.take(~alive))
         self._refill(drops)
 
-    def on_down(self, downs: Events) -> None:
+    def on_down(self, downs: ClockEvents) -> None:
         """Forget a dead node (rule Y11)."""
         self._forget(downs)
         self._lose(downs, np.zeros(len(downs), dtype=bool))
         self._refill(downs)
 
-    def on_shuffle(self, walks: Events) -> None:
+    def on_shuffle(self, walks: ClockEvents) -> None:
         """Pass a SHUFFLE on, or exchange nodes with its origin at its end (rules Y9 and Y10)."""
         knows = self.neighbours.has(walks.place, walks.sender)
         strangers, walks = walks.take(~knows), walks.take(knows)
@@ -191,12 +191,12 @@ class HyParView:
         self._into_passive(ends, ends["nodes"], reply)
         self._refill(ends)
 
-    def on_shuffle_reply(self, replies: Events) -> None:
+    def on_shuffle_reply(self, replies: ClockEvents) -> None:
         """Learn the nodes of a reply (rule Y9)."""
         self._into_passive(replies, replies["nodes"], self._shuffled[replies.place])
         self._refill(replies)
 
-    def on_request(self, ends: Events) -> None:
+    def on_request(self, ends: ClockEvents) -> None:
         """Give up a node that does not answer (rule Y8)."""
         asked, since = ends["asked"], ends.time_us - self.rules.us["request"]
         waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
@@ -206,7 +206,7 @@ class HyParView:
 
     # --- the parts of handlers
 
-    def _take_in(self, events: Events, node: np.ndarray) -> None:
+    def _take_in(self, events: ClockEvents, node: np.ndarray) -> None:
         """Make nodes active; a full view drops a drawn node first."""
         self._answered(events, node)
         new = ~self.neighbours.has(events.place, node)
@@ -220,7 +220,7 @@ class HyParView:
             self._into_passive(full, dropped[:, None])
         self.neighbours.add(events.place, node)
 
-    def _lose(self, events: Events, alive: np.ndarray) -> None:
+    def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
         """Drop senders that are active; a node that lost a dead neighbour begins a new round."""
         has = self.neighbours.has(events.place, events.sender)
         events, alive = events.take(has), alive[has]
@@ -231,30 +231,30 @@ class HyParView:
         self._into_passive(events, events.sender[:, None])
         self._refuse(events)
 
-    def _answered(self, events: Events, node: np.ndarray) -> np.ndarray:
+    def _answered(self, events: ClockEvents, node: np.ndarray) -> np.ndarray:
         """End the requests to nodes; return True where there was one."""
         answered = self._asked[events.place] == node
         self._asked[events.place[answered]] = NONE
         return answered
 
-    def _refuse(self, events: Events) -> None:
+    def _refuse(self, events: ClockEvents) -> None:
         """Note that senders, where they are passive, are not asked again in this round."""
         row, slot = np.nonzero(self.passive[events.place] == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
-    def _forget(self, events: Events, node: np.ndarray | None = None) -> None:
+    def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
         """Remove nodes (by default the senders) that are gone; end requests to them."""
         node = events.sender if node is None else node
         self._answered(events, node)
         self._drop_passive(events, node)
 
-    def _drop_passive(self, events: Events, node: np.ndarray) -> None:
+    def _drop_passive(self, events: ClockEvents, node: np.ndarray) -> None:
         row, slot = np.nonzero(self.passive[events.place] == node[:, None])
         self.passive[events.place[row], slot] = NONE
         self._refused[events.place[row], slot] = False
 
     def _into_passive(
-        self, events: Events, nodes: np.ndarray, sent: np.ndarray | None = None
+        self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
         """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
         passive, active = self.passive[events.place], self.neighbours.node[events.place]
@@ -287,7 +287,7 @@ class HyParView:
         passive[slot], refused[slot] = nodes[at], False
         self.passive[events.place], self._refused[events.place] = passive, refused
 
-    def _refill(self, events: Events) -> None:
+    def _refill(self, events: ClockEvents) -> None:
         """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
@@ -304,7 +304,7 @@ class HyParView:
                 "request", waits, waits.time_us + self.rules.us["request"], asked=asked
             )
 
-    def _sample(self, events: Events, purpose: str, active: np.ndarray) -> np.ndarray:
+    def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
         """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""
         passive = self.passive[events.place]
         return np.concatenate(

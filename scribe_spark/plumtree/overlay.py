@@ -15,9 +15,9 @@ from scribe_spark.clock import (
     RECEIPTS,
     STATE,
     BucketClock,
+    ClockEvents,
     Column,
     Control,
-    Events,
     Payload,
     Slots,
 )
@@ -80,12 +80,12 @@ class PlumtreeKernel:
         found = {"active": here, "eager": here & ~state["lazy"], "passive": state["passive"] >= 0}
         return {name: int(np.count_nonzero(column)) for name, column in found.items()}
 
-    def __getattr__(self, name: str) -> Callable[[Events], None]:
+    def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
         """Return the handler of the protocol that has it: of HyParView, unless views are static."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
-        def handle(events: Events) -> None:
+        def handle(events: ClockEvents) -> None:
             is_trees = self._rules.views == STATIC and name == f"on_{DOWN}"
             first: Any = self._tree if is_trees else self._views
             getattr(first if hasattr(first, name) else self._tree, name)(events)

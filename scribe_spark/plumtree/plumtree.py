@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, Column, Control, Events, Payload, Slots
+from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Payload, Slots
 from scribe_spark.core.arrays import NONE
 from scribe_spark.plumtree import CORROSION, IROH, PAPER
 
@@ -73,20 +73,20 @@ class Plumtree:
 
     # --- commands
 
-    def on_publish(self, starts: Events) -> None:
+    def on_publish(self, starts: ClockEvents) -> None:
         """Publish (rule Z1)."""
         self._deliver(starts, starts["value"], 0)
         self._push(starts, starts["value"], np.zeros(len(starts), dtype=np.int32))
 
     # --- messages and timers
 
-    def on_gossip(self, copies: Events) -> None:
+    def on_gossip(self, copies: ClockEvents) -> None:
         """Pass a new publication on; cut the link of a copy in vain (rules Z2 to Z4)."""
         has = self.got_us[self._row(copies)] >= 0
         self._on_first(copies.take(~has))
         self._on_duplicate(copies.take(has))
 
-    def _on_first(self, copies: Events) -> None:
+    def _on_first(self, copies: ClockEvents) -> None:
         row, publication, sender = self._row(copies), copies["publication"], copies.sender
         self._deliver(copies, publication, copies["round"] + 1)
         self._push(copies, publication, copies["round"] + 1)
@@ -95,7 +95,7 @@ class Plumtree:
         self._optimise(copies)
         self._order[row] = 0
 
-    def _on_duplicate(self, copies: Events) -> None:
+    def _on_duplicate(self, copies: ClockEvents) -> None:
         slot = self.neighbours.slot(copies.place, copies.sender)
         prunes = np.ones(len(copies), dtype=bool)
         if self.rules.rules == CORROSION:
@@ -110,7 +110,7 @@ class Plumtree:
         self.neighbours.mark("lazy", copies.place, copies.sender, True)
         self._clock.send("prune", copies, copies.sender)
 
-    def on_ihave(self, notes: Events) -> None:
+    def on_ihave(self, notes: ClockEvents) -> None:
         """Note who has a publication, and set the timer of the publication (rule Z5)."""
         slot = self.neighbours.slot(notes.place, notes.sender)
         lacks = (slot >= 0) & (self.got_us[self._row(notes)] < 0)
@@ -121,7 +121,7 @@ class Plumtree:
         self._tenancy[row, slot] = self.neighbours.tenancy[notes.place, slot]
         self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
 
-    def on_graft(self, asks: Events) -> None:
+    def on_graft(self, asks: ClockEvents) -> None:
         """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
         self.neighbours.mark("lazy", asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
@@ -130,16 +130,16 @@ class Plumtree:
         columns = {"publication": asks["publication"], "round": self.hops[self._row(asks)]}
         self._clock.send("gossip", asks, asks.sender, **columns)
 
-    def on_prune(self, prunes: Events) -> None:
+    def on_prune(self, prunes: ClockEvents) -> None:
         """Take a link out of the tree (rule Z4)."""
         self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
 
-    def on_down(self, downs: Events) -> None:
+    def on_down(self, downs: ClockEvents) -> None:
         """Drop a dead neighbour."""
         downs = downs.take(self.neighbours.has(downs.place, downs.sender))
         self.neighbours.drop(downs.place, downs.sender)
 
-    def on_wait(self, ends: Events) -> None:
+    def on_wait(self, ends: ClockEvents) -> None:
         """Graft the link to an announcing neighbour, and wait again (rule Z5)."""
         row = self._row(ends)
         waits = (self._timer_us[row] == ends.time_us) & (self.got_us[row] < 0)
@@ -167,17 +167,19 @@ class Plumtree:
         publication = np.searchsorted(self._ends, row, side="right")
         return publication, row - self._base[publication]
 
-    def _row(self, events: Events) -> np.ndarray:
+    def _row(self, events: ClockEvents) -> np.ndarray:
         """Return the rows of the state of publications at places."""
         return self._base[events["publication"]] + events.place
 
-    def _deliver(self, events: Events, publication: np.ndarray, hops: np.ndarray | int) -> None:
+    def _deliver(
+        self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray | int
+    ) -> None:
         """Note that nodes have a publication now."""
         row = self._base[publication] + events.place
         self.got_us[row], self.hops[row] = events.time_us, hops
         self.sender[row] = np.maximum(events.sender, NONE)
 
-    def _push(self, events: Events, publication: np.ndarray, hops: np.ndarray) -> None:
+    def _push(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
         """Send a publication to eager neighbours and its announcement to lazy ones (rule Z2)."""
         peers = self.neighbours.without(events.place, events.sender)
         lazy = self.neighbours.flags["lazy"][events.place]
@@ -190,7 +192,7 @@ class Plumtree:
         self._batch_us[events.place] = batch_us
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
-    def _wait(self, events: Events, wait_us: int, again: int) -> None:
+    def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
         """Set the timer of publications."""
         at_us = events.time_us + wait_us
         self._timer_us[self._row(events)] = at_us
@@ -202,7 +204,7 @@ class Plumtree:
         told &= self.neighbours.node[place] >= 0
         return np.where(told, self._order[row], _NOT)
 
-    def _optimise(self, copies: Events) -> None:
+    def _optimise(self, copies: ClockEvents) -> None:
         """Replace the link of a copy by that of a much better announcement (rule Z7)."""
         if not self.rules.threshold:
             return

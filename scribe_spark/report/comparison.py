@@ -19,7 +19,7 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.measures.published import Published, check_range
+from scribe_spark.measures.published import PublishedNumber, check_range
 from scribe_spark.report import page
 from scribe_spark.report.paper_figures import FIGURES, FigureSpec, Series, read_histogram, series_of
 from scribe_spark.report.text import ABSENT, PERCENT, as_spread, as_text, is_number, readable
@@ -295,7 +295,7 @@ def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
 
 
 def average_deviations(
-    tables: Sequence[pd.DataFrame], published: Mapping[str, Published]
+    tables: Sequence[pd.DataFrame], published: Mapping[str, PublishedNumber]
 ) -> list[dict[str, Any]]:
     """Return rows for `metrics.json` with the average standard deviation of every curve."""
     together = pd.concat(tables, ignore_index=True)
@@ -310,7 +310,11 @@ def average_deviations(
                 name = series.deviation_name
                 value = average_deviation(curves, spec.kind == "cumulative")
                 row = {"name": name, "value": value, "unit": spec.thing, "figure": spec.number}
-                row |= {"paper": published.get(name, Published()).paper, "check": None, "std": None}
+                row |= {
+                    "paper": published.get(name, PublishedNumber()).paper,
+                    "check": None,
+                    "std": None,
+                }
                 rows.append(row | {"seeds": {}, "note": None, "fitted": False})
     return rows
 

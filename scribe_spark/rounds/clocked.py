@@ -5,11 +5,11 @@ time 0 until nothing is due:
 
 1. members fail, leave and quit, newcomers arrive in waves, and members refresh what they know
    (:class:`_Begin`, :class:`_Enter`; K8, K9);
-2. sources publish (:class:`_Publish`; K10).
+2. sources publish (:class:`_LetPublish`; K10).
 
 The state of the members stays in the buckets (`clock.STATE`).  Buckets count the messages of each
 play and the receivers of publications (:class:`_CountMessages`, :class:`_CountPublications`,
-:class:`_EndRound`; K11).
+:class:`_EndClockedRound`; K11).
 
 Rules: docs/rules.md, K8 to K11.
 """
@@ -41,7 +41,7 @@ from scribe_spark.clock import (
     REFRESH,
     SENT,
     STATE,
-    ClockSetting,
+    KernelSetting,
     Kinds,
     Payload,
     PlayKernel,
@@ -153,7 +153,7 @@ class ClockedSystem(SystemOnBuckets):
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
-        round = _Round.of(self, player, now)
+        round = _ClockedRound.of(self, player, now)
         if round.has_events:
             player.keep(partial(_play, round), "clock")
         if len(round.source):
@@ -162,7 +162,7 @@ class ClockedSystem(SystemOnBuckets):
             of_group = np.bincount(round.published, minlength=len(round.number))
             published.add(now.number, of_group, first, again)
         last = last_counted(now)
-        player.play(_EndRound(round, last, now.is_last))
+        player.play(_EndClockedRound(round, last, now.is_last))
         taken = player.take(DUE, _SUMS)
         due = published.take_counted(last, len(round.number), taken)
         kept[PUBLISHED] = published.to_columns()
@@ -175,7 +175,7 @@ class ClockedSystem(SystemOnBuckets):
 
 
 @dataclass(frozen=True)
-class _Round:
+class _ClockedRound:
     """The common data of the programs of a round; picklable."""
 
     system: ClockedSystem
@@ -276,7 +276,7 @@ class _Round:
         traffic = self.observer.traffic
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        setting = ClockSetting(self.size, delay, window_us, wires, traffic)
+        setting = KernelSetting(self.size, delay, window_us, wires, traffic)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -296,12 +296,12 @@ def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     return max(1, least + 2 * lan_us)
 
 
-def _play(round: _Round, player: SystemPlayer) -> None:
+def _play(round: _ClockedRound, player: SystemPlayer) -> None:
     """Play the events of a round, and then its publications."""
     player.play(_Begin(round))
     stay = player.take(_STAY).get(_STAY, {}).get("key", whole_numbers())
     stay = np.sort(stay)
-    arrivals = _Arrivals.of(round, stay)
+    arrivals = _Newcomers.of(round, stay)
     members = np.sort(np.r_[stay, arrivals.key])
     if round.has_changes:
         player.play(_Enter(round, arrivals, members))
@@ -309,14 +309,14 @@ def _play(round: _Round, player: SystemPlayer) -> None:
         player.play(_CountMessages(round))
     if len(round.source):
         guests, contact = _guests(round, members)
-        player.play(_Publish(round, guests, contact))
+        player.play(_LetPublish(round, guests, contact))
         round.play(player, round.published, 1)
         player.play(_CountMessages(round))
         player.play(_CountPublications(round, guests))
 
 
 @dataclass(frozen=True)
-class _Arrivals:
+class _Newcomers:
     """The newcomers of a round, ascending by key (group, node); rule K9."""
 
     key: np.ndarray
@@ -326,7 +326,7 @@ class _Arrivals:
     groups: np.ndarray  # their groups, ascending
 
     @classmethod
-    def of(cls, round: _Round, members: np.ndarray) -> Self:
+    def of(cls, round: _ClockedRound, members: np.ndarray) -> Self:
         """Let newcomers arrive in waves at drawn members."""
         key, size, groups = round.join, round.size, len(round.number)
         group = key // size
@@ -354,7 +354,7 @@ class _Arrivals:
         return cls(key, contact, wave * WAVE_US, (last + 1) * WAVE_US, distinct(group))
 
 
-def _guests(round: _Round, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of sources that are no members, and a drawn member for each; rule K10."""
     key = distinct(key_of([round.published, round.source], round.size))
     key = key[find_sorted(members, key) < 0]
@@ -367,10 +367,10 @@ def _guests(round: _Round, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ClockedProgram:
     """A program of a round that sends nothing."""
 
-    round: _Round
+    round: _ClockedRound
 
     @property
     def bounds(self) -> np.ndarray:
@@ -403,7 +403,7 @@ def _members(tables: Mapping[str, Columns]) -> np.ndarray:
     return tables[STATE]["key"] if STATE in tables else whole_numbers()
 
 
-class _Begin(_Program):
+class _Begin(_ClockedProgram):
     """Let members fail, leave and quit: rule K8."""
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -417,10 +417,10 @@ class _Begin(_Program):
 
 
 @dataclass(frozen=True)
-class _Enter(_Program):
+class _Enter(_ClockedProgram):
     """Let newcomers arrive, and members refresh what they know: rule K9."""
 
-    arrivals: _Arrivals
+    arrivals: _Newcomers
     members: np.ndarray  # the keys (group, node) of all members after the events, ascending
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -447,7 +447,7 @@ class _Enter(_Program):
             tables[LINKED] = {"key": key[mine], "neighbours": links}
 
 
-def drawn_links(round: _Round, key: np.ndarray) -> np.ndarray:
+def drawn_links(round: _ClockedRound, key: np.ndarray) -> np.ndarray:
     """Return drawn neighbours of members (group, node), ascending: (m, `ClockedSystem.links`).
 
     The members of a group form drawn rings, each of which gives them two neighbours, and drawn
@@ -476,7 +476,7 @@ def drawn_links(round: _Round, key: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Publish(_Program):
+class _LetPublish(_ClockedProgram):
     """Let sources publish: rule K10."""
 
     guests: np.ndarray  # the keys of sources that are no members, ascending
@@ -494,7 +494,7 @@ class _Publish(_Program):
         self.command(tables, PUBLISH, key, value=value, time_us=round.publish.at_us[value])
 
 
-class _CountMessages(_Program):
+class _CountMessages(_ClockedProgram):
     """Count the messages of a play by kind: rule K11."""
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -516,10 +516,10 @@ class _CountMessages(_Program):
 
 
 @dataclass(frozen=True)
-class _CountPublications(_Program):
+class _CountPublications(_ClockedProgram):
     """Count the copies and receivers of publications, and note those that are measured: K11."""
 
-    guests: np.ndarray  # as in `_Publish`
+    guests: np.ndarray  # as in `_LetPublish`
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, size, groups = self.round, self.round.size, len(self.round.number)
@@ -567,7 +567,7 @@ class _CountPublications(_Program):
 
 
 @dataclass(frozen=True)
-class _EndRound(_Program):
+class _EndClockedRound(_ClockedProgram):
     """Count the publications that are due, and sums over members: rule K11."""
 
     last: int  # the last round whose publications are due

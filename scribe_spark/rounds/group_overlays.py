@@ -8,7 +8,7 @@ buckets:
 2. one bucket for each group builds the overlay, and sends the edges to their nodes
    (:class:`Build`; O2);
 3. publications spread over the edges (`dissemination.Dissemination`; O3);
-4. buckets count copies, receivers and publications that are due (:class:`CountCopies`,
+4. buckets count copies, receivers and publications that are due (:class:`CountOverlayCopies`,
    :class:`CountDue`; O4 and O5).
 
 Rules: docs/rules.md, O1 to O6.
@@ -257,7 +257,7 @@ class GroupOverlays(SystemOnBuckets):
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = key_of([now.publish.group, now.publish.node], len(now.ring))
         topic, of = np.unique(ends, return_inverse=True)
-        round = Round(
+        round = OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
@@ -269,7 +269,7 @@ class GroupOverlays(SystemOnBuckets):
         if now.in_run:  # which reads no counts
             if len(now.publish):
                 self.spread(player, round, now)
-                player.play(CountCopies(round, now.measures))
+                player.play(CountOverlayCopies(round, now.measures))
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         if len(now.publish):
             copies = self._publish(player, round, now)
@@ -288,16 +288,16 @@ class GroupOverlays(SystemOnBuckets):
         return Begun()
 
     def _publish(
-        self, player: SystemPlayer, round: Round, now: LivingRound
+        self, player: SystemPlayer, round: OverlayRound, now: LivingRound
     ) -> tuple[np.ndarray, np.ndarray]:
         """Let publications spread; return the first copies and the duplicates of each group."""
         self.spread(player, round, now)
-        player.play(CountCopies(round, now.measures))
+        player.play(CountOverlayCopies(round, now.measures))
         came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
         first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
         return first, again
 
-    def spread(self, player: SystemPlayer, round: Round, now: LivingRound) -> None:
+    def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Let publications spread: write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
@@ -321,7 +321,7 @@ def _messages(pairs: Pairs) -> Columns:
 
 
 @dataclass(frozen=True)
-class Round:
+class OverlayRound:
     """The common data of the programs of a round; picklable."""
 
     system: GroupOverlays
@@ -353,10 +353,10 @@ class Round:
 
 
 @dataclass(frozen=True)
-class _Program:
+class _OverlayProgram:
     """A program of a round."""
 
-    round: Round
+    round: OverlayRound
 
     @property
     def bounds(self) -> np.ndarray:
@@ -369,7 +369,7 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
     return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
 
 
-class Remember(_Program):
+class Remember(_OverlayProgram):
     """The program by which buckets note their nodes that are members: rule O1."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -393,7 +393,7 @@ class Remember(_Program):
         return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], self.round.size))
 
 
-class Build(_Program):
+class Build(_OverlayProgram):
     """The program by which one bucket for each group builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -464,7 +464,7 @@ class Build(_Program):
 
 
 @dataclass(frozen=True)
-class CountCopies(_Program):
+class CountOverlayCopies(_OverlayProgram):
     """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
@@ -539,7 +539,7 @@ class CountCopies(_Program):
 
 
 @dataclass(frozen=True)
-class CountDue(_Program):
+class CountDue(_OverlayProgram):
     """The program by which buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due

@@ -32,7 +32,7 @@ _AGAIN = 0.1
 _GUARD = (sys.executable, "-P", guard.__file__)
 
 
-class Server:
+class ConnectServer:
     """A server that this process has started; the address has the token that the server expects."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
@@ -46,7 +46,7 @@ class Server:
             self.process.wait(_END)
 
 
-def start_server(master: str, settings: Mapping[str, str]) -> Server:
+def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
     """Start a server on a local master, and wait until it accepts connections."""
     token = secrets.token_hex()
     with socket.create_server(("localhost", 0)) as found:
@@ -68,7 +68,7 @@ def start_server(master: str, settings: Mapping[str, str]) -> Server:
             [*_GUARD, *command, "--class", _CLASS, "spark-internal"],
             stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment,
         )  # fmt: skip
-    server = Server(process, f"sc://localhost:{port}/;token={token}")
+    server = ConnectServer(process, f"sc://localhost:{port}/;token={token}")
     last = time.monotonic() + _BEGIN
     while not _listens(port):
         if process.poll() is not None or time.monotonic() > last:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.runtime.blocks import provide_scratch_directory
-from scribe_spark.runtime.connect_server import Server, start_server
+from scribe_spark.runtime.connect_server import ConnectServer, start_server
 from scribe_spark.runtime.environment import (
     LOOPBACK,
     blame_environment,
@@ -298,7 +298,7 @@ def _own_session(master: str, settings: dict[str, str]) -> SparkSession:
     return spark
 
 
-def _ask_no_more(client: Any, server: Server) -> None:
+def _ask_no_more(client: Any, server: ConnectServer) -> None:
     """Let a client give up at once if its server has ended."""
     server.process.wait()
     client.set_retry_policies([])

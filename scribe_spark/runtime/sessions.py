@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.errors import InputError, one_line
-from scribe_spark.runtime.connect_server import Server
+from scribe_spark.runtime.connect_server import ConnectServer
 from scribe_spark.runtime.environment import LOOPBACK
 from scribe_spark.runtime.jvm_process import how_it_ended
 from scribe_spark.runtime.master import on_this_machine
@@ -149,7 +149,7 @@ class Connected:
         self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
         self._scratch: str | None = None
         #: The server, if this process has started it.
-        self.server: Server | None = None
+        self.server: ConnectServer | None = None
 
     @cached_property
     def master(self) -> str:

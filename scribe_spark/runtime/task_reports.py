@@ -28,7 +28,7 @@ _WELCOME = b"go on\n"
 
 
 @dataclass(frozen=True)
-class Address:
+class ReportAddress:
     """The address on which the driver listens, and the token that a task must send first."""
 
     host: str
@@ -37,7 +37,9 @@ class Address:
 
 
 @contextmanager
-def receive_reports(spark: SparkSession, take: Callable[[Any], None]) -> Iterator[Address | None]:
+def receive_reports(
+    spark: SparkSession, take: Callable[[Any], None]
+) -> Iterator[ReportAddress | None]:
     """Call `take` with each report of tasks that have the address, from another thread.
 
     Yield None if the driver cannot listen, or tasks may not reach it.  Exceptions of `take` are
@@ -54,7 +56,7 @@ def receive_reports(spark: SparkSession, take: Callable[[Any], None]) -> Iterato
     receiver = _Receiver(server, take)
     with server:
         try:
-            yield Address(hosts[0], server.getsockname()[1], receiver.token)
+            yield ReportAddress(hosts[0], server.getsockname()[1], receiver.token)
         finally:
             receiver.stop()
     if receiver.raised is not None:
@@ -105,7 +107,7 @@ class _Receiver:
 class Reporter:
     """The side of a task: it sends reports to the driver, if it can reach it."""
 
-    def __init__(self, address: Address | None) -> None:
+    def __init__(self, address: ReportAddress | None) -> None:
         self._connection: socket.socket | None = None
         if address is None:
             return

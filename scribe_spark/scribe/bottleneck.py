@@ -92,7 +92,7 @@ def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
         if player.has(REFUSED_JOINS):
             player.play(_Reroute(player.given, round, attempt))
         if player.has(_ACCEPTED):
-            player.play(_TakeIn(player.given, round))
+            player.play(_TakeInChild(player.given, round))
     if player.has(REFUSED_JOINS):
         player.play(_JoinTops(player.given, round))
 
@@ -262,7 +262,7 @@ def _go_up(scribe: Scribe, asked: Columns) -> None:
         asked = take(asked, np.flatnonzero(own))
 
 
-class _TakeIn(DirectJoins):
+class _TakeInChild(DirectJoins):
     """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:

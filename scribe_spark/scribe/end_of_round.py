@@ -44,7 +44,7 @@ from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import FATES, Sent, acknowledge, finish_publications
-from scribe_spark.scribe.state import AcceptedLate, Publications, ScribeState, Undelivered
+from scribe_spark.scribe.state import AcceptedLate, ScribeState, StoredPublications, Undelivered
 
 #: The table of the round's publications with their fates, equal in every bucket: the columns of
 #: `Sent`.
@@ -183,8 +183,8 @@ def note_deliveries(
     kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
     group, publication = sent.group[kept], sent.publication[kept]
     none = np.zeros(len(kept), dtype=np.int64)
-    new = Publications(group, publication, sent.fate[kept], none, none)
-    state.publications = Publications.join(state.publications, new)
+    new = StoredPublications(group, publication, sent.fate[kept], none, none)
+    state.publications = StoredPublications.join(state.publications, new)
     # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
@@ -243,7 +243,7 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
     keys = pending_keys(scribe, again.group, again.publication)
     order = np.argsort(keys)
 
-    def fates(rows: Publications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
+    def fates(rows: StoredPublications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
         at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
         return at >= 0, again.fate[order][at]
 

@@ -26,7 +26,7 @@ _ROUND = 32  # bits
 
 
 @dataclass
-class _Records(AtNodes):
+class _BufferRecords(AtNodes):
     """The reception state of nodes.
 
     A node has had all messages up to number `last` (NONE before the first message), and all
@@ -60,7 +60,7 @@ class Reliable(Remembering):
     acknowledged = True
 
     def __init__(self, size: int, nodes: int) -> None:
-        self.records, self.served = _Records(), _Served()
+        self.records, self.served = _BufferRecords(), _Served()
         super().__init__(nodes, self.records, self.served, size)
 
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:

@@ -151,7 +151,7 @@ class Repairs(Rows):
 
 
 @dataclass(frozen=True)
-class Publications(Rows):
+class StoredPublications(Rows):
     """Publications whose deadline has not passed.
 
     The id of a publication is ``round << 32 | number of the source``; its fate is an index of
@@ -277,7 +277,7 @@ class ScribeState:
     values: Values = field(default_factory=Values)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
-    publications: Publications = field(default_factory=Publications)
+    publications: StoredPublications = field(default_factory=StoredPublications)
     missing: Undelivered = field(default_factory=Undelivered)
     resent: AcceptedLate = field(default_factory=AcceptedLate)
     lacking: Behind = field(default_factory=Behind)

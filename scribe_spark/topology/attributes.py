@@ -96,7 +96,7 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
     """Return the checked router graph of the elements of a file, which messages call `source`."""
     if not elements.nodes:
         raise InputError(FIELD, source, "has no nodes; needs at least one router")
-    reader = _Reader(elements, source)
+    reader = _AttributeReader(elements, source)
     ids = reader.ids()
     places = reader.places()
     ends = ids[reader.ends]
@@ -116,7 +116,7 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
     return graph_of_links(routers, links, source, hosts, losses, tuple(reader.notes))
 
 
-class _Reader:
+class _AttributeReader:
     """Reads the attributes of all elements one after the other, and notes its assumptions.
 
     `ends` has the indices of the nodes of each edge, int64 of shape (E, 2).  An undirected edge

@@ -173,7 +173,7 @@ _TEXTS, _PART = ("data", "default"), "part"
 
 def read_graphml(text: str) -> Elements:
     """Return the nodes and edges of a GraphML text; a ValueError names the fault and its line."""
-    reader = _Reader(text)
+    reader = _GraphReader(text)
     nodes = [reader.element(one, ("id",)) for one in reader.found["node"]]
     edges = [reader.element(one, ("source", "target")) for one in reader.found["edge"]]
     return Elements(nodes, edges, reader.is_directed())
@@ -208,7 +208,7 @@ class _Tag:
     has_parts: bool = False
 
 
-class _Reader:
+class _GraphReader:
     """Reads the XML; a key may be declared after the elements that use the key."""
 
     def __init__(self, text: str) -> None:

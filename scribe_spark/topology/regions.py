@@ -100,7 +100,7 @@ def read_matrix(
     refused if the name in the file has another meaning.  The texts `shares`, each
     ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
-    found = _Reader(regions, latency).read(_text(regions))
+    found = _RegionReader(regions, latency).read(_text(regions))
     return replace(found, shares=_given_shares(shares, found.names)) if shares else found
 
 
@@ -154,7 +154,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-class _Reader:
+class _RegionReader:
     """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
 
     def __init__(self, source: str, latency: str | None) -> None:

@@ -30,7 +30,7 @@ from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.rounds.group_events import JOINING, QUITTING
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.runtime.task_reports import Address, Reporter, receive_reports
+from scribe_spark.runtime.task_reports import ReportAddress, Reporter, receive_reports
 from scribe_spark.worlds.played import (
     EventsByRound,
     Played,
@@ -117,7 +117,7 @@ class InTasks:
         rounds: range,
         events: DataFrame,
         seconds: float,
-        report_to: Address | None,
+        report_to: ReportAddress | None,
         messages: bool,
     ) -> list[RoundLeft]:
         of_engine = self._state

@@ -20,7 +20,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.mesh import BACK_OFF, MESH
 from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.gossipsub.router import Space
+from scribe_spark.gossipsub.router import LinkSpace
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
@@ -39,7 +39,7 @@ __all__ = ["Played", "config_of", "other_ends", "play_case"]
 Rows = set[tuple[int, ...]]
 
 
-def other_ends(space: Space, key: np.ndarray) -> np.ndarray:
+def other_ends(space: LinkSpace, key: np.ndarray) -> np.ndarray:
     """Return the keys of the same links at their other ends."""
     topic, node, peer = space.split(key)
     return space.key(topic * space.size + peer, node)
@@ -76,7 +76,9 @@ class Played:
     def links(self, name: str) -> list[tuple[int, ...]]:
         """Return the rows of a table of links: group, x, y, and its further columns."""
         table = dict(self.table(name))
-        topic, x, y = Space(len(self.player.facts.ring)).split(table.pop("key", whole_numbers()))
+        topic, x, y = LinkSpace(len(self.player.facts.ring)).split(
+            table.pop("key", whole_numbers())
+        )
         return self._rows(topic, (x, y), *table.values())
 
     def messages(self) -> list[tuple[str, tuple[int, ...]]]:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from oracle.gossipsub.topic import Settings, Topic
 
-from scribe_spark.gossipsub.router import DIALLED, BackOff, Links, Names, Router, Space, turned_way
+from scribe_spark.gossipsub.router import (
+    DIALLED,
+    BackOff,
+    LinkNames,
+    Links,
+    LinkSpace,
+    Router,
+    turned_way,
+)
 
 from .played import config_of, other_ends
 
@@ -110,21 +118,21 @@ def test_the_oracle(case: Case) -> None:
     assert topic.backoffs(case.heartbeat) == case.backing_off
 
 
-class EqualDraws(Names):
+class EqualDraws(LinkNames):
     """Draws that say nothing."""
 
     def bits(self, purpose, heartbeat, topic, *nodes):
-        """See `Names`."""
+        """See `LinkNames`."""
         return np.zeros(len(topic), dtype=np.uint64)
 
     def bits_of_peers(self, purpose, heartbeat, topic, node, of, peer):
-        """See `Names`."""
+        """See `LinkNames`."""
         return np.zeros(len(peer), dtype=np.uint64)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_kernels(case: Case) -> None:
-    space, number, at = Space(COUNT), np.arange(COUNT), case.heartbeat
+    space, number, at = LinkSpace(COUNT), np.arange(COUNT), case.heartbeat
     ways: dict[int, int] = {}
     for a, b in case.dialled():
         for key, way in ((a * COUNT + b, DIALLED), (b * COUNT + a, turned(DIALLED))):

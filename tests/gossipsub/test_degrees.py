@@ -9,10 +9,10 @@ from scribe_spark.config import RunConfig
 from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.router import (
     DIALLED,
+    LinkNames,
     Links,
-    Names,
+    LinkSpace,
     Router,
-    Space,
     degrees,
     least,
     turned_way,
@@ -36,8 +36,8 @@ def router_of(degree: int | None, in_mesh: int) -> Router:
     connections, mesh = Links(), Links()
     connections.insert(key, way=np.full(len(key), DIALLED, np.int8))
     mesh.insert(key[:in_mesh], way=np.full(in_mesh, DIALLED, np.int8))
-    names = Names(np.array([1]), np.arange(COUNT), 5)
-    return Router(rules_of(degree), names, Space(COUNT), connections, mesh)
+    names = LinkNames(np.array([1]), np.arange(COUNT), 5)
+    return Router(rules_of(degree), names, LinkSpace(COUNT), connections, mesh)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from scribe_spark.measures.percentiles import (
     latency_numbers,
     publication_latencies,
 )
-from scribe_spark.measures.published import Published
+from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import systems_of_run
 
@@ -119,7 +119,7 @@ def test_what_is_not_published_is_there_all_the_same():
 
 
 def test_published_values_are_put_beside_the_numbers():
-    known = {"scribe.rad.max": Published(2.0, "2.8-3.9", "a note", fitted=True)}
+    known = {"scribe.rad.max": PublishedNumber(2.0, "2.8-3.9", "a note", fitted=True)}
     rows = {r["name"]: r for r in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, known, {"7": "99"})}
     assert rows["scribe.rad.max"] == {
         "name": "scribe.rad.max",

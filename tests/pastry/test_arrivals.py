@@ -16,7 +16,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
-from scribe_spark.pastry.arrivals.waves import Plan
+from scribe_spark.pastry.arrivals.waves import WavePlan
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import States
@@ -50,7 +50,7 @@ def node_table(case: Arrivals) -> pa.Table:
     return pa.table({name: values[order] for name, values in columns.items()})
 
 
-def with_plan(case: Arrivals, plan: Plan) -> Arrivals:
+def with_plan(case: Arrivals, plan: WavePlan) -> Arrivals:
     """The case with the waves that were drawn, and the bits that contacts are drawn by."""
     by_number = np.argsort(case.known.node)
     case = replace(case, wave=plan.wave[by_number], rank=plan.rank[by_number])
@@ -73,10 +73,10 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
     return as_snapshot(States(known, everybody, leaves, cells), everybody, messages)
 
 
-def planned(spark, case: Arrivals) -> tuple[Arrivals, Plan, MatrixUnderlay]:
+def planned(spark, case: Arrivals) -> tuple[Arrivals, WavePlan, MatrixUnderlay]:
     """A case whose three waves are those of the kernels' plan; its plan and its network."""
     routes = underlay(spark, case)
-    plan = Plan.of(case.known, case.rules, case.seed, routes.kernel)
+    plan = WavePlan.of(case.known, case.rules, case.seed, routes.kernel)
     assert np.bincount(plan.wave).tolist() == [1, 7, len(case.idents) - 8]
     return with_plan(case, plan), plan, routes
 

@@ -25,7 +25,7 @@ from scipy.sparse import csgraph
 
 from plumtree.played import Command, Overlay, drawn_delay, waves
 from scribe_spark import draws
-from scribe_spark.clock import STATE, Events
+from scribe_spark.clock import STATE, ClockEvents
 from scribe_spark.engine.packing import Columns
 from scribe_spark.plumtree import CORROSION, IROH, PAPER
 from scribe_spark.plumtree.config import PlumtreeConfig
@@ -61,10 +61,10 @@ class Until:
         end_us = self.end_us
 
         class _Ends(PlumtreeKernel):
-            def __getattr__(self, name: str) -> Callable[[Events], None]:
+            def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
                 handle = super().__getattr__(name)
 
-                def some(events: Events) -> None:
+                def some(events: ClockEvents) -> None:
                     events = events.take(events.time_us < end_us)
                     if len(events):
                         handle(events)

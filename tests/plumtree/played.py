@@ -16,7 +16,7 @@ from scribe_spark.clock import (
     PLACES,
     RECEIPTS,
     STATE,
-    ClockSetting,
+    KernelSetting,
     Kinds,
     PlayKernel,
     Wires,
@@ -97,7 +97,7 @@ class Overlay:
             first, last = self.bounds[bucket : bucket + 2]
             mine = (columns["node"] >= first) & (columns["node"] < last)
             tables[COMMANDS] = take(columns, mine)
-        clock = ClockSetting(self.nodes, self.delay, self.window_us, self.wires)
+        clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires)
         kernel = partial(self.kernel, self.rules.for_tasks(), self.seed, room)
         play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 

@@ -7,14 +7,14 @@ from click.testing import CliRunner
 
 from scribe_spark.cli.commands import reference_tree
 from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig
-from scribe_spark.config.reference_tree import Point
+from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.errors import InputError
 
 
 def test_defaults_are_the_papers():
     config = ReferenceTreeConfig()
     assert config.points() == [
-        Point("events", hosts, 8, 2, "chord") for hosts in range(10, 121, 10)
+        TreePoint("events", hosts, 8, 2, "chord") for hosts in range(10, 121, 10)
     ]
     assert config.reference_tree.connections == 2_000
 

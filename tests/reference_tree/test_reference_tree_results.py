@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark.config import ReferenceTreeConfig
-from scribe_spark.config.reference_tree import Point
+from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.experiments.reference_tree import tidy
 from tools import reference_tree_results
 
@@ -31,9 +31,9 @@ def test_tables_between_the_marks(job, tmp_path):
     areas = {"area.connection": {3: 4}, "area.disconnection": {5: 4}}
     areas |= {"area_without.connection": {2: 4}, "area_without.disconnection": {4: 4}}
     small = {"degree": {1: 6, 2: 3, 9: 1}, **areas, **events}
-    write(tmp_path, "degrees-pastry", {Point("events", 120, 8, 3, "pastry"): small})
+    write(tmp_path, "degrees-pastry", {TreePoint("events", 120, 8, 3, "pastry"): small})
     large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
-    write(tmp_path, "scaling-pastry", {Point("scaling", 1024, 128, 2, "pastry"): large})
+    write(tmp_path, "scaling-pastry", {TreePoint("scaling", 1024, 128, 2, "pastry"): large})
     file = tmp_path / "page.md"
     file.write_text("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n")
     job.main([str(tmp_path), "--page", str(file)])

@@ -16,7 +16,7 @@ from oracle.reference_tree.tree import parents_of_hosts
 from stopping import Stops
 
 from scribe_spark.config import Execution, ReferenceTreeConfig
-from scribe_spark.config.reference_tree import Point
+from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import TreeSweep, check_sweep, reference_tree, run_sweep
 from scribe_spark.experiments.reference_tree import large_ids, tidy
@@ -180,7 +180,7 @@ def test_a_network_that_cannot_be_is_refused_before_spark(tmp_path):
 
 
 def test_a_page_of_one_large_tree():
-    point = Point("scaling", 1_000, 128, 2, "chord")
+    point = TreePoint("scaling", 1_000, 128, 2, "chord")
     rows = tidy({point: {"degree": {1: 400, 2: 600}, "depth": {3: 1_000}}})
     metrics = reference_tree_metrics(rows)
     page = render_reference_tree(rows, metrics, {"resolved": {}, "seed": 1})
@@ -191,7 +191,7 @@ def test_a_page_of_one_large_tree():
 def test_axes_of_large_trees_have_numbers_of_hosts():
     """They had matplotlib's formulas as text, and one line for each kind of event."""
     measured = {
-        Point("scaling", hosts, 128, 2, "chord"): {
+        TreePoint("scaling", hosts, 128, 2, "chord"): {
             "degree": {1: hosts},
             "depth": {3: hosts},
             "area.connection": {3: 2},

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.measures.published import Published
+from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.report import render
 from scribe_spark.report.comparison import (
     average_deviation,
@@ -71,7 +71,7 @@ def test_a_cumulative_curve_against_a_fine_grid():
 def test_rows_have_the_papers_where_the_experiment_is_the_papers():
     tables = [table({0: 4, 1: 2}), table({0: 2, 1: 2})]
     name = "scribe.children_tables.average_std"
-    for published, paper in (({name: Published(58)}, 58), ({}, None)):
+    for published, paper in (({name: PublishedNumber(58)}, 58), ({}, None)):
         (row,) = average_deviations(tables, published)
         assert (row["name"], row["figure"]) == (name, "8")
         assert row["value"] == pytest.approx(2**0.5 / 2)

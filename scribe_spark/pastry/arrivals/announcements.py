@@ -49,7 +49,7 @@ _LEAF_SET, _LEAF_SETS_BACK = "leaf set", "answer"
 
 
 @dataclass(frozen=True)
-class Exchange(WaveProgram):
+class ExchangeLeafSets(WaveProgram):
     """The exchange in rounds of two supersteps: leaf sets are sent, then answered.
 
     A node that receives a leaf set from a node outside of its own leaf set answers with its own.

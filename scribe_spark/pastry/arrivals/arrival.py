@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.arrivals.announcements import Announce, Exchange, Introduce
+from scribe_spark.pastry.arrivals.announcements import Announce, ExchangeLeafSets, Introduce
 from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget
 from scribe_spark.pastry.table_repair import close_phase, maintain_tables
@@ -56,7 +56,7 @@ def _asking(given: Environment, wave: Wave) -> Iterator[Program]:
 def _entering(given: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs that tell other nodes of the arrived ones; they follow `_asking`."""
     yield Announce(given, wave)
-    yield Exchange(given, wave)
+    yield ExchangeLeafSets(given, wave)
     if given.rules.introduce:
         yield Introduce(given, wave)
 

@@ -28,7 +28,7 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_row
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import arrive
-from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
+from scribe_spark.pastry.arrivals.waves import WavePlan, wave_ends
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES, States, states_in_buckets
@@ -115,7 +115,7 @@ class Grown:
 
 def grow(
     known: Ring,
-    plan: Plan,
+    plan: WavePlan,
     rules: OverlayConfig,
     seed: int,
     kernel: Kernel,
@@ -154,7 +154,7 @@ def _first_waves(
         if read_partition(batches) is None:
             return
         # the nodes of later waves are in the ring already, with empty tables
-        plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
+        plan = WavePlan.of_first(facts.ring, initial, rules, seed, kernel)
         wave = np.where(plan.wave <= last, plan.wave, -1)
         now, threads = replace(plan, wave=wave), thread_bounds(len(facts.ring))
         *_, done = grow(facts.ring, now, rules, seed, kernel, threads)
@@ -175,17 +175,17 @@ def _planned(
     kernel: Kernel,
     rules: OverlayConfig,
     seed: int,
-) -> Plan:
+) -> WavePlan:
     """Plan all waves in a task."""
     facts = ring.facts
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if read_partition(batches) is not None:
-            plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
+            plan = WavePlan.of_first(facts.ring, initial, rules, seed, kernel)
             yield pa.RecordBatch.from_pydict(vars(plan))
 
     rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
-    return Plan(*(column.to_numpy() for column in rows.columns))
+    return WavePlan(*(column.to_numpy() for column in rows.columns))
 
 
 def _messages(tables: BucketTables) -> np.ndarray:

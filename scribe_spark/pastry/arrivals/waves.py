@@ -171,7 +171,7 @@ def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WavePlan:
     """The wave and the contact of each node; arrays of shape (K,), sorted by nodeId.
 
     The plan is made before the first wave: a contact depends on which nodes arrived before, not on
@@ -183,7 +183,7 @@ class Plan:
     contact: np.ndarray  # int64, a position; -1 in wave 0
 
     @classmethod
-    def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> Plan:
+    def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> WavePlan:
         """Return the plan for the arrival of all nodes, which are sorted by nodeId."""
         rank = arrival_ranks(known, seed)
         wave = np.searchsorted(wave_ends(len(known), rules.growth), rank, side="right")
@@ -194,7 +194,7 @@ class Plan:
     @classmethod
     def of_first(
         cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
-    ) -> Plan:
+    ) -> WavePlan:
         """Return the plan for the nodes with numbers below `initial`; others have wave -1."""
         first = np.flatnonzero(known.node < initial)
         if len(first) == len(known):
