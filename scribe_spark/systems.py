@@ -413,6 +413,20 @@ def plays_schedules(system: System) -> bool:
     return system.build is None or is_built_in(system) or system.family != MESH
 
 
+def measure_of_round(system: str, measure: str) -> str:
+    """Return the name of a system's measure in a world's rounds.
+
+    Packets of Scribe are counted with those of Pastry, and have no name of a system.
+
+    Examples
+    --------
+    >>> [measure_of_round(name, "link_stress.payload.max") for name in ("gossipsub", "scribe")]
+    ['gossipsub.link_stress.payload.max', 'link_stress.payload.max']
+    """
+    together = system == SCRIBE and measure.startswith("link_stress.payload.")
+    return measure if together else f"{system}.{measure}"
+
+
 def find_system(name: str) -> System | None:
     """Return the system of a name; None if the code that registers it is not imported."""
     return _SYSTEMS.get(name)

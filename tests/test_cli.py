@@ -488,8 +488,8 @@ def experiments(monkeypatch):
         stop=lambda: calls.append(("stop",)),
         sparkContext=types.SimpleNamespace(_gateway=None),  # no JVM of its own
     )
+    session.warmed_up = contextlib.nullcontext
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
-    monkeypatch.setattr("scribe_spark.runtime.session.warmed_up", contextlib.nullcontext)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
 

@@ -302,7 +302,7 @@ def test_flags_are_the_fields_and_some_are_of_one_command():
     }
     assert RUN_FIELDS.keys() - WORLD_FIELDS.keys() == {
         *("schedule", "publications", "interval", "published_by", "can_landmarks"),
-        *("bayeux_root", "bayeux_partitions", "flooding_over"),
+        *("bayeux_root", "bayeux_partitions"),
         *("write_routing_table", "write_knowledge", "knowledge"),
     }
     shared = {*WORLD_FIELDS} & {*RUN_FIELDS}

@@ -20,7 +20,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.packing import pack_rows
+from scribe_spark.engine.rows import pack_rows
 from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.gossipsub.config import GossipSubConfig
 from scribe_spark.gossipsub.round import live_gossipsub

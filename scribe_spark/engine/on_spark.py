@@ -30,8 +30,8 @@ from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.limits import counted, most_supersteps
-from scribe_spark.engine.packing import Row, pack_rows, read_rows
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.engine.rows import Row, pack_rows, read_rows
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder

@@ -18,8 +18,7 @@ from scribe_spark.measures.incomplete import (
 from scribe_spark.report.page import Card
 from scribe_spark.report.style import label_of, system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
-from scribe_spark.systems import IP, UNICAST, all_systems
-from scribe_spark.worlds.group_measures import name_of
+from scribe_spark.systems import IP, UNICAST, all_systems, measure_of_round
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
 _OF_RUNS: dict[str, tuple[str, str]] = {
@@ -120,7 +119,7 @@ def world_cards(table: pd.DataFrame) -> list[Card]:
         rad = f"{system}.rad.median"
         numbers: dict[str, float | str | None] = _fates(table, system) | {
             "rad.median": words.get(rad, _over(table, rad)),
-            _PAYLOADS: _over(table, name_of(system, _PAYLOADS), pd.Series.max),
+            _PAYLOADS: _over(table, measure_of_round(system, _PAYLOADS), pd.Series.max),
             "control": words.get(f"{system}.control", _over(table, f"{system}.control")),
         }
         card = _card(system, numbers, _OF_WORLDS)

@@ -29,8 +29,7 @@ from scribe_spark.report.style import in_order, label_of, system_styles
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
 from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.systems import SCRIBE
-from scribe_spark.worlds.group_measures import name_of
+from scribe_spark.systems import SCRIBE, measure_of_round
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
             f"systems-{name.replace('.', '-').replace('_', '-')}",
             title,
             unit,
-            {name_of(system, name): label_of(system) for system in systems},
+            {measure_of_round(system, name): label_of(system) for system in systems},
             every_round=False,
             systems={label_of(system): system for system in systems},
         )

@@ -52,17 +52,6 @@ def system_measures(system: System) -> dict[str, str]:
     return found | multicast_units(system.name, beside, system.may_go_by_hops)
 
 
-def name_of(system: str, measure: str) -> str:
-    """Return the name of a system's measure in a world's rounds.
-
-    Examples
-    --------
-    >>> [name_of(system, "link_stress.payload.max") for system in ("gossipsub", "scribe")]
-    ['gossipsub.link_stress.payload.max', 'link_stress.payload.max']
-    """
-    return measure if system == SCRIBE and measure in _OF_MESSAGES else f"{system}.{measure}"
-
-
 def system_of(measure: str) -> str:
     """Return the value of the column `system` for a measure of a round.
 

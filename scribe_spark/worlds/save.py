@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.engine.packing import Columns, concatenate, pack_rows, read_rows
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import Lives

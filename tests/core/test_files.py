@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IN_FOLDERS_OF_OURS = {
     "scribe_spark/core/paths.py",
     "scribe_spark/engine/rows.py",
-    "scribe_spark/runtime/arrow_writer.py",
+    "scribe_spark/runtime/batches.py",
     "scribe_spark/runtime/connect_server.py",
     "scribe_spark/runtime/distribute.py",
     "scribe_spark/runtime/filesystem.py",

@@ -315,7 +315,7 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
 
 
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow_writer, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(arrow_writer, "_ROWS_WRITTEN_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()
     write_parquet(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
     wanted = {"id": [3, 250, 251], "text": ["text 0", "text 1"]}

@@ -124,9 +124,9 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
 ) -> None:
     compared = lost = 0
     accepted: list[Sent] = []
-    begun = LiveScribe.begun
+    begun = LiveScribe._begun
     monkeypatch.setattr(
-        LiveScribe, "begun", lambda self, sent: accepted.append(sent) or begun(self, sent)
+        LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
     )
     for seed in range(4):
         played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source, more={})
