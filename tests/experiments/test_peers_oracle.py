@@ -145,6 +145,7 @@ def bayeux(saved: Saved, options: session.Options, way: str) -> Tables:
         one = session.Session(saved.overlay, key, options)
         for member in sorted(members):
             one.join(member)
+        joining = Counter(one.messages)
         found = publish(one, source, way)
         firsts = {}  # over all partitions; the first root and the source have it before
         for c in sorted(found.first.values(), key=lambda c: (*order(one, c), c.partition)):
@@ -154,7 +155,7 @@ def bayeux(saved: Saved, options: session.Options, way: str) -> Tables:
             first = firsts.get(c.receiver) == c
             row = ("bayeux", group, c.sender, c.receiver, "payload", c.hop, c.sent, first)
             tables.copies[row] += 1
-        _note(tables, "bayeux", group, found.deliveries, one.messages)
+        _note(tables, "bayeux", group, found.deliveries, joining)
         tables.state.update(
             {("bayeux", group, node, "member list"): n for node, n in one.state().items()}
         )
