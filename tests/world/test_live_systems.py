@@ -352,6 +352,7 @@ class Now:
     world_round: int = 2
     group: np.ndarray = field(default_factory=lambda: np.array([7, 9]))
     ring: tuple = tuple(range(7))
+    in_run: bool = False
 
 
 def numbers(*values, kind="int64"):

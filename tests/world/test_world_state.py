@@ -16,7 +16,7 @@ from seeds import seeds
 from traffic import Traffic
 from world_states import Played
 
-from scribe_spark.engine import packing as engine_rows
+from scribe_spark.engine import rows as engine_rows
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import TRAFFIC
