@@ -22,7 +22,6 @@ from benchmarks.between import in_processes
 from benchmarks.calibration import calibrate
 from benchmarks.measure import run_job
 from benchmarks.watch import windows
-from scribe_spark import draws
 from scribe_spark.bandwidth import (
     COPIES,
     LINKS,
@@ -33,6 +32,7 @@ from scribe_spark.bandwidth import (
     TimedPublications,
     play_windows,
 )
+from scribe_spark.core import draws
 from scribe_spark.engine.flight import Flight
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from benchmarks.measure import growth_exponent, machine, measure, resolve
 from benchmarks.text import text
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.paths import replace_file
-from scribe_spark.errors import InputError
 
 __all__ = ["main"]
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from scribe_spark.config import Execution, RunConfig, WorldConfig
-    from scribe_spark.errors import InputError
+    from scribe_spark.core.errors import InputError
+    from scribe_spark.core.progress import Progress
     from scribe_spark.experiments import Run, Simulation, make_world
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from scribe_spark.overlay import Application, Overlay, Routed, Step
     from scribe_spark.overlays import OverlayKind, register_overlay
     from scribe_spark.pastry import PastryOverlay
-    from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
-    from scribe_spark.scribe import Variant
-    from scribe_spark.systems import System, register_system, tree_variant
+    from scribe_spark.systems.registry import System, register_system, tree_variant
+    from scribe_spark.systems.scribe import Variant
     from scribe_spark.topology import Topology, TopologyKind, register_topology
     from scribe_spark.worlds import World
 
@@ -71,7 +71,7 @@ _HOMES = {
     "RunConfig": "config",
     "WorldConfig": "config",
     "Execution": "config",
-    "InputError": "errors",
+    "InputError": "core.errors",
     "Run": "experiments",
     "Simulation": "experiments",
     "World": "worlds",
@@ -81,11 +81,11 @@ _HOMES = {
     "Routed": "overlay",
     "Step": "overlay",
     "Topology": "topology",
-    "System": "systems",
+    "System": "systems.registry",
     "Multicast": "multicast",
-    "register_system": "systems",
-    "Variant": "scribe",
-    "tree_variant": "systems",
+    "register_system": "systems.registry",
+    "Variant": "systems.scribe",
+    "tree_variant": "systems.registry",
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
@@ -130,7 +130,8 @@ def run(
         terminal, else lines on stderr.
     application : callable, optional
         ``application(nodes)`` returns your own Scribe application
-        (`scribe_spark.scribe.upcalls.Application`) for a number of nodes.  It must be picklable.
+        (`scribe_spark.systems.scribe.upcalls.Application`) for a number of nodes.  It must be
+        picklable.
 
     Returns
     -------
@@ -145,7 +146,7 @@ def run(
     """
     from scribe_spark import experiments
     from scribe_spark.config import Execution
-    from scribe_spark.progress import pick
+    from scribe_spark.core.progress import pick
     from scribe_spark.runtime.java import check_java
     from scribe_spark.runtime.session import session
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -37,6 +37,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.keys import common_keys, key_of
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
@@ -44,7 +45,6 @@ from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
-from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.underlay.protocol import Kernel, Underlay

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted, sums_at
-from scribe_spark.errors import InputError, listed
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
 

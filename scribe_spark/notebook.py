@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scribe_spark.errors import InputError, check_names, listed, shown
+from scribe_spark.core.errors import InputError, check_names, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from scribe_spark.can.overlay import CanOverlay
+from scribe_spark.core.errors import named
+from scribe_spark.core.progress import Progress
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import named
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
 
 if TYPE_CHECKING:  # not on executors

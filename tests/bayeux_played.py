@@ -12,9 +12,9 @@ from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
 from round_0 import Round0
 
-from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.pastry.states import CELLS
+from scribe_spark.systems.bayeux.live import LiveBayeux
 
 __all__ = ["known_of", "run_of"]
 

@@ -25,7 +25,7 @@ from scribe_spark.measures.metrics import _MEASURES
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
-from scribe_spark.systems import _SYSTEMS
+from scribe_spark.systems.registry import _SYSTEMS
 from scribe_spark.topology import registry as topologies
 from scribe_spark.worlds.registry import _GENERATORS
 

@@ -25,16 +25,16 @@ from scribe_spark.rounds.memberships import MEMBERS, change_memberships, check_g
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.tally import Tally
-from scribe_spark.scribe.end_of_round import EndOfRound, PublicationResults
-from scribe_spark.scribe.measures import lost_groups
-from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import (
+from scribe_spark.systems.scribe.end_of_round import EndOfRound, PublicationResults
+from scribe_spark.systems.scribe.measures import lost_groups
+from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.round import (
     ROWS,
     play_groups,
     publication_results,
 )
-from scribe_spark.scribe.scribe import (
+from scribe_spark.systems.scribe.scribe import (
     REFUSED,
     REFUSED_KINDS,
     SCRIBE_KINDS,
@@ -42,8 +42,8 @@ from scribe_spark.scribe.scribe import (
     ChildLimits,
     RoundOfGroups,
 )
-from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState
-from scribe_spark.scribe.upcalls import Application
+from scribe_spark.systems.scribe.state import PARTS, PREFIX, ScribeState
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
 

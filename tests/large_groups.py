@@ -9,9 +9,8 @@ from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from overlay_state import OverlayState
 from split_states import empty_state
 
-from scribe_spark import draws
 from scribe_spark.config import WorldConfig
-from scribe_spark.core import u128
+from scribe_spark.core import draws, u128
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import Events

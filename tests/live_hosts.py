@@ -12,13 +12,18 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
-from scribe_spark.reference_tree.live import LiveHosts, LiveTree, find_live_tree, live_tree_measures
-from scribe_spark.reference_tree.reconfiguration import LINKS, HostLinks
-from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.reference_tree.live import (
+    LiveHosts,
+    LiveTree,
+    find_live_tree,
+    live_tree_measures,
+)
+from scribe_spark.systems.reference_tree.reconfiguration import LINKS, HostLinks
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 
 @dataclass(frozen=True)

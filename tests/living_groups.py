@@ -35,25 +35,25 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import OPERATIONS, Groups
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.duplicates import AGAIN
-from scribe_spark.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
-from scribe_spark.scribe.figures import AT_ROOT
-from scribe_spark.scribe.join import JOINS, REPAIRING
-from scribe_spark.scribe.measures import (
+from scribe_spark.systems.scribe.duplicates import AGAIN
+from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
+from scribe_spark.systems.scribe.figures import AT_ROOT
+from scribe_spark.systems.scribe.join import JOINS, REPAIRING
+from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     REPAIRED,
     TREES_SEEN,
     MeasureGroups,
     SeeTrees,
 )
-from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.root import MADE
-from scribe_spark.scribe.scribe import Applications, ChildLimits, RoundOfGroups
-from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import CAUSES, ScribeState
-from scribe_spark.scribe.upcalls import Application
+from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.root import MADE
+from scribe_spark.systems.scribe.scribe import Applications, ChildLimits, RoundOfGroups
+from scribe_spark.systems.scribe.sources import FATES, Sent
+from scribe_spark.systems.scribe.state import CAUSES, ScribeState
+from scribe_spark.systems.scribe.upcalls import Application
 
 #: What all rounds leave besides: counts of groups, and all trees.
 MEASURED = (GROUPS_MEASURED, *TREES_SEEN)

@@ -22,9 +22,9 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 from overlay_state import OverlayState
 
-from scribe_spark import draws
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.overlay import LEAST_GROWTH
+from scribe_spark.core import draws
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round

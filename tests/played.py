@@ -16,10 +16,16 @@ from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.root import MADE
-from scribe_spark.scribe.scribe import RoundOfGroups
-from scribe_spark.scribe.trees import CHILDREN, grow_trees, publish, settled_given, settled_round
+from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.root import MADE
+from scribe_spark.systems.scribe.scribe import RoundOfGroups
+from scribe_spark.systems.scribe.trees import (
+    CHILDREN,
+    grow_trees,
+    publish,
+    settled_given,
+    settled_round,
+)
 
 __all__ = ["Played", "halves", "trees"]
 

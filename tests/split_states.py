@@ -17,8 +17,8 @@ from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.lives import NEVER
-from scribe_spark.scribe.duplicates import SOURCE
-from scribe_spark.scribe.state import PARTS, BucketState, ScribeState
+from scribe_spark.systems.scribe.duplicates import SOURCE
+from scribe_spark.systems.scribe.state import PARTS, BucketState, ScribeState
 
 #: Tables that all buckets have, for the measures alone.
 _EVERYWHERE = ("dead_roots", "publications", "resent")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from scribe_spark.progress import Silent
+from scribe_spark.core.progress import Silent
 
 
 class Stops(Silent):

@@ -24,7 +24,7 @@ from scribe_spark.cli.flags import resolve
 from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.verifying import check_verify
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from scribe_spark.config import (
     write_toml,
 )
 from scribe_spark.config.toml import MOST_BYTES, MOST_PARTS
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 # ------------------------------------------------------------------------------ fields and sections
 

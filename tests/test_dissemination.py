@@ -14,7 +14,6 @@ from oracle.dissemination import Edge, First, spread
 from oracle.measures import unicast_deliveries, unicast_edges
 from spread_out import SpreadOut
 
-from scribe_spark import baselines
 from scribe_spark.dissemination import (
     ARRIVALS,
     ARRIVED_COPIES,
@@ -33,6 +32,7 @@ from scribe_spark.engine.program import AT, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
 from scribe_spark.multicast import COPIES, DELIVERIES, HOPS, TIME, _down_tree
+from scribe_spark.systems import baselines
 
 LAN_US = 1000
 

@@ -46,16 +46,16 @@ FIRST = {
     "routing table": "pastry/states.py",
     "next hop": "pastry/next_hop.py",
     "route": "pastry/route.py",
-    "JOIN": "scribe/join.py",
-    "MULTICAST": "scribe/multicast.py",
-    "rendez-vous point": "scribe/trees.py",
-    "heartbeat": "scribe/heartbeat.py",
-    "failover": "scribe/root.py",
-    "children table": "scribe/state.py",
+    "JOIN": "systems/scribe/join.py",
+    "MULTICAST": "systems/scribe/multicast.py",
+    "rendez-vous point": "systems/scribe/trees.py",
+    "heartbeat": "systems/scribe/heartbeat.py",
+    "failover": "systems/scribe/root.py",
+    "children table": "systems/scribe/state.py",
     "RAD": "measures/delay.py",
     "RDP": "measures/delay.py",
     "link stress": "measures/link_stress.py",
-    "bottleneck remover": "scribe/bottleneck.py",
+    "bottleneck remover": "systems/scribe/bottleneck.py",
     "transit-stub": "topology/transit_stub.py",
     "superstep": "engine/on_spark.py",
     "save": "worlds/save.py",
@@ -249,7 +249,9 @@ def test_lines_of_a_file_are_told_apart(tmp_path):
 
 def test_each_room_is_counted_once():
     rooms = [room for part in package_size.PARTS.values() for room in part]
-    there = {file.name.removesuffix(".py") for file in (ROOT / "scribe_spark").iterdir()}
+    package = ROOT / "scribe_spark"
+    there = {file.name.removesuffix(".py") for file in package.iterdir()}
+    there |= {file.name for file in (package / "systems").iterdir() if file.is_dir()}
     assert sorted(rooms) == sorted(there - {"__pycache__", "py.typed"})
 
 

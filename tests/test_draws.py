@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.topology import power_law
 from scribe_spark.underlay.dijkstra import LinkArrays
 

@@ -17,10 +17,10 @@ from oracle.dissemination import Edge, spread
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.measures.metrics import unregister_measure
 from scribe_spark.overlays import unregister_overlay
-from scribe_spark.systems import unregister_system
+from scribe_spark.systems.registry import unregister_system
 
 NODES = 20
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}

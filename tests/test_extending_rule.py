@@ -21,7 +21,7 @@ from scribe_spark.measures.headlines import is_headline
 from scribe_spark.multicast import Multicast
 from scribe_spark.report.text import share_in_percent
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import unregister_system
+from scribe_spark.systems.registry import unregister_system
 
 NODES, SEEDS, PEERS = 10_000, 3, 8
 NETWORK = {"transit_domains": 3, "transit_size": 3, "stubs_per_transit": 3, "stub_size": 4}

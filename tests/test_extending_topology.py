@@ -6,7 +6,7 @@ import pytest
 from extending import run_examples
 
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.topology import load
 from scribe_spark.topology.registry import unregister_topology
 

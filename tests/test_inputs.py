@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, read_table, typed
-from scribe_spark.remote_inputs import collect_remote, read_remote, refuse_unreadable
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import is_local, read_table, typed
+from scribe_spark.runtime.remote_inputs import collect_remote, read_remote, refuse_unreadable
 
 COLUMNS = {"group": "int", "share": "float"}
 

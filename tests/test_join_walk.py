@@ -17,9 +17,9 @@ import small_worlds
 import worlds
 
 import scribe_spark
-from scribe_spark.scribe import join, root
-from scribe_spark.scribe.join import JoinProgram, Requests, SendJoins
-from scribe_spark.scribe.scribe import Joins
+from scribe_spark.systems.scribe import join, root
+from scribe_spark.systems.scribe.join import JoinProgram, Requests, SendJoins
+from scribe_spark.systems.scribe.scribe import Joins
 
 PACKAGE = Path(scribe_spark.__file__).parent
 MODULES, NAMES = 15, 12
@@ -79,7 +79,8 @@ def one_world() -> None:
 def test_a_join_walks_through_few_modules_under_few_names(monkeypatch, play):
     walk = Walk(monkeypatch)
     play()
-    assert {"scribe/join.py", "scribe/figures.py", "pastry/next_hop.py"} <= walk.modules
+    scribe = {"systems/scribe/join.py", "systems/scribe/figures.py"}
+    assert {*scribe, "pastry/next_hop.py"} <= walk.modules
     assert len(walk.modules) <= MODULES, sorted(walk.modules)
     assert {"joins", "moving"} <= walk.names
     assert len(walk.names) <= NAMES, sorted(walk.names)

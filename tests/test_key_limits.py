@@ -12,23 +12,31 @@ import pytest
 from command_line import exit_code
 from spread_out import SpreadOut
 
-from scribe_spark.bayeux.live import ENTRIES, CountSessions, LiveBayeux
-from scribe_spark.bayeux.protocol import LISTED, LISTS, MEMBERS, Lists, Members, NextHops, Record
 from scribe_spark.can.zones import Space, Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
-from scribe_spark.gossipsub.router import Links
-from scribe_spark.gossipsub.router import LinkSpace as LinkSpace
-from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
-from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Received
-from scribe_spark.scribe.trees import settled_round
+from scribe_spark.systems.bayeux.live import ENTRIES, CountSessions, LiveBayeux
+from scribe_spark.systems.bayeux.protocol import (
+    LISTED,
+    LISTS,
+    MEMBERS,
+    Lists,
+    Members,
+    NextHops,
+    Record,
+)
+from scribe_spark.systems.gossipsub.router import Links
+from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
+from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
+from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.state import Received
+from scribe_spark.systems.scribe.trees import settled_round
 from scribe_spark.worlds import LiveGroups
 from scribe_spark.worlds.link_stress import LinkStress
 

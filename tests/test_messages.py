@@ -13,7 +13,7 @@ import pytest
 from command_line import exit_code
 
 import scribe_spark
-from scribe_spark.errors import (
+from scribe_spark.core.errors import (
     InputError,
     RunError,
     check_names,
@@ -24,11 +24,11 @@ from scribe_spark.errors import (
     one_line,
     shown,
 )
+from scribe_spark.core.progress import Bars, Lines, Silent, pick
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.plan import refuse_other_config
-from scribe_spark.progress import Bars, Lines, Silent, pick
-from scribe_spark.redaction import redacted
 from scribe_spark.report.page import facts, settings
 
 PACKAGE = Path(scribe_spark.__file__).parent
@@ -94,7 +94,7 @@ def test_only_a_name_that_is_like_it_is_proposed():
 
 #: Texts that are no messages, but types of columns, or names that the package has made.
 NO_MESSAGES = {
-    *("baselines/unicasts.py", "experiments/digests.py"),
+    *("systems/baselines/unicasts.py", "experiments/digests.py"),
     *("engine/in_turn.py", "worlds/lengths.py"),
 }
 
@@ -115,7 +115,7 @@ def test_no_other_module_formats_values_or_names():
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         name = file.relative_to(PACKAGE).as_posix()
-        if name in NO_MESSAGES | {"errors.py", "__init__.py"} or name.startswith("report/"):
+        if name in NO_MESSAGES | {"core/errors.py", "__init__.py"} or name.startswith("report/"):
             continue
         text = file.read_text("utf-8")
         tree = ast.parse(text if re.search(r"![ra]\}|\.join\(", text) else "")
@@ -136,7 +136,7 @@ Traceback (most recent call last):
     refuse()
 {0}
 
-JVM stacktrace: scribe_spark.errors.other"""
+JVM stacktrace: scribe_spark.core.errors.other"""
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ JVM stacktrace: scribe_spark.errors.other"""
         (InputError("column a: b", "x = y: z", "say: c = d"), True),
         (InputError("column label", "an array", "give another one"), True),
         (RunError("GossipSub PUBLISH: has not ended"), True),
-        (ValueError("scribe_spark.errors.RunError: quoted"), False),
+        (ValueError("scribe_spark.core.errors.RunError: quoted"), False),
     ],
 )
 def test_errors_of_tasks_are_read_from_the_trace(error, known):

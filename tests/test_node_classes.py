@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scribe_spark.config import RunConfig, WorldConfig, read_toml, write_toml
-from scribe_spark.errors import InputError
-from scribe_spark.node_classes import NodeClasses, share_of
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.node_classes import NodeClasses, share_of
 
 FAST = {"name": "fast", "share": 0.2, "up": "1Gbit/s", "degree": 12}
 SLOW = {"name": "slow", "share": 0.8, "down": "50Mbit/s", "validation": "5ms"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scribe_spark import notebook
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.runtime import graph_frame
 from tools import run_notebook as runner
 

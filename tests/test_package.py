@@ -18,7 +18,7 @@ import pytest
 import scribe_spark
 from scribe_spark import InputError, RunConfig, __version__, run
 from scribe_spark.cli import doctor
-from scribe_spark.systems import all_systems
+from scribe_spark.systems.registry import all_systems
 from tools.try_faults import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent

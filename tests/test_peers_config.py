@@ -9,10 +9,10 @@ from scribe_spark.can.config import CanConfig, most_bits
 from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.experiments.checks import check
-from scribe_spark.gossipsub.config import PRESETS, GossipSubConfig
 from scribe_spark.report.page import settings
 from scribe_spark.report.text import ABSENT
-from scribe_spark.systems import System, clock_in_words, systems_of_run
+from scribe_spark.systems.gossipsub.config import PRESETS, GossipSubConfig
+from scribe_spark.systems.registry import System, clock_in_words, systems_of_run
 
 SIZED = {"message_size": "128KB"}
 FAST = {"message_size": "1GB"}

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.systems import (
+from scribe_spark.systems.registry import (
     IP,
     TREE,
     System,
@@ -126,6 +126,7 @@ def test_measures_of_no_system_keep_their_names():
 
 def test_the_registry_and_the_report_load_no_spark():
     code = (
-        "import sys, scribe_spark.systems, scribe_spark.report; sys.exit('pyspark' in sys.modules)"
+        "import sys, scribe_spark.report, scribe_spark.systems.registry\n"
+        "sys.exit('pyspark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

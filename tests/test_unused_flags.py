@@ -20,8 +20,8 @@ from scribe_spark.config import (
     TopologyConfig,
 )
 from scribe_spark.config.used_when import GENERATORS, OVERLAYS, SYSTEMS, VARIANTS
-from scribe_spark.errors import InputError
-from scribe_spark.systems import all_systems, is_built_in
+from scribe_spark.core.errors import InputError
+from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.worlds.registry import generators
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from scribe_spark.config import (
     read_toml,
     write_toml,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 from in_tasks import Jobs
 from living_groups import World, access_of
 
-from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
-from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.can.config import CanConfig
 from scribe_spark.can.multicast import live_can
 from scribe_spark.core.arrays import NO_GROUP
@@ -21,14 +19,16 @@ from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.rows import pack_rows
-from scribe_spark.flooding.live import LiveFlooding
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.reference_tree.live import LiveTree
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
-from scribe_spark.scribe.live import LiveScribe
+from scribe_spark.systems.baselines.live import LiveIpMulticast, LiveUnicast
+from scribe_spark.systems.bayeux.live import LiveBayeux
+from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.round import live_gossipsub
+from scribe_spark.systems.reference_tree.live import LiveTree
+from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.worlds import views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems

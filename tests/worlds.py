@@ -27,7 +27,7 @@ from oracle.ring import RING, shared_digits
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import pastry, schemas, scribe
+from scribe_spark import pastry, schemas
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables
@@ -35,6 +35,7 @@ from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
+from scribe_spark.systems import scribe
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
 from scribe_spark.underlay.pendant import pendant_exits

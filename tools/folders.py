@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.worlds.summary import (
     TOLERANCE,
     WINDOW,

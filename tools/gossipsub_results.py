@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import RingInMemory
@@ -24,11 +24,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
-from scribe_spark.gossipsub.publication import ARRIVALS, Arrivals
-from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.gossipsub.router import Links, LinkSpace
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.system import (
@@ -39,6 +34,11 @@ from scribe_spark.rounds.system import (
     play_rounds_of_run,
 )
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
+from scribe_spark.systems.gossipsub.publication import ARRIVALS, Arrivals
+from scribe_spark.systems.gossipsub.round import LiveGossipSub
+from scribe_spark.systems.gossipsub.router import Links, LinkSpace
 from tools.pages import table, with_lines
 
 MARKS = ("<!-- gossipsub results: begin -->\n", "<!-- gossipsub results: end -->\n")

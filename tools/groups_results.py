@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.paths import replace_file
 from tools import groups_root, pages
 from tools.folders import (

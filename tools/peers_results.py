@@ -23,7 +23,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import Simulation
-from scribe_spark.systems import TREE, find_system
+from scribe_spark.systems.registry import TREE, find_system
 from tools import pages
 from tools.folders import Folder
 from tools.pages import number, table, with_lines

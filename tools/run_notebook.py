@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.notebook import NotebookExit, Widgets, display, displayHTML, utilities
 
 HEADER = "# Databricks notebook source"

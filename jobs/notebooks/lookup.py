@@ -9,8 +9,8 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from scribe_spark import Application, RunConfig, Simulation, Step
+from scribe_spark.core.draws import below
 from scribe_spark.core.u128 import half_of_digest
-from scribe_spark.draws import below
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark

@@ -11,7 +11,7 @@
 
 import matplotlib.pyplot as plt
 
-from scribe_spark.reference_tree.places import places
+from scribe_spark.systems.reference_tree.places import places
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark

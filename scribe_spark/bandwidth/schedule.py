@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from scribe_spark import draws
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
-from scribe_spark.core import units
+from scribe_spark.core import draws, units
 from scribe_spark.core.arrays import Rows, expand, find_sorted
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.core.keys import order_of
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, first_rows, is_local, read_table
-from scribe_spark.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import collect_remote
 
 _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", "size": "quantity"}
 

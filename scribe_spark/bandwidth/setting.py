@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import Rows, flags, whole_numbers
 from scribe_spark.engine.packing import Columns
 

@@ -11,8 +11,8 @@ from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.overlay import MOST_DIMENSIONS
 from scribe_spark.config.section import Section, only_in_runs, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
-from scribe_spark.errors import InputError
 
 #: The greatest number of bits of a point; a group's index and a point are one number of 63 bits.
 MOST_BITS = MOST_DIMENSIONS

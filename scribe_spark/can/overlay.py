@@ -24,13 +24,13 @@ from scribe_spark.can.zones import (
     opposite,
     zones_of_all,
 )
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay import Overlay
-from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
 
 #: The table of the neighbours of a bucket's zones: ``zone, neighbour, face``, sorted by zone.

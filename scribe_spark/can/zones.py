@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 from pyspark.sql import SparkSession
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import expand, index_sorted, offsets_of, run_starts
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 

@@ -56,9 +56,9 @@ from scribe_spark.config.execution import (
     RUN_OUT,
     WORLD_OUT,
 )
+from scribe_spark.core.errors import InputError, RunError, check_names, one_line, shown
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
-from scribe_spark.errors import InputError, RunError, check_names, one_line, shown
 from scribe_spark.runtime.master import check_master
 
 # the program finds these commands here, too
@@ -82,7 +82,7 @@ def _perform(
         _show(check, execution, {**resolved, **execution.flat()})
         return
     check(execution)
-    from scribe_spark import progress
+    from scribe_spark.core import progress
 
     with session as spark:
         tell(work(spark, progress.pick(sys.stderr)))
@@ -189,7 +189,8 @@ def _call(run: Callable[..., str], config: Any, how: Execution, spark: Any, prog
 def _report(imports: Sequence[str] = (), **given: Any) -> None:
     import_extensions(imports)
     how = _stored(RUN_OUT, given_only(given))
-    from scribe_spark import experiments, progress
+    from scribe_spark import experiments
+    from scribe_spark.core import progress
 
     with _session_of(how) as spark:
         tell(experiments.report(spark, how.out, progress.pick(sys.stderr).note))

@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class, shell_complete
 from scribe_spark.cli import PROGRAM
 from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command
-from scribe_spark.errors import check_names
+from scribe_spark.core.errors import check_names
 
 #: The environment variable by which a shell asks for possible next words.
 VARIABLE = "_SCRIBE_SPARK_COMPLETE"

@@ -23,9 +23,9 @@ from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.fields import added_fields, all_fields_of
 from scribe_spark.config.kinds import ValueKind
 from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.extensions import import_extensions
-from scribe_spark.errors import InputError
-from scribe_spark.systems import (
+from scribe_spark.systems.registry import (
     add_sections,
     check_systems,
     described,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from scribe_spark.redaction import redacted
+from scribe_spark.core.redaction import redacted
 
 
 def tell(line: str, *, err: bool = False) -> None:

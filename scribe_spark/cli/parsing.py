@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.core.errors import InputError, check_names
 
 
 @contextmanager

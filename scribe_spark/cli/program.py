@@ -14,7 +14,7 @@ from scribe_spark.cli import PROGRAM, last_words
 from scribe_spark.cli.completion import answer_shell
 from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import refuse_unknown_flags
-from scribe_spark.errors import InputError, RunError, check_names, error_of_task
+from scribe_spark.core.errors import InputError, RunError, check_names, error_of_task
 from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
 
 _FAILED, _BAD_INPUT = 1, 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
-from scribe_spark.errors import check_names
+from scribe_spark.core.errors import check_names
 
 __all__ = [
     "EXPERIMENTS",

@@ -12,7 +12,7 @@ from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.section import Location, Section, only_in_runs, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The longest transmission of one copy; the sum of many transmissions then fits into 64 bits.
 MOST_TRANSMISSION_US = 10**10

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.section import Location, Section, Text, setting, unset, within
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The phases of a run, in order; each reads the tables of earlier phases.
 PHASES = ("topology", "overlay", "trees", "measures", "report")

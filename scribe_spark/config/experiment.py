@@ -40,8 +40,8 @@ from scribe_spark.config.section import (
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
-from scribe_spark.errors import InputError, listed
 
 #: The variants that worlds have, and the reasons why they do not have the others.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")

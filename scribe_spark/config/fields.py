@@ -16,7 +16,7 @@ from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.used_when import UsedWhen
-from scribe_spark.errors import shown
+from scribe_spark.core.errors import shown
 
 
 @dataclass(frozen=True)

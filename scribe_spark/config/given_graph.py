@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.errors import InputError, one_line, shown
+from scribe_spark.core.errors import InputError, one_line, shown
 
 if TYPE_CHECKING:
     import numpy as np

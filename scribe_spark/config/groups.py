@@ -12,7 +12,7 @@ from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Differs, Flat, Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The greatest number of groups; the driver has arrays with 8 bytes per group.
 MOST_GROUPS = 10_000_000

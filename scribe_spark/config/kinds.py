@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BeforeValidator
 
 from scribe_spark.core import units
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The description of a value of each kind, for messages.
 _WORDS = {

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from scribe_spark.config.kinds import Rate, TakenAs, Time
 from scribe_spark.config.section import Section
 from scribe_spark.config.toml import read_toml
-from scribe_spark.errors import InputError, exact, unlike
+from scribe_spark.core.errors import InputError, exact, unlike
 
 MOST_CLASSES = 100
 

@@ -11,7 +11,7 @@ from pydantic import field_validator, model_validator
 
 from scribe_spark.config.experiment import RunConfig
 from scribe_spark.config.section import Names, Section, setting, within
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.core.errors import InputError, check_names
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.used_when import used_when
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The greatest number of children of a key; with more, the tree is a star of few levels.
 MOST_REFERENCE_CHILDREN = 2**20

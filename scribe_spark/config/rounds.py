@@ -24,7 +24,7 @@ from scribe_spark.config.used_when import (
     plays_pastry,
     used_when,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The least and the greatest length of a round in seconds.
 _LENGTHS = 0.001, 86_400.0

@@ -23,7 +23,7 @@ from scribe_spark.config.used_when import (
     plays_scribe,
     used_when,
 )
-from scribe_spark.errors import InputError, listed
+from scribe_spark.core.errors import InputError, listed
 
 #: The measures of a round's publications.
 ROUND_MEASURES = ("delay", "link_stress", "node_stress")

@@ -28,8 +28,8 @@ from pydantic_core import PydanticCustomError
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.kinds import kind_of
 from scribe_spark.config.used_when import UsedWhen
+from scribe_spark.core.errors import InputError, check_names, listed
 from scribe_spark.core.frozen_fields import FrozenFields
-from scribe_spark.errors import InputError, check_names, listed
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from pydantic import PrivateAttr
 
 from scribe_spark.config.section import Section
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.core.errors import InputError, check_names
 
 
 class Sectioned(Section):
@@ -94,7 +94,7 @@ class Sectioned(Section):
         {'nodes': 5, 'b': 2}
         """
         # declarations of systems have sections; the registry of systems is in a higher layer
-        import_module("scribe_spark.systems").add_sections()
+        import_module("scribe_spark.systems.registry").add_sections()
         sections, own = {**cls.sections, **(beside or {})}, [*cls.fields_outside(), *tables]
         taken = _Taken(cls.command, sections, own, what, cls.refused_fields())
         found: dict[str, Any] = {}

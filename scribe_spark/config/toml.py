@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.input_files import UnfitFileError, read_file
-from scribe_spark.errors import InputError
 
 #: The greatest size of a file; a sweep with 10,000 values, the most, has a third of it.
 MOST_BYTES = 2**18

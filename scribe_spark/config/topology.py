@@ -10,7 +10,7 @@ from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.kinds import TakenAs, Time
 from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The greatest transit-stub network.  Its links have different weights, so its routes need matrices
 #: of all pairs of routers: 6 bytes per pair, 600 MB for this number.

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scribe_spark.core.errors import listed
 from scribe_spark.core.paths import exists
-from scribe_spark.errors import listed
 
 #: The package's generators of events, overlays, variants of Scribe's trees, and systems; the
 #: systems add their names (`systems.add_sections`).

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from scribe_spark.errors import InputError, in_words
+from scribe_spark.core.errors import InputError, in_words
 
 #: The group of entry points; commands import their modules without a flag.
 GROUP = "scribe_spark.extensions"

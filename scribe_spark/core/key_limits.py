@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The greatest number of keys; the number after the last key must be an int64, too.
 MOST_KEYS = 2**63 - 1

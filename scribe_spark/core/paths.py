@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from scribe_spark.core.errors import InputError, one_line
 from scribe_spark.core.input_files import UnfitFileError, check_regular, read_file
-from scribe_spark.errors import InputError, one_line
 
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")

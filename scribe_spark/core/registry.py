@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from scribe_spark.errors import shown
+from scribe_spark.core.errors import shown
 
 
 def load(package: str, name: str, homes: Mapping[str, str]) -> Any:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
-from scribe_spark.errors import listed
+from scribe_spark.core.errors import listed
 
 Quantity = Literal["size", "rate", "time"]
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from scribe_spark.errors import InputError, RunError, one_line
+from scribe_spark.core.errors import InputError, RunError, one_line
 
 _LONGEST_TRACE = 8000  # characters
 

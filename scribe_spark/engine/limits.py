@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scribe_spark.errors import RunError
+from scribe_spark.core.errors import RunError
 
 #: Supersteps of a step in an overlay of few nodes: those of the longest steps, many times over.
 _LEAST = 1_000
@@ -35,7 +35,7 @@ def counted(step: str, most: int, what: str = "supersteps") -> Iterator[int]:
     >>> for superstep in counted("GossipSub PUBLISH", 1_240):
     ...     pass
     Traceback (most recent call last):
-    scribe_spark.errors.RunError: GossipSub PUBLISH: has not ended after 1,240 supersteps; ...
+    scribe_spark.core.errors.RunError: GossipSub PUBLISH: has not ended after 1,240 supersteps; ...
     """
     yield from range(most)
     why = "its messages run in a circle; look at the delays, rules and applications that it uses"

@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
@@ -32,7 +33,6 @@ from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
 from scribe_spark.engine.rows import Row, pack_rows, read_rows
-from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism

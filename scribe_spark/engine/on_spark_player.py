@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimmed
@@ -19,7 +20,6 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
 from scribe_spark.engine.rows import pack_rows
-from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import ROWS

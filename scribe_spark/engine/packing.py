@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.core.arrays import joined
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: Arrays by name, all with the same number of rows.
 Columns = Mapping[str, np.ndarray]

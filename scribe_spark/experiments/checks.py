@@ -7,10 +7,11 @@ import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.input_files import UnfitFileError
+from scribe_spark.core.inputs import is_local
 from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
@@ -20,10 +21,9 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
-from scribe_spark.inputs import is_local
 from scribe_spark.overlays import check_overlay
-from scribe_spark.scribe import check_capacities, check_members, group_sizes
-from scribe_spark.systems import plays_schedules, systems_of_run
+from scribe_spark.systems.registry import plays_schedules, systems_of_run
+from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.topology import Graph, load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world

@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.config import Execution
-from scribe_spark.core.paths import is_local, local_path
-from scribe_spark.errors import (
+from scribe_spark.core.errors import (
     InputError,
     RunError,
     exact,
@@ -24,6 +23,8 @@ from scribe_spark.errors import (
     one_line,
     unlike,
 )
+from scribe_spark.core.inputs import read_parquet
+from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.experiments.checks import check_local, check_out
 from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
@@ -31,7 +32,6 @@ from scribe_spark.experiments.manifest import MANIFEST, version_of
 from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_of, read_manifest
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
-from scribe_spark.inputs import read_parquet
 from scribe_spark.report import Compared, Report, Side, compared_measures, render_compare
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import WorldConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.barrier import why_no_tasks
-from scribe_spark.errors import InputError
 from scribe_spark.runtime.memory import memory_limit
 from scribe_spark.runtime.sessions import parallelism
 

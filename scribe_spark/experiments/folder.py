@@ -20,9 +20,11 @@ from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS
+from scribe_spark.core.errors import InputError, RunError, one_line, shown
 from scribe_spark.core.input_files import MOST_BYTES, MOST_MANIFEST, UnfitFileError
+from scribe_spark.core.inputs import is_local, local_path
 from scribe_spark.core.paths import local_contents, refuse_long_names, temporary_name
-from scribe_spark.errors import InputError, RunError, one_line, shown
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.locations import inner_name, join
 from scribe_spark.experiments.lock import LOCK, Lock
@@ -35,8 +37,6 @@ from scribe_spark.experiments.owner import (
     read_manifest,
 )
 from scribe_spark.experiments.strange_files import find_link, find_strange_file
-from scribe_spark.inputs import is_local, local_path
-from scribe_spark.redaction import redacted
 from scribe_spark.report import Report, figure_files
 from scribe_spark.runtime.batches import (
     EVERY,

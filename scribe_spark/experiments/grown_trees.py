@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import pastry, scribe
+from scribe_spark import pastry
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.experiments.scope import stage
@@ -15,7 +15,8 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.systems import System
+from scribe_spark.systems import scribe
+from scribe_spark.systems.registry import System
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.errors import shown
+from scribe_spark.core.errors import shown
 from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.system_rows import IN_MICROSECONDS, TABLES, Known, check_table
 from scribe_spark.measures.delay import first_copies
@@ -19,8 +19,8 @@ from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS, written
-from scribe_spark.scribe import Variant
-from scribe_spark.systems import System
+from scribe_spark.systems.registry import System
+from scribe_spark.systems.scribe import Variant
 
 _DELIVERY = ("group", "node", "hops", "delay_us")
 

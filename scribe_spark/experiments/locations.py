@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 
 def join(out: str, name: str) -> str:

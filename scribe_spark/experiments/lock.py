@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.runtime.filesystem import Files
 
 #: The name of the lock file; it is hidden, so that it does not count as content.

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.extensions import imported
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.core.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
 from scribe_spark.topology import is_path

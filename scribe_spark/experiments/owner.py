@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from scribe_spark.config.execution import PHASES
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.core.errors import InputError, one_line
 from scribe_spark.experiments.locations import inner_name, run_folder
 from scribe_spark.experiments.manifest import MANIFEST, Manifest
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, run_folder
@@ -25,7 +26,6 @@ from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import PublishedNumber, published
-from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
 from scribe_spark.report.comparison import average_deviations, mean_distributions, over_seeds
 

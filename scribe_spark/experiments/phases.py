@@ -54,7 +54,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
-from scribe_spark.systems import is_built_in, system_of_variant
+from scribe_spark.systems.registry import is_built_in, system_of_variant
 
 #: A table: rows on the driver are Arrow tables.
 Tables = Generator[tuple[str, Table | pa.Table], None, None]

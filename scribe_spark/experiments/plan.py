@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.section import Section
+from scribe_spark.core.errors import InputError, shown
 from scribe_spark.core.paths import refuse_old
-from scribe_spark.errors import InputError, shown
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
@@ -26,7 +27,6 @@ from scribe_spark.experiments.manifest import (
     version_of,
 )
 from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
-from scribe_spark.redaction import redacted
 from scribe_spark.topology import regions
 
 

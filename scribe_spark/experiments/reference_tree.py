@@ -18,10 +18,12 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, schemas
+from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, TreePoint
-from scribe_spark.errors import InputError
+from scribe_spark.core import draws
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.progress import Progress
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
@@ -31,14 +33,13 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
-from scribe_spark.progress import Progress
-from scribe_spark.reference_tree.experiment import play_in_tasks
-from scribe_spark.reference_tree.multicast import degrees_and_depths
-from scribe_spark.reference_tree.places import lookups, places, route_lookups
-from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.systems.reference_tree.experiment import play_in_tasks
+from scribe_spark.systems.reference_tree.multicast import degrees_and_depths
+from scribe_spark.systems.reference_tree.places import lookups, places, route_lookups
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Measure -> value -> the number of its occurrences.
 Counts = dict[str, dict[int, int]]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.arrays import depths, index_sorted
-from scribe_spark.errors import InputError, listed
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import RUN, Records, owner_of, records_of

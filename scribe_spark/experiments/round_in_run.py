@@ -25,6 +25,7 @@ from scribe_spark.core.arrays import (
     index_sorted,
     whole_numbers,
 )
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
@@ -34,7 +35,6 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.scope import collected
 from scribe_spark.measures.multicasts import Reached, SystemTables
 from scribe_spark.multicast import (
@@ -64,8 +64,8 @@ from scribe_spark.rounds.system import (
 )
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.scribe import limits_by_number
-from scribe_spark.systems import MESH, System, live_system
+from scribe_spark.systems.registry import MESH, System, live_system
+from scribe_spark.systems.scribe import limits_by_number
 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation

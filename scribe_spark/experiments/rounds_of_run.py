@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import schemas, scribe
+from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.experiments.engines import buckets_of, engine_of
@@ -26,7 +26,8 @@ from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.systems import System, system_of_variant
+from scribe_spark.systems import scribe
+from scribe_spark.systems.registry import System, system_of_variant
 from scribe_spark.worlds import World, extent_of, world_events, world_groups
 from scribe_spark.worlds.groups import MAY_MULTICAST, AccessLists, WorldGroups, group_keys
 

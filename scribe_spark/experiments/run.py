@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.manifest import (
     Manifest,
@@ -30,7 +31,6 @@ from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import MakeApplication, Simulation
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
-from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.sessions import concurrent_jobs
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, join
@@ -28,7 +29,6 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Work, closed_at_last, opened
 from scribe_spark.experiments.sweep import PointResult, Sweep
-from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
 

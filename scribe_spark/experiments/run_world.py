@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import names_of_save
@@ -35,11 +36,10 @@ from scribe_spark.measures.latency import (
     latency_rows,
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
-from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.scribe.measures import all_told
-from scribe_spark.systems import SCRIBE
+from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.scribe.measures import all_told
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import publication_measures, system_of
 from scribe_spark.worlds.save import VERSION

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError, shown
+from scribe_spark.core.errors import InputError, shown
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import RUN, records_of
 from scribe_spark.experiments.plan import used_settings
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
 
 _TABLE, _MESSAGES = "knowledge", "arrival_messages"

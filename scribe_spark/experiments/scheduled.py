@@ -21,14 +21,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines
 from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import RunConfig
 from scribe_spark.core.arrays import index_sorted
+from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical, parse_rate
-from scribe_spark.errors import InputError, in_series
 from scribe_spark.experiments.handed_over import multicast_of
 from scribe_spark.experiments.scope import collected
 from scribe_spark.multicast import (
@@ -40,12 +39,13 @@ from scribe_spark.multicast import (
     Multicast,
     refuse,
 )
-from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS, arrow_table
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
-from scribe_spark.systems import MESH, System
+from scribe_spark.systems import baselines
+from scribe_spark.systems.reference_tree.multicast import copies
+from scribe_spark.systems.registry import MESH, System
 from scribe_spark.topology import Graph
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.

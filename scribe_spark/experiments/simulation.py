@@ -10,9 +10,11 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, schemas, scribe
+from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
+from scribe_spark.core.inputs import is_local
+from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.handed_over import checked_variant, tree_edges
@@ -20,22 +22,21 @@ from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.system_rows import Known
-from scribe_spark.inputs import is_local
 from scribe_spark.measures.node_parts import with_parts
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry import node_vertices
 from scribe_spark.pastry.overlay import as_pastry
-from scribe_spark.progress import Progress, Silent
-from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS, TREE_GRAPH_EDGES, conform
-from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import System, is_built_in, systems_of_run
+from scribe_spark.systems import baselines, scribe
+from scribe_spark.systems.reference_tree.multicast import copies
+from scribe_spark.systems.registry import System, is_built_in, systems_of_run
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.hops import HopUnderlay, route_losses

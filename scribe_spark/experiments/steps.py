@@ -18,15 +18,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError
+from scribe_spark.core.progress import Progress
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, Manifest
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.progress import Progress
-from scribe_spark.redaction import redacted
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.settings import partitions_of, tuned

@@ -27,7 +27,8 @@ from scribe_spark.config import (
     RunConfig,
     WorldConfig,
 )
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.core.errors import InputError, check_names
+from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
@@ -36,8 +37,7 @@ from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.redaction import redacted
-from scribe_spark.systems import check_systems
+from scribe_spark.systems.registry import check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
 

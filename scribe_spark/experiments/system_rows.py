@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from scribe_spark.errors import InputError, in_series
+from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.multicast import HOPS, PAYLOAD, Multicast, refuse
 from scribe_spark.schemas import MICROSECONDS
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import is_local
 from scribe_spark.core.paths import local_contents
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest, records_of
-from scribe_spark.inputs import is_local
 
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 

@@ -14,29 +14,29 @@ from scribe_spark.config import (
     Execution,
     WorldConfig,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import is_local
 from scribe_spark.experiments.checks import check_out, known_graph
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import collected
-from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
-from scribe_spark.reference_tree.live import LiveTree
-from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
-from scribe_spark.scribe.live import LiveScribe
-from scribe_spark.scribe.measures import watched_groups
-from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import (
+from scribe_spark.systems.reference_tree.live import LiveTree
+from scribe_spark.systems.registry import (
     SCRIBE,
     live_system,
     living_systems,
     played_systems,
     plays_pastry,
 )
+from scribe_spark.systems.scribe import check_capacities, limits_by_number, read_capacities
+from scribe_spark.systems.scribe.live import LiveScribe
+from scribe_spark.systems.scribe.measures import watched_groups
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.worlds import (
     LiveGroups,
     World,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     depths,
     distinct,

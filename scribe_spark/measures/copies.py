@@ -44,7 +44,7 @@ from scribe_spark.measures.stress import EDGE_COLUMNS
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import ROWS
-from scribe_spark.systems import IP, MESH, System, find_system
+from scribe_spark.systems.registry import IP, MESH, System, find_system
 
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"

@@ -43,7 +43,7 @@ from scribe_spark.measures.measure import (
 from scribe_spark.measures.schedules import PUBLICATION, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS
-from scribe_spark.systems import baseline
+from scribe_spark.systems.registry import baseline
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:

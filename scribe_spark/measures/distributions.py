@@ -16,7 +16,7 @@ from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.formulas import Statistic
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
-from scribe_spark.systems import System
+from scribe_spark.systems.registry import System
 
 _COUNTED = "system string, measure string, value double, count bigint"
 

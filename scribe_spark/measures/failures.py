@@ -16,12 +16,12 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from scribe_spark.errors import in_series
+from scribe_spark.core.errors import in_series
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.multicast import FAILURES as COSTS
 from scribe_spark.multicast import conformed, refuse
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import System, all_systems, find_system
+from scribe_spark.systems.registry import System, all_systems, find_system
 
 #: The first and the last depth of each row of the comparison.
 _DEPTHS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 9), (10, 14), (15, 19), (20, None))

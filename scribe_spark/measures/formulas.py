@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.errors import RunError
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.errors import RunError
 from scribe_spark.underlay.size import Size
 
 #: For each bound, the share of the members with a smaller RDP is reported.

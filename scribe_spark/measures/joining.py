@@ -18,7 +18,7 @@ from scribe_spark.measures.formulas import PACKET_NUMBERS
 from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, collected
 from scribe_spark.measures.stress import count_stress, link_stress
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import System
+from scribe_spark.systems.registry import System
 from scribe_spark.underlay.protocol import Underlay
 
 

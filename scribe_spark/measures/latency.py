@@ -36,7 +36,7 @@ from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
-from scribe_spark.systems import System, baseline
+from scribe_spark.systems.registry import System, baseline
 
 #: The columns of `deliveries` that are needed for latencies.
 LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]

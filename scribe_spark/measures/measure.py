@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.systems import IP, MESH, TREE, System
+from scribe_spark.systems.registry import IP, MESH, TREE, System
 from scribe_spark.underlay.size import Size
 
 if TYPE_CHECKING:

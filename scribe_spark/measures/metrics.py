@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.config import RunConfig
+from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import shown
 from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, STATE
 from scribe_spark.measures.delay import DELAY
@@ -31,7 +31,7 @@ from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import OVERLAY
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.systems import System, all_systems, clock_in_words, find_system
+from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system
 
 #: All measures, in the order of their metrics in `metrics.json`.
 _MEASURES: Registry[Measure] = Registry(

@@ -19,7 +19,7 @@ from importlib import resources
 
 from scribe_spark import config as configs
 from scribe_spark.config import RunConfig
-from scribe_spark.systems import all_systems
+from scribe_spark.systems.registry import all_systems
 
 #: Fields of a config that do not change any published number.
 _IGNORED = {

@@ -26,16 +26,16 @@ from pyspark.sql.types import (
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE
+from scribe_spark.core.errors import listed
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, read_typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.errors import listed
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
-from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import release, union_tables
 from scribe_spark.underlay.protocol import Underlay
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.ring import Keys, Ring

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, schemas
-from scribe_spark.node_classes import share_of
+from scribe_spark import schemas
+from scribe_spark.core import draws
+from scribe_spark.core.node_classes import share_of
 from scribe_spark.runtime.batches import Batches
 
 if TYPE_CHECKING:  # not on executors

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from scribe_spark.gossipsub.config import with_preset
-from scribe_spark.redaction import redacted
+from scribe_spark.core.redaction import redacted
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
+from scribe_spark.systems.gossipsub.config import with_preset
 
 if TYPE_CHECKING:  # only drawing needs it
     from jinja2 import Environment

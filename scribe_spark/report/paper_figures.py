@@ -34,7 +34,7 @@ from scribe_spark.report.style import (
 )
 from scribe_spark.report.svg import Line, PageFigure, exactly
 from scribe_spark.report.text import as_text
-from scribe_spark.systems import UNICAST, all_systems, find_system
+from scribe_spark.systems.registry import UNICAST, all_systems, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes

@@ -41,7 +41,7 @@ from scribe_spark.report.svg import (
     svg_element,
 )
 from scribe_spark.report.text import ABSENT, PERCENT, as_bytes, as_percent, as_text
-from scribe_spark.systems import baseline, find_system
+from scribe_spark.systems.registry import baseline, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scribe_spark.report.text import as_bytes, readable
-from scribe_spark.systems import all_systems, find_system
+from scribe_spark.systems.registry import all_systems, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes

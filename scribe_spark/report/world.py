@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from scribe_spark.core.errors import in_series
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.errors import in_series
 from scribe_spark.measures.incomplete import (
     has_control,
     has_gap,
@@ -29,7 +29,7 @@ from scribe_spark.report.style import in_order, label_of, system_styles
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
 from scribe_spark.report.text import PERCENT, as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.systems import SCRIBE, measure_of_round
+from scribe_spark.systems.registry import SCRIBE, measure_of_round
 
 
 @dataclass(frozen=True)

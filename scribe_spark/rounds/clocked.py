@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark import draws
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.clock import (
     ARRIVE,
@@ -48,6 +47,7 @@ from scribe_spark.clock import (
     Wires,
     play_kernel,
 )
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.errors import InputError, listed, shown
+from scribe_spark.core.errors import InputError, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
-from scribe_spark.errors import listed, meant, shown
+from scribe_spark.core.errors import listed, meant, shown
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
+from scribe_spark.core.errors import shown
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import append
-from scribe_spark.errors import shown
 
 #: Returns the senders and receivers (positions) of messages; called only if they are recorded.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]

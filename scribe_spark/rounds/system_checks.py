@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.core.errors import InputError, in_series, listed, shown
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError, in_series, listed, shown
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,

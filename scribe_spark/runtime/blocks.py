@@ -25,7 +25,7 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.errors import error_of_task
+from scribe_spark.core.errors import error_of_task
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 

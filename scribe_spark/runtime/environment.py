@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from scribe_spark.errors import InputError, RunError, listed, one_line, shown
+from scribe_spark.core.errors import InputError, RunError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
 _HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"

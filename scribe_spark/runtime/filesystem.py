@@ -27,9 +27,9 @@ from pyarrow import fs
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.errors import shown
 from scribe_spark.core.input_files import MOST_BYTES, check_size, open_file, read_file
 from scribe_spark.core.paths import replace_file, temporary_name, whole
-from scribe_spark.errors import shown
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 

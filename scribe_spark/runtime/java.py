@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: The oldest and the newest Java that Spark 4.1 is made for.  From Java 23 on
 #: ``Subject.getSubject``, which its Hadoop calls before all else, only raises an exception.

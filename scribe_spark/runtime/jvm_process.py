@@ -19,7 +19,7 @@ from subprocess import Popen, TimeoutExpired
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from scribe_spark.errors import one_line
+from scribe_spark.core.errors import one_line
 from scribe_spark.runtime.tricks import enabled
 
 #: A line of spark-defaults.conf: a name, then blanks, ``=`` or ``:``, then the value.

@@ -23,7 +23,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError, RunError, one_line
+from scribe_spark.core.errors import InputError, RunError, one_line
 from scribe_spark.runtime.blocks import provide_scratch_directory
 from scribe_spark.runtime.connect_server import ConnectServer, start_server
 from scribe_spark.runtime.environment import (

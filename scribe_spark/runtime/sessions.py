@@ -28,8 +28,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from scribe_spark.core.errors import InputError, one_line
 from scribe_spark.core.paths import is_local, local_path
-from scribe_spark.errors import InputError, one_line
 from scribe_spark.runtime.connect_server import ConnectServer
 from scribe_spark.runtime.environment import LOOPBACK
 from scribe_spark.runtime.jvm_process import how_it_ended

@@ -13,7 +13,7 @@ import functools
 import os
 from dataclasses import dataclass
 
-from scribe_spark.errors import InputError, listed, shown
+from scribe_spark.core.errors import InputError, listed, shown
 
 #: The environment variable that chooses the tricks.
 VARIABLE = "SCRIBE_SPARK_TRICKS"

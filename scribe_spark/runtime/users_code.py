@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 
-from scribe_spark.errors import InputError, RunError, one_line
+from scribe_spark.core.errors import InputError, RunError, one_line
 
 #: The logger that writes the plan and Java's stack to stderr for each error.
 _LOGGER_OF_PLANS = "DataFrameQueryContextLogger"

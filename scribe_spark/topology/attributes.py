@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
+from scribe_spark.core.errors import InputError, listed, shown
 from scribe_spark.core.units import canonical, parse_rate, parse_time
-from scribe_spark.errors import InputError, listed, shown
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import (
     DELAY_MS,

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.cells import column_of, converted
-from scribe_spark.errors import InputError, shown
-from scribe_spark.inputs import Kind, first_rows, typed
+from scribe_spark.core.errors import InputError, shown
+from scribe_spark.core.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import LINKS, ROUTERS, conform

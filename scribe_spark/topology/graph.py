@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.node_classes import NodeClasses, NodeRates
+from scribe_spark.core.node_classes import NodeClasses, NodeRates
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TopologyConfig

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from scribe_spark.inputs import Kind
+from scribe_spark.core.inputs import Kind
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import (
     DELAY_DECIMALS,

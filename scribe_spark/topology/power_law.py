@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import both_ways
 

@@ -16,9 +16,9 @@ from typing_extensions import TypeIs
 from scribe_spark.config import NetworkConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.errors import InputError, listed
+from scribe_spark.core.inputs import Kind, check_each_node, exists, is_local, read_table
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError, listed
-from scribe_spark.inputs import Kind, check_each_node, exists, is_local, read_table
 from scribe_spark.topology import power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list

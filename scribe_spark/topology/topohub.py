@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 import numpy as np
 import pandas as pd
 
-from scribe_spark.errors import InputError, listed
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import FIELD, graph_of_links
 

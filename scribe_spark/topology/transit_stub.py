@@ -32,9 +32,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from scribe_spark import draws
 from scribe_spark.config import TopologyConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core import draws
+from scribe_spark.core.errors import InputError
 from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import both_ways
 

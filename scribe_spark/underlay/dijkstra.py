@@ -19,9 +19,9 @@ import pandas as pd
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import find_sorted, index_sorted, run_starts
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 #: All routes take fewer microseconds, so that a delay has 31 bits.  In a delay matrix, this number
 #: means a route that takes this long or longer.

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, depths, index_sorted
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable

@@ -26,9 +26,8 @@ from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP
-from scribe_spark.errors import InputError, named
-from scribe_spark.inputs import Kind, first_rows, is_local, read_table
-from scribe_spark.remote_inputs import collect_remote
+from scribe_spark.core.errors import InputError, named
+from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
@@ -44,6 +43,7 @@ from scribe_spark.rounds.legality import (
     live_after,
 )
 from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups

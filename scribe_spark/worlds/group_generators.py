@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     Rows,
@@ -28,7 +28,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
     without,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.rounds.event_rows import ALIVE_AFTER, JOIN, PUBLISH, QUIT, EventRows, Extent
 from scribe_spark.rounds.legality import groups_are

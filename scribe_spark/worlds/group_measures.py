@@ -12,8 +12,8 @@ import pandas as pd
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.rounds.declaration import System
 from scribe_spark.schemas import PASTRY, PUBLICATION_COUNTS
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.systems import SCRIBE, find_system
+from scribe_spark.systems.registry import SCRIBE, find_system
+from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES, packet_measures
 from scribe_spark.worlds.round_bytes import byte_units
 

@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, index_sorted, whole_numbers
-from scribe_spark.errors import InputError, listed, meant, shown
-from scribe_spark.inputs import Kind, is_local, read_table
-from scribe_spark.remote_inputs import collect_remote
+from scribe_spark.core.errors import InputError, listed, meant, shown
+from scribe_spark.core.inputs import Kind, is_local, read_table
 from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 from scribe_spark.rounds.legality import groups_are
+from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.scribe.groups import (
+from scribe_spark.systems.scribe.groups import (
     GroupDraws,
     Memberships,
     check_members,

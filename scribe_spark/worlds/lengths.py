@@ -11,10 +11,10 @@ import math
 from typing import TYPE_CHECKING
 
 from scribe_spark.config.rounds import MOST_PUBLISHED
+from scribe_spark.core.errors import InputError, exact
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.errors import InputError, exact
 from scribe_spark.rounds.system import OwnRounds
-from scribe_spark.systems import System, played_systems, plays_pastry
+from scribe_spark.systems.registry import System, played_systems, plays_pastry
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

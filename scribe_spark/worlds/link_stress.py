@@ -27,7 +27,7 @@ from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC
-from scribe_spark.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
+from scribe_spark.systems.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
 
 _NEITHER = ("lookup",)

@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.arrays import sums_at
+from scribe_spark.core.errors import RunError
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.errors import RunError
 from scribe_spark.measures.message_sizes import size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.pastry.states import NodeProgram

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import draws
-from scribe_spark.core import u128
+from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.rows import pack_rows, read_rows
-from scribe_spark.errors import InputError
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import MEMBERS

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.config import OverlayConfig
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows
-from scribe_spark.errors import InputError, listed
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables

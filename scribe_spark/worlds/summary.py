@@ -20,9 +20,9 @@ import pandas as pd
 
 from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
-from scribe_spark.reference_tree.live import LIVE_TREE_MEASURES
-from scribe_spark.scribe.sources import FATES
-from scribe_spark.systems import SCRIBE, all_systems
+from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
+from scribe_spark.systems.registry import SCRIBE, all_systems
+from scribe_spark.systems.scribe.sources import FATES
 from scribe_spark.worlds.group_measures import system_measures
 from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES

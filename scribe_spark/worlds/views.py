@@ -42,8 +42,8 @@ from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.scribe.state import table_of
-from scribe_spark.systems import SCRIBE
+from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.live_systems import OF_SYSTEM
 from scribe_spark.worlds.save import LIVES

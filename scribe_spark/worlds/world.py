@@ -23,7 +23,7 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
-from scribe_spark.systems import SCRIBE
+from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver

@@ -32,14 +32,14 @@ from scribe_spark.bandwidth.queues import Calendar, Growing
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import mesh_links
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.errors import InputError, RunError
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError, RunError
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
-from scribe_spark.node_classes import NodeClasses
-from scribe_spark.systems import systems_of_run
+from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.topology import load
 from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
 from tools.gossipsub_results import TopicsInMemory, one_topic

@@ -11,9 +11,9 @@ import pytest
 
 from scribe_spark import RunConfig
 from scribe_spark.config import Execution
+from scribe_spark.core.progress import Lines
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.run import run
-from scribe_spark.progress import Lines
 from scribe_spark.runtime.batches import Batches
 
 NETWORK = {

@@ -13,12 +13,13 @@ import pytest
 from extending import run_examples
 from oracle.bandwidth import Link, Network, Node, Publication, Rules, play
 
-from scribe_spark import RunConfig, draws, experiments
+from scribe_spark import RunConfig, experiments
 from scribe_spark.config import Execution
+from scribe_spark.core import draws
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime import settings
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import unregister_system
+from scribe_spark.systems.registry import unregister_system
 
 #: Trees that begin at the root; those that begin at the source, and depend on it.
 FROM_ROOT = ("scribe", "bayeux")

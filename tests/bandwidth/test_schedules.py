@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark import InputError, RunConfig, draws
+from scribe_spark import InputError, RunConfig
 from scribe_spark.bandwidth.schedule import Schedule, check_schedule, draw_schedule
 from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
+from scribe_spark.core import draws
 from scribe_spark.experiments.checks import check
-from scribe_spark.systems import MESH, System, register_system, unregister_system
+from scribe_spark.systems.registry import MESH, System, register_system, unregister_system
 
 NODES = 20
 

@@ -9,10 +9,10 @@ import worlds
 from poisoned import PoisonedTask
 from round_0 import Round0
 
-from scribe_spark import draws
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import LiveCan
 from scribe_spark.can.zones import Space, Zones, draw_landmarks
+from scribe_spark.core import draws
 from tests.oracle.can.cases import CanCase
 
 __all__ = ["LAN_US", "Played", "ZonesInMemory", "draw_of", "space_of"]

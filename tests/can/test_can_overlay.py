@@ -15,7 +15,7 @@ from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.scribe.trees import CHILDREN, grow_trees, settled_given, settled_round
+from scribe_spark.systems.scribe.trees import CHILDREN, grow_trees, settled_given, settled_round
 from tests.can.played import LAN_US, Played, ZonesInMemory, draw_of
 from tests.oracle.can.cases import random_can
 from tests.oracle.scribe import Scribe

@@ -9,7 +9,7 @@ import pytest
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.zones import Space, Zones, across_faces, opposite, split_zones
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from tests.oracle.can import zones as plain
 from tests.oracle.can.zones import Zone, adjacencies, build
 

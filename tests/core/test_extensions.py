@@ -12,7 +12,7 @@ import pytest
 
 from scribe_spark.core import extensions
 from scribe_spark.core.registry import Registry
-from scribe_spark.systems import find_system, unregister_system
+from scribe_spark.systems.registry import find_system, unregister_system
 
 
 @dataclass(frozen=True)

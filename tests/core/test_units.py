@@ -10,7 +10,7 @@ from scribe_spark.config.fields import fields_of
 from scribe_spark.config.kinds import Rate, Size, Time
 from scribe_spark.config.section import Section
 from scribe_spark.core import units
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from oracle.ring import RING, digits, shared_digits
 from pyspark.sql import functions as F
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
-from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 BS = (1, 2, 4, 8)
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 2**127 - 1, 2**127, RING - 1]

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.engine import barrier
 from scribe_spark.engine.barrier import (
     gather_in_files,
@@ -28,7 +29,6 @@ from scribe_spark.engine.barrier import (
 from scribe_spark.engine.between_tasks import PeerLost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.rows import pack_rows, read_rows
-from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime import settings as slots_of
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import abilities, concurrent_jobs, local_frame

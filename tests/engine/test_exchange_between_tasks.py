@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import play_in_threads
 
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.between_tasks import (
     Alone,
     Ended,
@@ -27,7 +28,6 @@ from scribe_spark.engine.between_tasks import (
     PeerLost,
 )
 from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
-from scribe_spark.errors import InputError
 
 SECRET = b"of this job"
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import SortedTable
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.on_spark import pack_rows, read_rows
@@ -23,7 +24,6 @@ from scribe_spark.engine.packing import (
 )
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import NODES, ROUTERS, Names
-from scribe_spark.errors import InputError
 from scribe_spark.multicast import CONTROL
 
 ROWS = 80_000

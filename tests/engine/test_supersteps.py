@@ -22,6 +22,7 @@ from scribe_spark.bandwidth.setting import (
     mesh_links,
 )
 from scribe_spark.bandwidth.windows import LINKS, play_windows
+from scribe_spark.core.errors import RunError
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
@@ -33,14 +34,13 @@ from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
 from scribe_spark.engine.ring import Ring
-from scribe_spark.errors import RunError
 from scribe_spark.overlay import Application
 from scribe_spark.overlay.route import Route
-from scribe_spark.reference_tree.live import LiveTree, live_tree_measures
 from scribe_spark.rounds.system import LivingRound, Publications, SystemRound, play_run
-from scribe_spark.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.scribe.collapse import collapse
-from scribe_spark.scribe.lazy import grow_lazily
+from scribe_spark.systems.reference_tree.live import LiveTree, live_tree_measures
+from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.systems.scribe.collapse import collapse
+from scribe_spark.systems.scribe.lazy import grow_lazily
 
 
 @dataclass(frozen=True)
@@ -421,7 +421,7 @@ def own_rounds(player) -> None:
 )
 def test_a_step_that_is_repeated_for_ever_ends(repeat, step, monkeypatch):
     for name in ("AssignKeys", "FindParents", "Reconfigure"):
-        monkeypatch.setattr(f"scribe_spark.reference_tree.live.{name}", lambda *_: None)
+        monkeypatch.setattr(f"scribe_spark.systems.reference_tree.live.{name}", lambda *_: None)
     with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
         repeat(Endless())
 

@@ -159,7 +159,7 @@ class Notes:
     """Remembers what a run told."""
 
     def __init__(self) -> None:
-        from scribe_spark.progress import Silent
+        from scribe_spark.core.progress import Silent
 
         self.lines: list[str] = []
         self.phase, self.round = Silent().phase, Silent().round

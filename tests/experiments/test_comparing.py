@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Limits
 from scribe_spark.experiments.digests import file_digests, text_digest
 from scribe_spark.report.compare import Compared, short_names

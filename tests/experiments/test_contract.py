@@ -16,7 +16,7 @@ import pytest
 import scribe_spark
 from scribe_spark import schemas, topology
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES
 
 from .conftest import ROOT, SMALL

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import experiments
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import phases
 from scribe_spark.experiments.handed_over import checked_variant, multicast_of
 from scribe_spark.experiments.system_rows import TABLES, Known, check_rows, pair_faults, row_faults
@@ -23,8 +23,14 @@ from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.multicast import Multicast
 from scribe_spark.schemas import WRITTEN, local_table
-from scribe_spark.scribe import Variant
-from scribe_spark.systems import TREE, System, all_systems, register_system, unregister_system
+from scribe_spark.systems.registry import (
+    TREE,
+    System,
+    all_systems,
+    register_system,
+    unregister_system,
+)
+from scribe_spark.systems.scribe import Variant
 
 Cells = dict[str, Any]
 

@@ -7,8 +7,8 @@ import json
 import pandas as pd
 import pytest
 
+from scribe_spark.core.errors import InputError, shown
 from scribe_spark.core.paths import local_contents, refuse_long_names
-from scribe_spark.errors import InputError, shown
 
 from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
 

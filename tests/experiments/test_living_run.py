@@ -26,11 +26,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark import experiments, schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.core.progress import Silent
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
-from scribe_spark.progress import Silent
-from scribe_spark.scribe.upcalls import Application, Emitted
+from scribe_spark.systems.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}

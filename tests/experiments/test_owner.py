@@ -12,8 +12,8 @@ import pytest
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.paths import temporary_name
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
 from scribe_spark.experiments.folder import Folder, StoredFolder

@@ -15,7 +15,7 @@ from pyspark import SparkFiles
 
 from scribe_spark import config, experiments
 from scribe_spark.config import Execution, Paper, PaperExperiment, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import simulation
 from scribe_spark.experiments.paper import check_paper, run_paper
 

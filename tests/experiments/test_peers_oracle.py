@@ -26,7 +26,7 @@ from oracle.gossipsub.topic import Settings, dialled_by_all
 from oracle.pastry import Overlay
 from oracle.routes import shortest_routes
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 
 from .conftest import SMALL
 

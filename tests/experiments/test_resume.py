@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.measures.measure import Measure, Metric
 from scribe_spark.measures.metrics import register_measure, unregister_measure
 from scribe_spark.runtime.filesystem import LocalFiles
-from scribe_spark.systems import TREE, System, register_system, unregister_system
+from scribe_spark.systems.registry import TREE, System, register_system, unregister_system
 
 from .conftest import SMALL, Notes, left, manifest
 

@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.dissemination import disseminate
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.digests import content_digest, same_content, watch_content
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import all_systems, is_built_in, plays_schedules
+from scribe_spark.systems.registry import all_systems, is_built_in, plays_schedules
 from scribe_spark.topology import Topology
 from scribe_spark.topology.regions import read_matrix
 

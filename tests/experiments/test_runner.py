@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked

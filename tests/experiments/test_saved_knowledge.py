@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import check, run
 
 pytestmark = pytest.mark.slow

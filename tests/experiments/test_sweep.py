@@ -12,7 +12,7 @@ import pytest
 from damage import assert_all_damage_is_told
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
 from scribe_spark.experiments.run_sweep import _incomplete
 from scribe_spark.experiments.sweep import PointResult

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from damage import assert_all_damage_is_told, places
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import report, verify
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.runtime.filesystem import LocalFiles

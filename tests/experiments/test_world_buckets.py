@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import engines
 from scribe_spark.experiments.engines import COSTS, buckets_of, choose_buckets
 from scribe_spark.experiments.owner import names_of_save

@@ -61,7 +61,7 @@ def run_config(name: str, folder: Path, spark: Any = None, partitions: int | Non
     Without a session, the active one is used, or one is made that stays open.
     """
     import scribe_spark
-    from scribe_spark.progress import Silent
+    from scribe_spark.core.progress import Silent
 
     inputs, out = folder / "inputs", folder / name
     inputs.mkdir(parents=True, exist_ok=True)

@@ -17,10 +17,6 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.mesh import BACK_OFF, MESH
-from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.gossipsub.router import LinkSpace
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
@@ -33,6 +29,10 @@ from scribe_spark.rounds.system import (
     play_rounds_of_run,
 )
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.mesh import BACK_OFF, MESH
+from scribe_spark.systems.gossipsub.round import LiveGossipSub
+from scribe_spark.systems.gossipsub.router import LinkSpace
 
 __all__ = ["Played", "config_of", "other_ends", "play_case"]
 

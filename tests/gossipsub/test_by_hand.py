@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from oracle.gossipsub.topic import Settings, Topic
 
-from scribe_spark.gossipsub.router import (
+from scribe_spark.systems.gossipsub.router import (
     DIALLED,
     BackOff,
     LinkNames,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from scribe_spark.config import RunConfig
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.router import (
+from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.router import (
     DIALLED,
     LinkNames,
     Links,
@@ -18,7 +19,6 @@ from scribe_spark.gossipsub.router import (
     turned_way,
     with_classes,
 )
-from scribe_spark.node_classes import NodeClasses
 
 COUNT = 40
 GOSSIPSUB = GossipSubConfig(d=6, d_low=4, d_high=12, d_out=2)

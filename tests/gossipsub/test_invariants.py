@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import expand
-from scribe_spark.gossipsub import mesh as mesh_module
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.mesh import BACK_OFF, GRAPH
+from scribe_spark.systems.gossipsub import mesh as mesh_module
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.mesh import BACK_OFF, GRAPH
 from tools.gossipsub_results import DrawnDelays, TopicsInMemory, build_topics
 
 from .played import other_ends

@@ -10,7 +10,7 @@ import pytest
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.toml import read_toml
-from scribe_spark.node_classes import NodeClasses
+from scribe_spark.core.node_classes import NodeClasses
 
 ROOT = Path(__file__).parents[2]
 

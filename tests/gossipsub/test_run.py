@@ -8,7 +8,7 @@ import keyed
 import pytest
 from oracle.gossipsub.cases import random_gossip
 
-from scribe_spark.gossipsub.mesh import CONNECTIONS
+from scribe_spark.systems.gossipsub.mesh import CONNECTIONS
 
 from .played import play_case
 

@@ -13,19 +13,19 @@ from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
-from scribe_spark.gossipsub import publication
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.gossip import Gossip
-from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
 from scribe_spark.rounds.tally import Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
+from scribe_spark.systems.gossipsub import publication
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.gossip import Gossip
+from scribe_spark.systems.gossipsub.round import LiveGossipSub, live_gossipsub
 
 from .played import config_of
 

@@ -23,7 +23,7 @@ from scribe_spark.measures.copies import (
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
-from scribe_spark.systems import MESH, TREE, System, register_system, unregister_system
+from scribe_spark.systems.registry import MESH, TREE, System, register_system, unregister_system
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 
 SYSTEMS = ("mesh", "other")

@@ -12,7 +12,7 @@ import worlds
 from oracle import measures
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, schemas, scribe
+from scribe_spark import schemas
 from scribe_spark.measures.delay import DELAY, first_copies, group_delay, group_penalties
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
@@ -23,7 +23,8 @@ from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import systems_of_run
+from scribe_spark.systems import baselines, scribe
+from scribe_spark.systems.registry import systems_of_run
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
 

@@ -14,9 +14,9 @@ from oracle import latency as oracle
 from oracle import measures
 
 from scribe_spark import schemas
+from scribe_spark.core.errors import RunError
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.errors import RunError
 from scribe_spark.measures.convergence import member_pairs
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.formulas import ratio_numbers, rdp_ratios
@@ -46,7 +46,7 @@ from scribe_spark.measures.percentiles import (
 )
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import systems_of_run
+from scribe_spark.systems.registry import systems_of_run
 
 PLAIN = systems_of_run(["plain"])
 ALL = systems_of_run(["bottleneck", "collapse", "lazy"])

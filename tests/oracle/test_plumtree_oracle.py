@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from seeds import seeds
 
-from scribe_spark.draws import bits_np
+from scribe_spark.core.draws import bits_np
 
 from .plumtree import measured
 from .plumtree.cases import ByHand, by_hand, random_case, regular_views

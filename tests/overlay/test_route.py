@@ -15,10 +15,10 @@ import worlds
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import play
-from scribe_spark.errors import InputError
 from scribe_spark.overlay import Application, Step
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
 from scribe_spark.pastry.overlay import PastryNextHop

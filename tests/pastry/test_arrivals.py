@@ -11,8 +11,8 @@ from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
 from oracle.living.arrival import arrive, latest_of_nearest, nearest_live
 from oracle.living.world import Snapshot, differences
 
-from scribe_spark import draws
 from scribe_spark.config import RunConfig
+from scribe_spark.core import draws
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay

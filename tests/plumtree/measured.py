@@ -24,12 +24,12 @@ import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
 from plumtree.played import Command, Overlay, drawn_delay, waves
-from scribe_spark import draws
 from scribe_spark.clock import STATE, ClockEvents
+from scribe_spark.core import draws
 from scribe_spark.engine.packing import Columns
-from scribe_spark.plumtree import CORROSION, IROH, PAPER
-from scribe_spark.plumtree.config import PlumtreeConfig
-from scribe_spark.plumtree.overlay import PlumtreeKernel
+from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER
+from scribe_spark.systems.plumtree.config import PlumtreeConfig
+from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
 
 SECOND = 1_000_000
 LEAST_US = 10_000

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from scribe_spark import draws
 from scribe_spark.clock import (
     COMMANDS,
     COPIES,
@@ -22,11 +21,12 @@ from scribe_spark.clock import (
     Wires,
     play_kernel,
 )
+from scribe_spark.core import draws
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Tables
-from scribe_spark.plumtree.config import PlumtreeConfig
-from scribe_spark.plumtree.overlay import PlumtreeKernel
+from scribe_spark.systems.plumtree.config import PlumtreeConfig
+from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
 
 #: A command: time in microseconds, kind, node, value, and the room (0 by default); kinds as in
 #: `PlumtreeKernel.commands`.

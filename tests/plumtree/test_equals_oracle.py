@@ -9,7 +9,7 @@ import pytest
 from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case
 
 from plumtree.played import Overlay
-from scribe_spark.plumtree.config import PlumtreeConfig
+from scribe_spark.systems.plumtree.config import PlumtreeConfig
 
 #: The kernels' names of commands and of messages, where the oracle has others.
 _NAMES = {"join": "arrive", "shuffle": "refresh"}

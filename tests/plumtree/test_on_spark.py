@@ -11,7 +11,7 @@ from small_network import NETWORK, table
 from stopping import Stops
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import run, run_world
 
 GROUPS = {**NETWORK, "nodes": 80, "groups": 3, "group_size": 30, "systems": "plumtree"}

@@ -9,7 +9,7 @@ from scipy.sparse import csgraph
 
 from plumtree.played import Overlay, drawn_delay, waves
 from plumtree.test_clock import _regular
-from scribe_spark.plumtree.config import PlumtreeConfig
+from scribe_spark.systems.plumtree.config import PlumtreeConfig
 
 
 def _same_delay(us):

@@ -15,9 +15,7 @@ from oracle.plumtree.hyparview import Views
 from oracle.plumtree.play import Command, Network, Played
 from oracle.plumtree.plumtree import Rules
 
-from scribe_spark import draws
-from scribe_spark.plumtree.config import PlumtreeConfig
-from scribe_spark.plumtree.declaration import PLUMTREE
+from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import NEVER, Lives
@@ -30,6 +28,8 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.rounds.tally import Tally
+from scribe_spark.systems.plumtree.config import PlumtreeConfig
+from scribe_spark.systems.plumtree.declaration import PLUMTREE
 
 LAN_US = 1_000
 

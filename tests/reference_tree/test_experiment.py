@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scribe_spark.reference_tree import experiment
-from scribe_spark.reference_tree.experiment import (
+from scribe_spark.systems.reference_tree import experiment
+from scribe_spark.systems.reference_tree.experiment import (
     CONNECTION,
     DISCONNECTION,
     play_in_tasks,
     repeat_events,
 )
-from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 
 def mean(found: Counter, event: str, measure: str) -> float:

@@ -13,8 +13,8 @@ from oracle.reference_tree.tree import Dht, reference_tree, tree_from_nothing
 from seeds import seeds
 
 from scribe_spark.engine.program import Tables, bucket_of
-from scribe_spark.reference_tree import live
-from scribe_spark.reference_tree.live import LIVE_TREE_MEASURES
+from scribe_spark.systems.reference_tree import live
+from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(300), 11)

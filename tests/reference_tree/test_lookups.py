@@ -9,8 +9,8 @@ from oracle.reference_tree.tree import Dht, find_neighbours, reference_tree
 
 from scribe_spark import Simulation
 from scribe_spark.config import RunConfig
-from scribe_spark.reference_tree.places import lookups, route_lookups
 from scribe_spark.runtime.blocks import release
+from scribe_spark.systems.reference_tree.places import lookups, route_lookups
 
 HOSTS = 120
 

@@ -20,16 +20,16 @@ from seeds import seeds
 from scribe_spark.core import u128
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
-from scribe_spark.reference_tree.experiment import areas, depths, links_changed
-from scribe_spark.reference_tree.hash_table import ASSIGNMENTS, Rings
-from scribe_spark.reference_tree.reconfiguration import (
+from scribe_spark.systems.reference_tree.experiment import areas, depths, links_changed
+from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, Rings
+from scribe_spark.systems.reference_tree.reconfiguration import (
     HostLinks,
     costs_by_ring,
     first_to_compute,
     reconfigure,
 )
-from scribe_spark.reference_tree.search import branches_from, climb, climbs_from, explore
-from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.systems.reference_tree.search import branches_from, climb, climbs_from, explore
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(300), 35)

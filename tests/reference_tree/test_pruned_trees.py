@@ -10,7 +10,7 @@ from oracle.reference_tree.tree import multicast_edges
 from seeds import seeds
 
 from scribe_spark.core.arrays import depths
-from scribe_spark.reference_tree.multicast import PrunedTrees, SubscriberPaths
+from scribe_spark.systems.reference_tree.multicast import PrunedTrees, SubscriberPaths
 
 SEEDS = seeds(range(300), 100)
 

@@ -9,11 +9,11 @@ import pytest
 from identifiers import whole
 from oracle.reference_tree.tree import parents_of_hosts
 
-from scribe_spark import scribe
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.systems import scribe
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 PERFECT = NETWORK | {"overlay": "perfect"}
@@ -113,7 +113,7 @@ def test_where_nobody_hears_anything(simulation, nodes, groups):
     ],
 )
 def test_what_is_refused(given, line):
-    from scribe_spark.systems import check_systems
+    from scribe_spark.systems.registry import check_systems
 
     with pytest.raises(InputError, match=line):
         check_systems(RunConfig(**given).trees.variants)

@@ -14,8 +14,8 @@ from killed import killed_then_gone_on
 from oracle.reference_tree.cases import random_case
 
 from reference_tree.test_oracle_cases import all_hosts
-from scribe_spark.reference_tree.places import places
 from scribe_spark.runtime.blocks import release
+from scribe_spark.systems.reference_tree.places import places
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from scribe_spark.cli.commands import reference_tree
 from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig
 from scribe_spark.config.reference_tree import TreePoint
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 
 def test_defaults_are_the_papers():

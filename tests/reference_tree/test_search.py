@@ -13,7 +13,7 @@ from oracle.reference_tree.tree import (
 )
 
 from scribe_spark.core import u128
-from scribe_spark.reference_tree.tree import ReferenceTree, topmost_keys
+from scribe_spark.systems.reference_tree.tree import ReferenceTree, topmost_keys
 
 
 @pytest.fixture(params=["uint64", "128 bits"])

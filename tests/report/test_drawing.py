@@ -22,7 +22,7 @@ from scribe_spark.report.paper_figures import (
     with_gaps,
 )
 from scribe_spark.report.svg import PageFigure
-from scribe_spark.systems import TREE, System, register_system, unregister_system
+from scribe_spark.systems.registry import TREE, System, register_system, unregister_system
 
 from . import sample
 

@@ -31,7 +31,14 @@ from scribe_spark.report.run_figures import (
 from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
-from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
+from scribe_spark.systems.registry import (
+    MESH,
+    TREE,
+    System,
+    all_systems,
+    register_system,
+    unregister_system,
+)
 
 from .sample import rounds_svg
 

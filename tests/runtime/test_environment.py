@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.runtime.environment import (
     blame_environment,
     check_environment,

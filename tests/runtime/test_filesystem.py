@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.runtime import distribute
 from scribe_spark.runtime import filesystem as full_disk

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import jvm_process
 from scribe_spark.runtime.environment import spark_failure
 from scribe_spark.runtime.java import check_java

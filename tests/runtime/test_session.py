@@ -21,7 +21,7 @@ from listening import LOOPBACK, listening
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import master as remote
 from scribe_spark.runtime import session as sessions
 from scribe_spark.runtime import settings

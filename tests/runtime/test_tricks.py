@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import scribe_spark
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.runtime.tricks import TRICKS, VARIABLE, check_tricks, enabled, markdown
 
 NAMES = [trick.name for trick in TRICKS]

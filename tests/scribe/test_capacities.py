@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark.errors import InputError
-from scribe_spark.scribe import capacities
+from scribe_spark.core.errors import InputError
+from scribe_spark.systems.scribe import capacities
 
 NODES = 3
 WHOLE = ["node,limit", "0,3", "2,1", "1,7"]

@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
-from scribe_spark import scribe
 from scribe_spark.config import RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
-from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry import draw_nodes
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.schemas import MEMBERS
-from scribe_spark.scribe import groups as module
+from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import groups as module
 from scribe_spark.worlds import world_groups
 
 #: Members of group 3 of seed 1, N = 50.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import worlds
 
-from scribe_spark import scribe
+from scribe_spark.systems import scribe
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import worlds
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from scribe_spark import scribe
 from scribe_spark.engine.program import AT
+from scribe_spark.systems import scribe
 
 
 @pytest.fixture(scope="module", params=worlds.EACH_B)

@@ -26,23 +26,23 @@ from oracle.scribe_living.phase import Phase
 from oracle.scribe_living.state import Join, Scribe
 from played import halves
 
-from scribe_spark import scribe
 from scribe_spark.config import TreesConfig
+from scribe_spark.core.progress import Silent
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.progress import Silent
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime import blocks
-from scribe_spark.scribe import collapse as paths
-from scribe_spark.scribe import variants
-from scribe_spark.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.scribe.events import JOINING
-from scribe_spark.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.scribe.trees import CHILDREN, Plant, settled_given, settled_round
-from scribe_spark.scribe.variants import grow_anew
+from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import collapse as paths
+from scribe_spark.systems.scribe import variants
+from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.systems.scribe.events import JOINING
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
+from scribe_spark.systems.scribe.trees import CHILDREN, Plant, settled_given, settled_round
+from scribe_spark.systems.scribe.variants import grow_anew
 
 SEED = 7
 

@@ -8,8 +8,8 @@ import numpy as np
 from group_rounds import ScribeResult
 from large_groups import LargeWorld
 
-from scribe_spark import draws
 from scribe_spark.config import WorldConfig
+from scribe_spark.core import draws
 from scribe_spark.rounds.events import Events
 
 NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 40, 12

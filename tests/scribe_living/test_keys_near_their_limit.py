@@ -14,7 +14,7 @@ from test_scribe_round import compared
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.engine.ring import Keys
 from scribe_spark.rounds.groups import Groups
-from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.reliable import Reliable
 
 #: So many nodes are in the keys; groups are as many as there is room for then.
 NODES = 2**21

@@ -10,11 +10,11 @@ import pytest
 from large_groups import LargeWorld, large_ring
 from split_states import empty_state
 
-from scribe_spark import draws
 from scribe_spark.config import WorldConfig
+from scribe_spark.core import draws
 from scribe_spark.rounds.events import Events
-from scribe_spark.scribe.end_of_round import note_deliveries
-from scribe_spark.scribe.sources import Sent
+from scribe_spark.systems.scribe.end_of_round import note_deliveries
+from scribe_spark.systems.scribe.sources import Sent
 
 FAIL, ROUNDS = 2, 8
 

@@ -30,7 +30,7 @@ from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC, Observer
-from scribe_spark.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
+from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.link_stress import (

@@ -32,10 +32,10 @@ from scribe_spark.measures.multicasts import (
     multicast_units,
 )
 from scribe_spark.schemas import WRITTEN
-from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.live import LiveScribe
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.scribe.sources import Sent
+from scribe_spark.systems.scribe.end_of_round import OUTCOMES
+from scribe_spark.systems.scribe.live import LiveScribe
+from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.systems.scribe.sources import Sent
 from scribe_spark.worlds.views import multicast_columns
 
 LAN_US = 700

@@ -18,11 +18,11 @@ from split_states import empty_state, written
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.rounds.groups import Groups
-from scribe_spark.scribe import end_of_round
-from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import Undelivered
-from scribe_spark.scribe.upcalls import NOTHING, Calls
+from scribe_spark.systems.scribe import end_of_round
+from scribe_spark.systems.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.sources import FATES, Sent
+from scribe_spark.systems.scribe.state import Undelivered
+from scribe_spark.systems.scribe.upcalls import NOTHING, Calls
 
 
 def less(number):

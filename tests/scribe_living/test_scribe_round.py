@@ -31,7 +31,7 @@ from oracle.scribe_living.measures import (
 from oracle.scribe_living.world import PARTS, differences
 from seeds import seeds
 
-from scribe_spark.scribe.measures import group_measures
+from scribe_spark.systems.scribe.measures import group_measures
 
 OVERLAY_PARTS = ("live", "sides", "cells", "new_leafs")
 

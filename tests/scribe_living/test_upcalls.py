@@ -18,9 +18,9 @@ from oracle.scribe_living.state import Ask, Join, Local
 from oracle.scribe_living.world import differences
 
 from scribe_spark.engine.packing import Columns, count_rows, take
-from scribe_spark.scribe import upcalls
-from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.upcalls import CAUSES, NOTHING, Application, Calls, Emitted
+from scribe_spark.systems.scribe import upcalls
+from scribe_spark.systems.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.upcalls import CAUSES, NOTHING, Application, Calls, Emitted
 from tools.package_size import lines_of
 
 HERE = Path(upcalls.__file__).parent

@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.topology import load
 from scribe_spark.topology.graph_files import read_gml, read_graphml
 

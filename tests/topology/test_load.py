@@ -14,10 +14,10 @@ import pytest
 
 from scribe_spark.config import RunConfig, TopologyConfig, read_toml
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.errors import InputError, shown
+from scribe_spark.core.errors import InputError, shown
 from scribe_spark.measures.published import published
 from scribe_spark.schemas import LINKS, ROUTERS
-from scribe_spark.systems import all_systems
+from scribe_spark.systems.registry import all_systems
 from scribe_spark.topology import Graph, Topology, check, from_frames, load
 from scribe_spark.topology.edge_list import edge_list
 from scribe_spark.topology.frames import from_given

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from scribe_spark.config import RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.measures.parts import node_parts
-from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.topology import load
 from scribe_spark.topology.checks import check

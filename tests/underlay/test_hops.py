@@ -14,7 +14,7 @@ import pytest
 import worlds
 
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation

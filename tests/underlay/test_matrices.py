@@ -18,7 +18,7 @@ from oracle.random_cases import random_case
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, TopologyConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.topology import Graph, transit_stub
 from scribe_spark.topology.graph import router_frame
 from scribe_spark.topology.links import both_ways, graph_of_links

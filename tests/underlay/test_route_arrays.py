@@ -13,7 +13,7 @@ import pytest
 import worlds
 from oracle.random_cases import random_case
 
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.underlay import dijkstra as routes
 from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay import paths

@@ -9,11 +9,11 @@ import pytest
 from small_network import NETWORK
 
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import make_world
-from scribe_spark.systems import SCRIBE
+from scribe_spark.systems.registry import SCRIBE
 
 SMALL = NETWORK | {
     "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 30.0,

@@ -16,10 +16,10 @@ import pytest
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation
-from scribe_spark.scribe.upcalls import Application
-from scribe_spark.systems import all_systems, living_systems
+from scribe_spark.systems.registry import all_systems, living_systems
+from scribe_spark.systems.scribe.upcalls import Application
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 

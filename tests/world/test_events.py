@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from oracle.scribe_living.cases import random_world
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark import draws, schemas
+from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.errors import InputError
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import FAIL, JOIN, RECOVER
 from scribe_spark.rounds.events import ImpossibleRound, end_lives

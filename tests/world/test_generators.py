@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig, read_toml
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import check_world_run
 from scribe_spark.pastry.nodes import draw_nodes
 from scribe_spark.rounds.event_rows import (
@@ -35,7 +35,7 @@ from scribe_spark.rounds.event_rows import (
 )
 from scribe_spark.rounds.legality import live_after
 from scribe_spark.runtime.blocks import release
-from scribe_spark.scribe.groups import draw_members, make_groups
+from scribe_spark.systems.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds import (
     EventRows,
     Extent,

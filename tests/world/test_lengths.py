@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.config import WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.worlds import lengths
 

@@ -14,10 +14,9 @@ import pytest
 from pyspark import cloudpickle
 from small_network import NETWORK
 
-from scribe_spark.baselines.live import LiveUnicast
 from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.rounds.events import Events
@@ -34,7 +33,8 @@ from scribe_spark.rounds.system import (
     play_run,
 )
 from scribe_spark.rounds.system_checks import CheckedSystem
-from scribe_spark.systems import UNICAST, System, register_system, unregister_system
+from scribe_spark.systems.baselines.live import LiveUnicast
+from scribe_spark.systems.registry import UNICAST, System, register_system, unregister_system
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
 

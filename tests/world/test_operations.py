@@ -6,7 +6,7 @@ import pytest
 from small_network import NETWORK
 
 from scribe_spark.config import WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 
 CONFIG = WorldConfig(**NETWORK, nodes=30, groups=2, group_size=3, rounds=20, lookups=0)
 

@@ -17,19 +17,19 @@ from world_states import Played, flooders
 
 from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.flooding.live import LiveFlooding
-from scribe_spark.gossipsub import round as gossipsub_round
-from scribe_spark.gossipsub.config import GossipSubConfig
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
-from scribe_spark.gossipsub.publication import FANOUT
-from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.node_classes import NodeClasses
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
-from scribe_spark.scribe.live import LiveScribe
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.scribe.sources import Sent
+from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.gossipsub import round as gossipsub_round
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH
+from scribe_spark.systems.gossipsub.publication import FANOUT
+from scribe_spark.systems.gossipsub.round import live_gossipsub
+from scribe_spark.systems.scribe.live import LiveScribe
+from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.systems.scribe.sources import Sent
 from scribe_spark.topology.graph import NO_HOSTS
 from scribe_spark.worlds.live_systems import LiveGroups
 

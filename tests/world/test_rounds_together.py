@@ -11,7 +11,7 @@ from small_network import NETWORK, table
 from stopping import Stops
 
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import run_world
 
 CONFIG = WorldConfig(

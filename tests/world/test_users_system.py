@@ -19,16 +19,16 @@ from oracle.scribe_living.cases import random_world
 from world_states import Played
 
 from scribe_spark import RunConfig, WorldConfig, experiments
-from scribe_spark.baselines.live import LiveUnicast
 from scribe_spark.config import Execution
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 from scribe_spark.rounds.system_checks import CheckedSystem
-from scribe_spark.systems import System, find_system, register_system, unregister_system
+from scribe_spark.systems.baselines.live import LiveUnicast
+from scribe_spark.systems.registry import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of
 

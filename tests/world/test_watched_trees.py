@@ -8,7 +8,7 @@ from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
-from scribe_spark.scribe.measures import (
+from scribe_spark.systems.scribe.measures import (
     MOST_NODES,
     TREES_SEEN,
     WATCHED,

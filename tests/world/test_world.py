@@ -20,14 +20,14 @@ from stopping import Stops
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core import u128
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.ring import Ring
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
 from scribe_spark.rounds.events import Events
-from scribe_spark.scribe import build_trees
+from scribe_spark.systems.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,

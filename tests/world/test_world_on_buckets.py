@@ -11,7 +11,7 @@ from small_network import NETWORK
 
 import scribe_spark.worlds.drivers
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check, refuse_buckets
 from scribe_spark.experiments.engines import Engine, engine_of

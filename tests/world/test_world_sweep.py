@@ -18,7 +18,7 @@ from stopping import Stops
 from scribe_spark import experiments
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Sweep, run_world, simulation
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units

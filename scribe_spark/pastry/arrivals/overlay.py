@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_task import InTask, thread_bounds
@@ -32,7 +33,6 @@ from scribe_spark.pastry.arrivals.waves import WavePlan, wave_ends
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES, States, states_in_buckets
-from scribe_spark.progress import Progress
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 from scribe_spark.rounds.player import RoundPlayer

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark import draws
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.player import Shared

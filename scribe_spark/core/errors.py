@@ -1,0 +1,192 @@
+"""Errors of one line: bad input, and runs that cannot continue.
+
+Messages quote texts of users, files and libraries.  Only this module formats them: :func:`shown` a
+value, :func:`listed` a list of names, :func:`in_words` a sentence of a library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+from scribe_spark.core.redaction import redacted
+
+T = TypeVar("T")
+
+#: The greatest number of characters of a name in a list, a value, a library's sentence, a message.
+_LONGEST_NAME, _LONGEST_VALUE, _LONGEST_WORDS, _LONGEST_MESSAGE = 60, 200, 500, 2_000
+
+#: The greatest number of names in a list.
+_MOST_NAMES = 12
+
+#: The greatest number of names that a message lists if none is similar; else it names ``--help``.
+_FEW_NAMES = 24
+
+#: A name that needs no quotes.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+")
+
+_LINE_BREAK = re.compile(r"[\r\n]+\s*")
+
+
+class InputError(ValueError):
+    """Bad input: one line that names the field, its value and a remedy.
+
+    Attributes
+    ----------
+    field : str
+        The name of the setting, table or argument.
+    value : object
+        The bad value; secrets in it are not shown.
+    remedy : str
+        What is wrong or what to do, as the end of the line.
+    """
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        told = in_words(remedy, _LONGEST_MESSAGE)
+        super().__init__(f"{in_words(field, _LONGEST_VALUE)} = {shown(value)}: {told}")
+        self.field, self.value, self.remedy = field, value, remedy
+
+
+class RunError(RuntimeError):
+    """A run that cannot continue although its input is good: one line with a remedy."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(in_words(text, _LONGEST_MESSAGE))
+
+
+def shown(value: object, most: int = _LONGEST_VALUE) -> str:
+    """Return a value in quotes, as Python writes it: one line, printable, of bounded length.
+
+    Examples
+    --------
+    >>> shown("a name")
+    "'a name'"
+    >>> len(shown("x" * 1_000_000))
+    200
+    """
+    try:
+        text = repr(redacted(value))
+    except Exception:  # a number with more digits than Python writes, or an object without repr
+        text = f"({type(value).__name__})"
+    return in_words(text, most)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names separated by commas, or the first of many names; strange names are in quotes.
+
+    Examples
+    --------
+    >>> listed(["group", "a node"])
+    "group, 'a node'"
+    >>> listed(range(1_742)).endswith("11 and 1,730 more")
+    True
+    """
+    names = list(names)
+    return in_series([_name(name) for name in names[:_MOST_NAMES]], len(names)) or "none"
+
+
+def in_series(phrases: Collection[str], count: int) -> str:
+    """Return phrases separated by commas; they are the first of `count` phrases."""
+    more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
+    return ", ".join(phrases) + more
+
+
+def exact(number: float) -> str:
+    """Return a number with all of its digits, so that the text is the number again.
+
+    Examples
+    --------
+    >>> exact(1_234_567.5), exact(30.0)
+    ('1234567.5', '30')
+    """
+    return repr(float(number)).removesuffix(".0")
+
+
+def unlike(number: float, other: float, digits: int = 6) -> str:
+    """Return a number with `digits` digits, or as many as show that it is not `other`.
+
+    Examples
+    --------
+    >>> unlike(0.9999985, 1.0), unlike(0.85, 1.0)
+    ('0.9999985', '0.85')
+    """
+    texts = (f"{number:.{count}g}" for count in range(digits, 18))
+    return next((text for text in texts if float(text) != other), exact(number))
+
+
+def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
+    """Return a text in one line, without secrets and control characters, cut in its middle."""
+    if len(text) > 4 * most:  # of a text with many megabytes, the ends are enough
+        text = text[: 2 * most] + text[-2 * most :]
+    line = _LINE_BREAK.sub(" ", redacted(text).strip())
+    escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    half = most // 2
+    return escaped if len(escaped) <= most else f"{escaped[: half - 3]}...{escaped[-half:]}"
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first line of an exception's text; of an error in the JVM, Java's own text."""
+    java = getattr(error, "java_exception", None)
+    text = getattr(error, "strerror", None) or str(error if java is None else java)
+    return in_words((text.strip() or type(error).__name__).splitlines()[0])
+
+
+#: The last line of the traceback of an error of this module, which a task of Spark raised.
+_OF_TASK = re.compile(r"^scribe_spark\.core\.errors\.(InputError|RunError): (.*)$", re.MULTILINE)
+
+
+def error_of_task(error: BaseException) -> InputError | RunError | None:
+    """Return the error of this module that a task raised, from Spark's error; None for others."""
+    _, _, trace = str(error).partition("Traceback (most recent call last):")
+    found = _OF_TASK.findall(trace)
+    if not found or isinstance(error, InputError | RunError):
+        return None
+    kind, line = found[-1]
+    if kind == "RunError":
+        return RunError(line)
+    field, _, rest = line.partition(" = ")
+    value, _, remedy = rest.partition(": ")
+    refused = InputError(field, value, remedy)
+    refused.args = (line,)  # the value is already in quotes
+    return refused
+
+
+def named(known: Mapping[str, T], name: str, field: str) -> T:
+    """Return the entry of `known` that a field names."""
+    if name not in known:
+        raise InputError(
+            field, name, f"is unknown; give one of {listed(known)}{meant(name, known)}"
+        )
+    return known[name]
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse the first unknown name, of the kind `what`; the message has a similar known one.
+
+    Examples
+    --------
+    >>> check_names({"nods": 5}, ["nodes", "groups"], "config key")
+    Traceback (most recent call last):
+    scribe_spark.core.errors.InputError: config key = 'nods': is unknown; did you mean 'nodes'?
+    """
+    allowed = list(known)
+    for name in given:
+        if name not in allowed:
+            several = len(allowed) > _FEW_NAMES
+            choice = "; --help has the list" if several else f"; give one of {listed(allowed)}"
+            raise InputError(what, name, f"is unknown{meant(name, allowed) or choice}")
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """Return a question with the known name that is similar to a wrong one; empty if none is."""
+    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
+    alike = [found for found in near if found[0] == name[0] or len(found) <= len(name) + 1]
+    return f"; did you mean {alike[0]!r}?" if alike else ""
+
+
+def _name(name: object) -> str:
+    text = str(name)
+    is_plain = len(text) <= _LONGEST_NAME and _PLAIN.fullmatch(text)
+    return text if is_plain else shown(name, _LONGEST_NAME)

@@ -1,0 +1,94 @@
+"""The class of each node, by its number, and the settings of the classes.
+
+The class of a node is drawn by the classes' shares, keyed by the seed and the node's number only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.units import parse_rate, parse_time
+
+_UNSAID = -1
+
+
+class NodeRates(NamedTuple):
+    """Rates of nodes in bits per second (0: unlimited), and times of validation."""
+
+    up: np.ndarray
+    down: np.ndarray
+    validation_us: np.ndarray
+
+
+@dataclass(frozen=True)
+class NodeClasses:
+    """The classes of a config without pydantic: by field, values in base units, -1 for none."""
+
+    seed: int
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    said: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """Return the classes of the config of a run or a world."""
+        classes = config.classes
+
+        def said(field: str, read: Any = int) -> tuple[int, ...]:
+            values = (getattr(one, field) for one in classes)
+            return tuple(_UNSAID if value is None else read(value) for value in values)
+
+        return cls(
+            config.seed,
+            tuple(one.name for one in classes),
+            tuple(one.share for one in classes),
+            {
+                "up": said("up", parse_rate),
+                "down": said("down", parse_rate),
+                "validation": said("validation", parse_time),
+                "degree": said("degree"),
+                "custody": said("custody"),
+            },
+        )
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the index of the class of each node number: int64; 0 without classes."""
+        return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
+
+    def says(self, field: str) -> bool:
+        """Return True if a class has the field (a name as in :meth:`values`)."""
+        return any(value != _UNSAID for value in self.said[field])
+
+    def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
+        """Return the values of a field of :attr:`said` for nodes, or `default` without one."""
+        usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
+        if not self.says(field):
+            return usual.copy()
+        said = np.array(self.said[field], dtype=np.int64)[self.of_nodes(nodes)]
+        return np.where(said == _UNSAID, usual, said)
+
+    def rates(
+        self, nodes: np.ndarray, up: Any = 0, down: Any = 0, validation_us: Any = 0
+    ) -> NodeRates:
+        """Return the rates of nodes; the arguments are for nodes whose class does not have them."""
+        return NodeRates(
+            self.values("up", nodes, up),
+            self.values("down", nodes, down),
+            self.values("validation", nodes, validation_us),
+        )
+
+
+def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
+    """Return the index of the share into which each draw (uint64) falls: int64.
+
+    Examples
+    --------
+    >>> share_of(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), (0.25, 0.25, 0.5)).tolist()
+    [0, 2, 2]
+    """
+    bounds = np.cumsum(np.asarray(shares, dtype=np.float64))[:-1]
+    return np.searchsorted(bounds, (bits >> np.uint64(11)) * 2.0**-53, side="right")

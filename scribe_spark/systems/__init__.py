@@ -1,0 +1,1 @@
+"""The multicast systems, a folder each, and their registry."""

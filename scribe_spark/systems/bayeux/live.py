@@ -1,0 +1,562 @@
+"""Bayeux in rounds: joins, copies, and the programs of churn, in the order of rule B11.
+
+A run plays round 0, in which nobody fails or quits.  The orchestrator keeps the roots of the
+sessions and the publications that are not due; all other state is in the buckets.
+
+Rules: docs/rules.md, B1 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    read_table,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.keys import key_of
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.ring import Keys
+from scribe_spark.multicast import PAYLOAD
+from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_counted,
+    note_received,
+)
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    Multicasts,
+    Pairs,
+    Publications,
+    SystemOnBuckets,
+    SystemPlayer,
+    SystemRound,
+    count_messages,
+    notes_copies,
+)
+from scribe_spark.systems.bayeux.protocol import (
+    BEGUN,
+    CAME,
+    JOIN,
+    LEAVE,
+    LISTED,
+    LISTS,
+    MEMBER,
+    MEMBERS,
+    MULTICAST,
+    PRUNE,
+    QUIT,
+    SOURCE,
+    TREE,
+    UNREACHED,
+    ForgetDead,
+    Join,
+    Leave,
+    Lists,
+    Members,
+    NextHops,
+    Prune,
+    Publish,
+    Record,
+    SendTree,
+    SessionProgram,
+    Transmissions,
+    at_root,
+    flood,
+    record,
+    take_tables,
+)
+from scribe_spark.systems.bayeux.sessions import (
+    PASTRY,
+    TABLE,
+    Hop,
+    Sessions,
+    find_roots,
+    partition_keys,
+)
+
+
+def note_copies(
+    tables: Tables,
+    measured: Multicasts,
+    group: np.ndarray,
+    sender: np.ndarray,
+    to: np.ndarray,
+    **more: np.ndarray,
+) -> None:
+    """Record copies of the measured publications, one of each group: `rounds.system.CARRIED`."""
+    if len(group):
+        publication = measured.publication[find_sorted(measured.group, group)]
+        rows = {"group": group, "publication": publication, "sender": sender, "to": to}
+        append(tables, CARRIED, {**rows, **more})
+
+
+def note_first_copies(
+    tables: Tables, first: Multicasts, copies: Columns, trees: Sequence[Columns], size: int
+) -> None:
+    """Record the first copy at each node: `rounds.system.DELIVERED`.
+
+    `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
+    delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
+    TREEs are sent after all copies.
+    """
+
+    def named(came: Columns, *columns: str) -> Columns:
+        names = ("group", "node", "hops", "delay_us")
+        return {name: came[column] for name, column in zip(names, columns, strict=True)}
+
+    parts = [named(copies, "group", "node", "hops", "at_us")] if copies else []
+    parts += [named(tree, "session", "member", "hops", "delay_us") for tree in trees]
+    if not parts:
+        return
+    got = concatenate(parts)
+    by_tree = np.arange(count_rows(got)) >= count_rows(copies)
+    place = key_of([got["group"], got["node"]], size)
+    got = take(got, first_of_each(place, (by_tree, got["delay_us"], got["hops"])))
+    publication = first.publication[find_sorted(first.group, got["group"])]
+    append(tables, DELIVERED, {**got, "publication": publication})
+
+
+# --- repair
+
+#: Tables of a bucket: entries on which copies were lost, and those of them for whose members a TREE
+#: is sent; both have ``at``, ``session``, ``member``, ``number``, the latter also ``hops,
+#: delay_us`` of the node's own first copy.
+_BROKEN, TRIED = "broken", "tried"
+
+
+@dataclass(frozen=True)
+class Repair(SessionProgram):
+    """Find lost copies of nodes that received publications, and the members to look for."""
+
+    #: (G,): the number of publications that each root accepted, which is also the number of lost
+    #: copies.
+    accepted: np.ndarray
+    first: Multicasts  # the first publication of each group
+    noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Read the arrivals; no message is sent."""
+        if ARRIVALS not in tables:
+            return {}
+        size, heard = self.sessions.size, tables[ARRIVALS]
+        lists = read_table(Lists, tables, LISTS)
+        place = key_of([heard["group"], heard["node"]], size)
+        of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
+        bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
+        of, row = of[bad], row[bad]
+        place, member = np.divmod(lists.key[row], size)
+        session, node = np.divmod(place, size)
+        tables[_BROKEN] = broken = {
+            **{AT: node, "session": session},
+            **{"member": member, "number": lists.number[row]},
+        }
+        way = {"hops": heard["hops"][of], "delay_us": heard["at_us"][of]}
+        tables[TRIED] = take({**broken, **way}, lists.next[row] != member)
+        lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
+        sent = Transmissions(PAYLOAD)
+        session, node = np.divmod(lost, size)
+        if self.noted:
+            note_copies(tables, self.first, session, node, to)
+        often = self.accepted[session]
+        session, node, to = (np.repeat(one, often) for one in (session, node, to))
+        sent.add(session, node, to, np.ones(len(to), dtype=bool))
+        sent.write(self.sessions, tables)
+        return {}
+
+
+@dataclass(frozen=True)
+class GiveUp(SessionProgram):
+    """Apply TREEs; drop members that the node's TREE did not reach."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
+        failed = tables.pop(_BROKEN, {})
+        if not failed:
+            record(self.sessions, tables)
+            return {}
+        failed = take(failed, ~self._reached(tables, failed))
+        record(self.sessions, tables)
+        lists = read_table(Lists, tables, LISTS)
+        row = lists.find(self._entry(failed))
+        lists.drop(row[lists.written[row] < self.sessions.number])
+        tables[LISTS] = lists.to_columns()
+        away = failed[AT] != self.sessions.root_of[failed["session"]]
+        tables[UNREACHED] = take(failed, away)
+        return {}
+
+    def _entry(self, rows: Columns) -> np.ndarray:
+        return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
+
+    def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
+        """Return True for members that the node's own TREE reached."""
+        names = [name for name in tables if name.startswith(f"{LISTED} ")]
+        own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
+        reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
+        return find_sorted(reached, self._entry(broken)) >= 0
+
+
+# --- pending
+
+#: The message to a source that the root has accepted its publication.
+ACCEPTED = "accepted"
+
+#: The tables of counts for the orchestrator: the copies of this round (a row per group), and the
+#: entries of nodes.
+HEARD, KEPT = "heard", "kept"
+
+#: The table of a run with the number of entries of each node in a group.
+ENTRIES = "entries"
+
+
+#: The columns of copies in groups with several partitions.
+_OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops", "at_us")
+
+
+@dataclass(frozen=True)
+class CountHeard(SessionProgram):
+    """Count the copies that nodes received, and record the expected receivers: B9 and B19.
+
+    Messages :data:`ACCEPTED` go to the sources, which have their own publications.
+    """
+
+    #: (G,): the number of publications that the root of each group accepted.
+    accepted: np.ndarray
+    published: np.ndarray  # (p,): the group of each publication that members sent
+    first: Multicasts  # the first accepted publication of each group, from its source
+    #: The measures of multicasts, for which copies and deliveries are recorded.
+    measures: tuple[str, ...] = ()
+    in_run: bool = False  # True if copies also have ``hops, sent_us, first``
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
+        size, copies = self.sessions.size, self._copies_from_roots(tables)
+        arrivals = tables.pop(ARRIVALS, {})
+        if arrivals:
+            arrivals = self._first_of_group(self.sessions.from_source_root(arrivals))
+        copied = self._keys(arrivals, "group", "node")
+        if copies:
+            self._count_copies(tables, copies, arrivals)
+        got = self._by_group(copies["group"] if copies else copied[:0])
+        tables.pop(EDGES, None)
+        came = take_tables(tables, CAME)
+        if self.measures:
+            note_first_copies(tables, self.first, arrivals, came, size)
+        trees = [self._keys(one, "session", "member") for one in came]
+        by_tree = np.concatenate([copied[:0], *trees])
+        heard = distinct(np.concatenate([copied, by_tree]))
+        own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
+        # a source has its own publication before a TREE brings it
+        again = (find_sorted(heard, own) >= 0) & (find_sorted(np.sort(copied), own) < 0)
+        tables[HEARD] = {
+            "got": got + self._by_group(by_tree // size),
+            "nodes": self._by_group(heard // size),
+            "again": self._by_group(own[again] // size),
+        }
+        alone = own[find_sorted(heard, own) < 0]
+        heard = np.concatenate([np.repeat(heard, self.accepted[heard // size]), alone])
+        members, groups = read_table(Members, tables, MEMBERS).key, len(self.accepted)
+        note_received(tables, self.sessions.number, groups, size, members, self.published, heard)
+        return {}
+
+    def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
+        if not rows:
+            return whole_numbers()
+        return key_of([rows[name] for name in parts], self.sessions.size)
+
+    def _by_group(self, group: np.ndarray) -> np.ndarray:
+        return np.bincount(group, minlength=len(self.accepted))
+
+    def _copies_from_roots(self, tables: Tables) -> Columns:
+        """Remove and return all copies, also between roots; times count from the first root."""
+        sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
+        copies = sessions.from_source_root(copies) if copies else {}
+        if sessions.partitions == 1 or ARRIVALS not in tables:
+            return copies
+        starts = sessions.from_source_root(tables[ARRIVALS])
+        starts = take(starts, (starts["sender"] < 0) & (starts["tree"] > 0))
+        starts |= {"sender": sessions.roots[starts["group"], 0], "from_tree": 0 * starts["tree"]}
+        parts = [{**copies, "from_tree": copies["tree"]}, starts] if copies else [starts]
+        return concatenate([{name: one[name] for name in _OF_SESSIONS} for one in parts])
+
+    def _first_of_group(self, arrivals: Columns) -> Columns:
+        """Return each node's first copy in a group, by group and node."""
+        if self.sessions.partitions == 1:
+            return arrivals
+        sender, root = arrivals["sender"], self.sessions.roots[arrivals["group"], 0]
+        away = (sender < 0) & (arrivals["tree"] > 0)
+        arrivals = {**arrivals, "sender": np.where(away, root, sender)}
+        ranks = (arrivals[name] for name in ("at_us", "hops", "sender", "session"))
+        return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
+
+    def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
+        """Count payloads; `arrivals` are the first copies."""
+        group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        if self.in_run:
+            of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
+            which = find_sorted(self._keys(arrivals, "group", "node"), place)
+            same = [arrivals[name][which] == copies[name] for name in ("session", "sender")]
+            sent_us = copies["at_us"] - self.sessions.delays(sender, to)
+            more = {
+                "hops": copies["hops"] + self.first.hops[of],
+                "sent_us": sent_us + self.first.delay_us[of],
+                "first": same[0] & same[1] & (to != self.first.start[of]),
+            }
+            more |= {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
+            note_copies(tables, self.first, group, sender, to, **more)
+            return
+        if notes_copies(self.measures):
+            note_copies(tables, self.first, group, sender, to)
+        often = self.accepted[group]
+        session, sender, to = (np.repeat(c, often) for c in (copies["session"], sender, to))
+        self.sessions.observe(tables, PAYLOAD, session, sender, to, lost=False)
+
+
+@dataclass(frozen=True)
+class CountSessions(SessionProgram):
+    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20."""
+
+    last: int  # the last round whose publications are due
+    in_run: bool = False  # True if :data:`ENTRIES` is written
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
+        size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
+        count_due(tables, self.last, len(self.sessions.roots), size, members.key)
+        lists = read_table(Lists, tables, LISTS)
+        _, entries = np.unique(lists.key // size % size, return_counts=True)
+        tables[KEPT] = {
+            "entries": np.array([len(lists)]),
+            "most": np.array([entries.max(initial=0)]),
+            "waiting": np.array([np.count_nonzero(members.waits)]),
+        }
+        if self.in_run:
+            session, node = np.divmod(lists.key // size, size)
+            place = key_of([session // self.sessions.partitions, node], size)
+            place, entries = np.unique(place, return_counts=True)
+            tables[ENTRIES] = {"key": place, "entries": entries}
+        return {}
+
+
+# --- live
+
+# a table that the orchestrator keeps
+_SESSIONS = "sessions"
+
+
+@dataclass(frozen=True)
+class LiveBayeux(SystemOnBuckets):
+    """Bayeux as a system of worlds, and of runs, which may have other roots and partitions."""
+
+    hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
+    #: The number of rounds after which a lost session is created again; 0 for never.
+    recreate: int = 0
+    b: int = 4  # the number of bits of a digit
+    partitions: int = 1
+    root_rule: str = PASTRY  # `sessions.PASTRY` or `sessions.SURROGATE`
+    payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
+    control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, PUBLISHED)
+    member_table: ClassVar[str] = MEMBERS
+    reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
+    state: ClassVar[Mapping[str, str]] = {"member list": ENTRIES}
+
+    @property
+    def has_trees(self) -> bool:
+        """True if each node gets one copy from the root, if nobody fails."""
+        return self.hops == TABLE and self.partitions == 1
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        played = _BayeuxRound(self, player, kept, now)
+        if not now.in_run:
+            played.leave()
+        played.join()
+        if len(now.publish):
+            played.publish()
+        done = played.count()
+        played.write(kept)
+        count_messages(player, now)
+        return done
+
+
+class _BayeuxRound:
+    """A round: the state of the orchestrator, and the steps."""
+
+    def __init__(
+        self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
+    ) -> None:
+        self.player, self.now, self.partitions = player, now, rules.partitions
+        groups, because = len(now.key_hi), f"bayeux_partitions = {rules.partitions}"
+        refuse_groups(groups, len(now.ring), times=rules.partitions, because=because)
+        sessions = groups * rules.partitions
+        self.root, self.lost = (np.full(sessions, NONE, dtype=np.int64) for _ in range(2))
+        if _SESSIONS in kept:
+            self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
+        self.published = read_table(Published, kept, PUBLISHED)
+        self.begun = Begun()
+        self._play_events(rules)
+
+    def write(self, kept: Tables) -> None:
+        """Store the orchestrator's state."""
+        kept[_SESSIONS] = {"root": self.root, "lost": self.lost}
+        kept[PUBLISHED] = self.published.to_columns()
+
+    # --- steps 1 and 2
+
+    def _play_events(self, rules: LiveBayeux) -> None:
+        """Nodes die; sessions are lost and created (all in round 0): rules B12 and B13."""
+        now, events, number = self.now, self.now.events, self.now.number
+        dead = np.zeros(len(now.ring), dtype=bool)
+        dead[np.r_[events.fail, events.leave]] = True
+        self.lost[(self.root >= 0) & (self.lost < 0) & dead[self.root]] = number
+        anew = (self.lost >= 0) & (self.lost + rules.recreate == number) & (rules.recreate > 0)
+        anew |= self.root < 0
+        keys = partition_keys(Keys(now.key_hi, now.key_lo), rules.partitions)
+        if anew.any():
+            of = keys.take(anew), rules.partitions, rules.root_rule, rules.b
+            self.root[anew] = find_roots(now.ring, now.overlay.live(), *of).ravel()
+            self.lost[anew] = NONE
+        facts, is_alive = self.player.facts, now.overlay.is_alive
+        self.sessions = Sessions(
+            *(self.player.bounds, facts, now.kernel, now.lan_us, keys),
+            self.root.reshape(-1, rules.partitions),
+            *(Hop(facts, is_alive, rules.root_rule), Hop(facts, is_alive, rules.hops)),
+            *(number, now.overlay),
+            self.player.share("born", lambda: {"born": now.incarnation}),
+            *(self.lost >= 0, now.tally.observer),
+        )
+        if number:
+            self.player.play(ForgetDead(self.sessions, dead, anew))
+
+    # --- steps 3 and 4
+
+    def leave(self) -> None:
+        """Members quit: rule B15."""
+        self.player.play(Leave(self.sessions), {QUIT: _pairs(self.now.quit)})
+        self.player.play(Prune(self.sessions))
+
+    def join(self) -> None:
+        """All waiting members send JOINs, and roots answer: rule B16."""
+        self.player.play(Join(self.sessions), {MEMBER: _pairs(self.now.join)})
+        self.player.play(SendTree(self.sessions))
+        self.player.play(Record(self.sessions))
+
+    # --- steps 5 and 6
+
+    def publish(self) -> None:
+        """Publications go to the roots, down the trees, and around dead nodes: B17 and B18."""
+        player, sessions, now = self.player, self.sessions, self.now
+        groups, publish = len(now.key_hi), now.publish
+        source = {AT: publish.node, "group": publish.group, "number": np.arange(len(publish))}
+        player.play(Publish(sessions, self._sends_directly()), {SOURCE: source})
+        came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
+        self.begun = self._begun(came)
+        # the first publication of each group that its root has accepted, by its source
+        first = _measured(self.begun.take(np.unique(self.begun.group, return_index=True)[1]))
+        # all publications of a group go the same way
+        accepted = np.bincount(self.begun.group, minlength=groups)
+        player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
+        begun = self._started(accepted)
+        player.play(flood(sessions), {START: {AT: self.root[begun], "group": begun}})
+        if not now.in_run:
+            player.play(Repair(sessions, accepted, first, notes_copies(now.measures)))
+            player.play(SendTree(sessions, TRIED))
+        heard = CountHeard(sessions, accepted, publish.group, first, now.measures, now.in_run)
+        own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
+        player.play(heard, {ACCEPTED: own} if own else None)
+        if now.in_run:  # which reads no counts
+            return
+        player.play(GiveUp(sessions))
+        player.play(Leave(sessions))
+        player.play(Prune(sessions))
+        heard_by = player.take(HEARD)[HEARD].items()
+        counts = {name: column.reshape(-1, groups).sum(axis=0) for name, column in heard_by}
+        # `nodes` has the root, where copies start
+        copies = accepted * counts["got"]
+        once = accepted * (counts["nodes"] - (accepted > 0)) - counts["again"]
+        published = np.bincount(publish.group, minlength=groups)
+        self.published.add(now.number, published, once, copies - once)
+
+    def _sends_directly(self) -> bool:
+        """Return True if sources know their roots: rules B8 and W9."""
+        return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
+
+    def _started(self, accepted: np.ndarray) -> np.ndarray:
+        """Return the sessions in which copies start: partition 0, and others with a member."""
+        sessions = np.flatnonzero(accepted) * self.partitions
+        if self.partitions > 1:
+            begun = self.player.take(BEGUN).get(BEGUN, {"session": sessions[:0]})["session"]
+            begun = begun[accepted[begun // self.partitions] > 0]
+            sessions = distinct(np.concatenate([sessions, begun]))
+        return sessions
+
+    def count(self) -> SystemRound:
+        """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
+        now, last = self.now, last_counted(self.now)
+        self.player.play(CountSessions(self.sessions, last, now.in_run))
+        multicasts = self._multicasts()
+        if now.in_run:  # which reads no counts
+            return SystemRound({}, Publications(), multicasts=multicasts, begun=self.begun)
+        taken = self.player.take(DUE, KEPT)
+        kept, alive = taken[KEPT], int(np.count_nonzero(now.alive))
+        measures = {
+            "entries.mean": float(kept["entries"].sum() / alive),
+            "entries.max": float(kept["most"].max()),
+            "waiting": float(kept["waiting"].sum()),
+            "sessions.lost": float((self.lost >= 0).sum()),
+        }
+        due = self.published.take_counted(last, len(now.key_hi), taken)
+        return SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
+
+    def _multicasts(self) -> Multicasts | None:
+        """Return the measured publications: in a run all, else the first one of each group."""
+        if not self.now.measures:
+            return None
+        order = np.lexsort((self.begun.publication, self.begun.group))
+        if not self.now.in_run:
+            order = order[run_starts(self.begun.group[order])]
+        return _measured(self.begun.take(order))
+
+    def _begun(self, came: Columns) -> Begun:
+        """Return the accepted publications, which go along the copies of their group's first."""
+        if not came:
+            return Begun()
+        came = take(came, np.argsort(came["number"]))
+        group, publication = came["session"] // self.partitions, came["number"]
+        _, first, of = np.unique(group, return_index=True, return_inverse=True)
+        root, along = self.root[came["session"]], publication[first[of]]
+        if self.now.source == "root" and not self.now.in_run:
+            none = np.zeros(len(group), dtype=np.int64)
+            return Begun(group, publication, root, root, none, none, along)
+        way = came["hops"], came["delay_us"]
+        return Begun(group, publication, came["member"], root, *way, along)
+
+
+def _measured(begun: Begun) -> Multicasts:
+    return Multicasts(begun.group, begun.publication, begun.source, begun.hops, begun.delay_us)
+
+
+def _pairs(pairs: Pairs) -> Columns:
+    return {"group": pairs[0], AT: pairs[1]}

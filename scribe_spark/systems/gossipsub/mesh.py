@@ -1,0 +1,446 @@
+"""Connections and meshes of all topics, as programs on buckets of nodes.
+
+First, subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
+If dials are spread over heartbeats, subscribers continue to dial before each heartbeat.  `Maintain`
+has three supersteps: send GRAFT and PRUNE; receive them, and answer refused GRAFTs with PRUNE;
+receive these.  The rounds of :mod:`.round` play the programs.
+
+Rules: docs/rules.md, G2 to G9, G19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import (
+    SortedTable,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    offsets_of,
+    read_table,
+    whole_numbers,
+)
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.systems.gossipsub.router import (
+    DIALLED,
+    WAS_DIALLED,
+    BackOff,
+    LinkNames,
+    Links,
+    LinkSpace,
+    Router,
+    least,
+    turned_way,
+)
+from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.gossipsub.config import GossipSubConfig
+
+#: The table of a bucket with the subscribers among its nodes.
+SUBSCRIBERS = "members"
+
+
+@dataclass
+class Subscribers(SortedTable):
+    """Live subscribers, by topic and node."""
+
+    #: The heartbeat in which the subscriber joins the group; with waves, it may JOIN later.
+    joined: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The subscribers of all topics.
+
+    Discovery is outside of GossipSub's specification: all buckets share the directory, as they
+    share the list of nodes (rules G1 to G3).
+    """
+
+    shared: Mapping[str, np.ndarray]  # ``place`` and ``offsets``
+    size: int
+
+    @classmethod
+    def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
+        """Build a directory from keys in any order; repetitions are allowed."""
+        place = distinct(place)
+        counts = np.bincount(place // size, minlength=topics)
+        return cls({"place": place, "offsets": offsets_of(counts)}, size)
+
+    @property
+    def place(self) -> np.ndarray:
+        """The sorted keys ``topic * size + node``."""
+        return self.shared["place"]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """The index of the first key of each topic, and the number of keys."""
+        return self.shared["offsets"]
+
+    def others(self, place: np.ndarray) -> np.ndarray:
+        """Return the number of other subscribers of each place's topic: int64."""
+        return np.diff(self.offsets)[place // self.size] - 1
+
+    def has(self, place: np.ndarray) -> np.ndarray:
+        """Return True for places in the directory."""
+        return find_sorted(self.place, place) >= 0
+
+
+def dialled(
+    names: LinkNames, directory: Directory, place: np.ndarray, count: int, heartbeat: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the other subscribers of the same topics that subscribers dial (rule G2).
+
+    Each dials `count` others, if there are so many.  The result has the row in `place`, ascending,
+    and the position of the peer.
+    """
+    topic, node = divided(place, directory.size)
+    first = directory.offsets[topic]
+    own = find_sorted(directory.place, place) - first
+    others = directory.offsets[topic + 1] - first - 1
+    shared = names.bits("gossipsub dial", heartbeat, topic, node)
+    of, chosen = draws.sample_others(shared, others, count)
+    chosen = chosen + (chosen >= own[of])
+    return of, directory.place[first[of] + chosen] % directory.size
+
+
+# --- mesh
+
+#: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
+#: (`BackOff`); the connections of the graph that all topics share, stored as those of topic 0.
+CONNECTIONS, MESH, BACK_OFF, GRAPH = "connections", "mesh", "back-off", "graph"
+
+#: The table of peers that nodes have yet to dial (`SortedTable`, by link); only if
+#: `dials_per_heartbeat` spreads dials over heartbeats.
+TO_DIAL = "to dial"
+
+#: The table with the row ranges of places in the connections (`Runs`); valid until a connection
+#: changes.
+CONNECTED = "connected"
+
+#: Tables of a bucket between heartbeats of a round: places that the last heartbeat could change,
+#: and places that have joined or received GRAFT or PRUNE since that heartbeat began.
+UNSETTLED, TOUCHED = "unsettled", "touched"
+
+_DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of a round, and parameters for all programs; picklable."""
+
+    bounds: np.ndarray  # (B + 1,)
+    facts: KnowsRing
+    number: np.ndarray  # (T,): the numbers of the topics, ascending
+    directory: Directory
+    rules: GossipSubConfig  # the section of the config with defaults filled in
+    kernel: Kernel
+    lan_us: int
+    seed: int  # the seed of all random draws
+    lives: KnowsLives
+    observer: Observer
+    in_run: bool  # True in a run
+
+    @property
+    def names(self) -> LinkNames:
+        """The numbers of topics and nodes for random draws."""
+        return LinkNames(self.number, self.facts.ring.node, self.seed)
+
+    @property
+    def space(self) -> LinkSpace:
+        """The conversion of keys of tables."""
+        return LinkSpace(len(self.facts.ring))
+
+    @property
+    def all_live(self) -> bool:
+        """True if no node is dead."""
+        return bool(self.lives.alive.all())
+
+    def is_alive(self, position: np.ndarray) -> np.ndarray:
+        """Return True for live nodes."""
+        return np.ones(len(position), bool) if self.all_live else self.lives.alive[position]
+
+    def observe(
+        self,
+        tables: Tables,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        arrives: np.ndarray | None = None,
+        topic: np.ndarray | None = None,
+    ) -> None:
+        """Count messages; without `arrives`, those to live nodes arrive."""
+        arrives = self.is_alive(to) if arrives is None else arrives
+        self.observer.send(tables, kind, arrives, sender, to, topic)
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes in microseconds: int64."""
+        router = self.facts.ring.router
+        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+
+    def wave(self, place: np.ndarray) -> np.ndarray:
+        """Return the first heartbeat in which each subscriber may JOIN: int64."""
+        topic, node = divided(place, self.space.size)
+        names = self.names
+        drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
+        return (drawn % np.uint64(self.rules.waves)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class TopicsProgram:
+    """The base class of programs on topics."""
+
+    topics: Topics
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The first position of each bucket, and the number of nodes."""
+        return self.topics.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        raise NotImplementedError
+
+    def router(self, tables: Tables) -> Router:
+        """Return the router of a bucket's nodes."""
+        topics = self.topics
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
+
+    def send(
+        self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Count messages along links, seen from the senders; return those that arrive, at the other
+        ends.
+        """
+        topics = self.topics
+        topic, node, peer = topics.space.split(key)
+        messages = {AT: peer, "topic": topic, "sender": node, **columns}
+        arrives = topics.is_alive(peer)
+        topics.observe(tables, kind, node, peer, arrives, self.group_of(topic))
+        return messages if topics.all_live else take(messages, arrives)
+
+    def group_of(self, topic: np.ndarray) -> np.ndarray | None:
+        """Return the groups of the messages of topics; None: they belong to no group."""
+        return topic
+
+    def keys(self, came: Columns) -> np.ndarray:
+        """Return the links, seen from the receiving nodes, of received messages."""
+        space = self.topics.space
+        return space.key(came["topic"] * space.size + came[AT], came["sender"])
+
+
+# --- connections
+
+
+@dataclass(frozen=True)
+class Dial(TopicsProgram):
+    """Subscribers with too few connections dial other subscribers; rules G2 and G19."""
+
+    heartbeat: int = 0  # the number of the next heartbeat
+    #: If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
+    draws_anew: bool = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Dial; then accept the dials of other nodes."""
+        if superstep:
+            _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
+            return {}
+        connections = read_table(Links, tables, CONNECTIONS)
+        key = self._drawn(tables, connections) if self.draws_anew else whole_numbers()
+        if self.topics.rules.dials_per_heartbeat:
+            key = self._next(tables, connections, key)
+        else:
+            key = key[~connections.has(key)]
+        _connect(tables, CONNECTIONS, key, DIALLED)
+        return {_DIAL: self.send(tables, _DIAL, key)}
+
+    def _drawn(self, tables: Tables, connections: Links) -> np.ndarray:
+        """Return links to the peers that subscribers with few connections draw, ascending."""
+        space, topics = self.topics.space, self.topics
+        directory, place = topics.directory, read_table(Subscribers, tables, SUBSCRIBERS).key
+        wanted = np.minimum(topics.rules.dials, directory.others(place))
+        few = space.count(connections, place) < wanted
+        if TO_DIAL in tables:
+            few &= space.count(read_table(SortedTable, tables, TO_DIAL), place) == 0
+        place = place[few]
+        of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
+        return space.key(place[of], peer)
+
+    def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
+        """Return the links to dial in this heartbeat, and store the remaining ones."""
+        space, topics = self.topics.space, self.topics
+        to_dial = read_table(SortedTable, tables, TO_DIAL)
+        to_dial.insert(drawn)
+        topic, node, peer = space.split(to_dial.key)
+        subscribes = topics.directory.has(topic * space.size + peer)
+        to_dial.keep(subscribes & ~connections.has(to_dial.key))
+        topic, node, peer = space.split(to_dial.key)
+        bits = topics.names.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
+        places, of = np.unique(topic * space.size + node, return_inverse=True)
+        row = least(of, bits, np.full(len(places), topics.rules.dials_per_heartbeat))
+        key = to_dial.key[row]
+        to_dial.drop(row)
+        tables.pop(TO_DIAL, None)
+        if len(to_dial):
+            tables[TO_DIAL] = to_dial.to_columns()
+        return key
+
+
+@dataclass(frozen=True)
+class DialGraph(TopicsProgram):
+    """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows."""
+
+    def group_of(self, topic: np.ndarray) -> None:
+        """See `TopicsProgram.group_of`."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Dial; then accept the dials of other nodes."""
+        space, names = self.topics.space, self.topics.names
+        if superstep:
+            _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
+            return {}
+        node = np.arange(*self.bounds[bucket : bucket + 2])
+        shared = draws.bits_np(names.seed, "gossipsub graph", names.node[node])
+        others = np.full(len(node), space.size - 1)
+        of, chosen = draws.sample_others(shared, others, self.topics.rules.dials)
+        peer = chosen + (chosen >= node[of])
+        key = space.key(node[of], peer)
+        _connect(tables, GRAPH, key, DIALLED)
+        return {_DIAL: self.send(tables, _DIAL, key)}
+
+
+#: The number of subscriptions whose peers are looked up in one step; 70 peers each take 37 MB a
+#: column.
+_MEET_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True)
+class Meet(TopicsProgram):
+    """Connect nodes of the graph that subscribe to the same topic; rule G3."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the connections; no message is sent."""
+        space, directory = self.topics.space, self.topics.directory
+        graph = read_table(Links, tables, GRAPH)
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        first, last = space.rows(graph, place % space.size)
+        found = []
+        for start in range(0, max(len(place), 1), _MEET_AT_ONCE):
+            some = slice(start, start + _MEET_AT_ONCE)
+            of, row = expand(first[some], last[some])
+            own, peer = place[some][of], graph.key[row] % space.size
+            both = np.flatnonzero(directory.has(own - own % space.size + peer))
+            key = space.key(own[both], peer[both])
+            found.append({"key": key, "way": graph.way[row[both]]})
+        tables[CONNECTIONS] = concatenate(found)
+        return {}
+
+
+def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
+    """Add connections that one end has made; an existing connection gets the additional way."""
+    key, links = np.sort(key), read_table(Links, tables, name)
+    row = links.find(key)
+    links.way = links.way.copy()
+    links.way[row[row >= 0]] |= way
+    links.insert(key[row < 0], way=way)
+    tables[name] = links.to_columns()
+    tables.pop(CONNECTED, None)
+
+
+# --- meshes
+
+
+@dataclass(frozen=True)
+class Maintain(TopicsProgram):
+    """JOINs, or a phase of a heartbeat.
+
+    A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
+    heartbeat does not change it.  So a heartbeat that follows another one without events between
+    them is limited to the places that the other one could change (:data:`UNSETTLED`), or that have
+    changed since (:data:`TOUCHED`).
+    """
+
+    heartbeat: int
+    #: If True, subscribers JOIN in this heartbeat; otherwise all that have joined maintain meshes.
+    joins: bool = False
+    phase: int = 0  # the phase of the heartbeat: nodes with this phase act
+    all_places: bool = False  # If True, no place is known to be settled
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
+        router = self.router(tables)
+        if self.heartbeat < self.topics.rules.waves - 1:
+            router.has_joined = self._has_joined
+        if superstep == 0:
+            grafted, pruned = self._decide(tables, router)
+            way = turned_way(router.mesh.way[router.mesh.find(grafted)])
+            out: Outbox = {
+                _GRAFT: self.send(tables, _GRAFT, grafted, way=way),
+                _PRUNE: self.send(tables, _PRUNE, pruned),
+            }
+            changed = len(grafted) + len(pruned) > 0
+        else:
+            out, changed = self._receive(tables, router, inbox), True
+        if changed:
+            tables[MESH], tables[BACK_OFF] = router.mesh.to_columns(), router.back_off.to_columns()
+        return out
+
+    def _receive(self, tables: Tables, router: Router, inbox: Inbox) -> Outbox:
+        size = self.topics.space.size
+        for came in inbox.values():
+            append(tables, TOUCHED, {"key": came["topic"] * size + came[AT]})
+        for kind in (_PRUNE, _REFUSE):
+            if kind in inbox:
+                until = self.heartbeat + self.topics.rules.prune_backoff
+                router.take_prunes(self.keys(inbox[kind]), until)
+        if _GRAFT not in inbox:
+            return {}
+        came = inbox[_GRAFT]
+        refused = router.take_grafts(self.keys(came), came["way"], self.heartbeat)
+        return {_REFUSE: self.send(tables, _PRUNE, refused)}
+
+    def _has_joined(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
+        return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
+
+    def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
+        """Return the links on which nodes send GRAFT, and those on which they send PRUNE."""
+        if self.joins:
+            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            place = members.key[self._joined(members) == self.heartbeat]
+            append(tables, TOUCHED, {"key": place})
+            return router.join(place, self.heartbeat), whole_numbers()
+        place = router.unsettled(self._changed(tables))
+        tables[UNSETTLED] = {"key": place}
+        tables.pop(TOUCHED, None)
+        phases = self.topics.rules.heartbeat_phases
+        if phases > 1:
+            node = self.topics.names.node[place % self.topics.space.size]
+            drawn = draws.bits_np(self.topics.seed, "gossipsub phase", node)
+            place = place[drawn % np.uint64(phases) == self.phase]
+        return router.heartbeat(place, self.heartbeat)
+
+    def _joined(self, members: Subscribers) -> np.ndarray:
+        """Return the heartbeats in which subscribers JOIN."""
+        if self.heartbeat >= self.topics.rules.waves:
+            return members.joined
+        return np.maximum(members.joined, self.topics.wave(members.key))
+
+    def _changed(self, tables: Tables) -> np.ndarray:
+        """Return the places whose meshes may not be settled, ascending."""
+        if self.all_places:
+            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            return members.key[self._joined(members) <= self.heartbeat]
+        there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
+        return distinct(np.concatenate([whole_numbers(), *there]))

@@ -1,0 +1,524 @@
+"""Publications of topics: the first copy at each node, and every copy that is sent.
+
+First copies are found by label correction along the meshes (:class:`SpreadMessages`).  A copy that
+is held back because its receiver already has the publication is never the first one (rule G10), so
+all links can be used.  When the labels are final, every node tells its mesh what it would send and
+when, and the receiver determines whether that copy was held back (:class:`SendCopies`).  If
+publications have sizes, the clock with bandwidth replaces these programs
+(:func:`publish_with_bandwidth`).
+
+References
+----------
+docs/rules.md, G10 to G12, W1 to W7.
+libp2p/specs, gossipsub-v1.0.md, "Message Processing"; gossipsub-v1.1.md, "Flood Publishing";
+gossipsub-v1.2.md, "IDONTWANT".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from scribe_spark.bandwidth.runs import Clock, play_clock
+from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
+from scribe_spark.bandwidth.windows import ARRIVALS as CLOCK_ARRIVALS
+from scribe_spark.bandwidth.windows import COPIES as CLOCK_COPIES
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    index_sorted,
+    read_table,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.dissemination import first_of_each
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.multicast import TIME
+from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
+from scribe_spark.systems.gossipsub.mesh import (
+    CONNECTIONS,
+    MESH,
+    Topics,
+    TopicsProgram,
+)
+from scribe_spark.systems.gossipsub.router import Links
+
+#: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
+#: IWANT in a table of their own; in a run, IHAVEs, IWANTs and IDONTWANTs by the name of the kind.
+#: There is one table of each for each heartbeat.  :data:`FANOUT` has the messages of sources that
+#: do not subscribe, with the peers to which each is sent: ``message, peer``.
+ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
+
+#: The kinds of the messages of a publication other than copies.
+IHAVE, IWANT, IDONTWANT = TOLD = "IHAVE", "IWANT", "IDONTWANT"
+
+#: If more nodes than this have an offer, some of them wait: see `SpreadMessages`.
+_OFFERED_AT_ONCE = 2**14
+
+#: The table with the keys of copies whose offers wait.
+_WAITING = "waiting"
+
+_OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
+
+
+@dataclass
+class Arrivals(SortedTable):
+    """First copies, by message and node."""
+
+    #: The time of arrival: microseconds since the publication, or hops in its heartbeat.
+    at: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    #: The position of the sender; :data:`NONE` at the source.
+    sender: np.ndarray = field(default_factory=whole_numbers)
+    #: The heartbeat in which the copy arrived.
+    heartbeat: np.ndarray = field(default_factory=whole_numbers)
+    #: With the clock of hops: the sum of delays and processing along the first copies, in
+    #: microseconds.  With the clock of time: 0, because `at` has the time.
+    way: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """M messages that are published."""
+
+    #: (M,): the indices of topics and the positions of nodes.
+    topic: np.ndarray
+    source: np.ndarray
+    published: np.ndarray  # (M,): the heartbeats of the publications
+    clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
+    stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+
+
+@dataclass(frozen=True)
+class PublicationProgram(TopicsProgram):
+    """The base class of programs on messages."""
+
+    messages: Messages
+    heartbeat: int  # in a run, it is 0 at the publications
+
+    @property
+    def _size(self) -> int:
+        return self.topics.space.size
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes in microseconds; with the clock of hops, 1."""
+        if self.messages.clock != TIME:
+            return np.ones(len(a), dtype=np.int64)
+        return self.topics.delay(a, b)
+
+    def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
+        if self.messages.clock == TIME:
+            return np.zeros(len(a), dtype=np.int64)
+        waits = np.where(hops > 0, self.topics.rules.processing_us, 0)
+        return before + waits + self.topics.delay(a, b)
+
+    def waits(self, hops: np.ndarray) -> np.ndarray:
+        """Return how long nodes wait before they forward; sources do not wait."""
+        timed = self.messages.clock == TIME
+        return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
+
+    def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for live nodes that subscribe to the topic of a message."""
+        place = self.messages.topic[message] * self._size + node
+        return self.topics.directory.has(place) & self.topics.is_alive(node)
+
+    def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
+        """Return True for lost copies (rule G12)."""
+        lost = ~self.topics.is_alive(receiver)
+        if self._loses:
+            topic = self.messages.topic[message]
+            bits = self.topics.names.bits("gossipsub loss", self.heartbeat, topic, sender, receiver)
+            for number in self.messages.stamp:
+                bits = draws.more_bits(bits, number[message])
+            lost |= (bits >> np.uint64(11)) * 2.0**-53 < self._loss(sender, receiver)
+        return lost
+
+    @property
+    def _loses(self) -> bool:
+        """True if copies can be lost, by the configured share or by lossy routes."""
+        nobody = np.empty(0, dtype=np.int64)
+        return self.topics.rules.loss > 0 or self.topics.kernel.losses(nobody, nobody) is not None
+
+    def _loss(self, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray | float:
+        """Return the probability that a copy is lost."""
+        loss, router = self.topics.rules.loss, self.topics.facts.ring.router
+        of_route = self.topics.kernel.losses(router[sender], router[receiver])
+        return loss if of_route is None else 1 - (1 - loss) * (1 - of_route)
+
+    def links(
+        self, table: Links, key: np.ndarray, but: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the links on which nodes send, not to `but` or the source: row of key, peer."""
+        message, node = divided(key, self._size)
+        place = self.messages.topic[message] * self._size + node
+        of, row = expand(*self.topics.space.rows(table, place))
+        peer = table.key[row] % self._size
+        sent = (peer != but[of]) & (peer != self.messages.source[message[of]])
+        return of[sent], peer[sent]
+
+    def sends(
+        self, tables: Tables, arrivals: Arrivals, row: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
+        at_source = arrivals.hops[row] == 0
+        sources, others = row[at_source], row[~at_source]
+        mesh = read_table(Links, tables, MESH)
+        of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
+        if not len(sources):
+            return others[of], peer
+        sent_by, to = self.from_sources(tables, arrivals.key[sources])
+        return np.concatenate([sources[sent_by], others[of]]), np.concatenate([to, peer])
+
+    def sources(self, bucket: int, new: np.ndarray) -> np.ndarray:
+        """Return the keys of messages and their sources, for sources in the bucket."""
+        first, last = self.bounds[bucket : bucket + 2]
+        source = self.messages.source[new]
+        own = (source >= first) & (source < last)
+        return new[own] * self._size + source[own]
+
+    def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the peers to which sources send: index of the key, and peer."""
+        name = CONNECTIONS if self.topics.rules.flood_publish else MESH
+        of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
+        if FANOUT not in tables:
+            return of, peer
+        message, to = tables[FANOUT]["message"], tables[FANOUT]["peer"]
+        by_message = np.argsort(key // self._size)
+        guest = index_sorted(key[by_message] // self._size, message)
+        return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to])
+
+
+@dataclass(frozen=True)
+class SpreadMessages(PublicationProgram):
+    """Find the first copy at each node; sources publish, and answers to IWANT are forwarded.
+
+    A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
+    earlier half is sent, because later ones are likely to be replaced; the others wait for the next
+    superstep.
+    """
+
+    new: np.ndarray  # the messages that are published now
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Accept earlier arrivals, and offer them to the mesh."""
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        if superstep:
+            changed = self._take_offers(arrivals, inbox)
+        else:
+            changed = self._begin(bucket, tables, arrivals)
+        if len(changed):
+            tables[ARRIVALS] = arrivals.to_columns()
+        if _WAITING in tables:
+            changed = distinct(np.concatenate([changed, tables.pop(_WAITING)["key"]]))
+        early = self._early(arrivals, changed)
+        out = {_OFFER: self._offers(tables, arrivals, changed[early])}
+        if not early.all():
+            tables[_WAITING] = {"key": changed[~early]}
+            # a bucket that gets no message is not played
+            out[_GO_ON] = {AT: self.bounds[bucket : bucket + 1]}
+        return out
+
+    def _early(self, arrivals: Arrivals, key: np.ndarray) -> np.ndarray:
+        """Return True for copies (given by key) that are offered now."""
+        if len(key) <= _OFFERED_AT_ONCE:
+            return np.ones(len(key), dtype=bool)
+        at = arrivals.at[arrivals.find(key)]
+        return at <= np.partition(at, len(at) // 2)[len(at) // 2]
+
+    def _begin(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
+        """Record the copies of sources and the answers to IWANT; return their keys."""
+        changed = self._take_answers(arrivals, tables)
+        published = self.sources(bucket, self.new)
+        arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
+        return np.concatenate([changed, published])
+
+    def _take_offers(self, arrivals: Arrivals, inbox: Inbox) -> np.ndarray:
+        if _OFFER not in inbox:
+            return whole_numbers()
+        came = inbox[_OFFER]
+        key = came["message"] * self._size + came[AT]
+        offered = (came[name] for name in ("time", "hops", "sender", "way"))
+        return self._take(arrivals, key, *offered)
+
+    def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
+        name = f"{ANSWERS} {self.heartbeat}"
+        if name not in tables:
+            return whole_numbers()
+        came = tables[name]
+        here = ~came["lost"]
+        key = (came["message"] * self._size + came["node"])[here]
+        sender, node = came["sender"][here], came["node"][here]
+        time = came["sent"][here] + self.delay(sender, node)
+        return self._take(arrivals, key, time, came["hops"][here], sender, came["way"][here])
+
+    def _take(
+        self,
+        arrivals: Arrivals,
+        key: np.ndarray,
+        at: np.ndarray,
+        hops: np.ndarray,
+        sender: np.ndarray,
+        way: np.ndarray,
+    ) -> np.ndarray:
+        """Keep the earliest of the offers; return the keys whose time or hops changed."""
+        row = arrivals.find(key)
+        some = np.flatnonzero(self._may_be_first(arrivals, row, at))
+        some = some[first_of_each(key[some], (at[some], hops[some], sender[some]))]
+        row, key, at, hops, sender, way = (one[some] for one in (row, key, at, hops, sender, way))
+        known = row >= 0
+        old, rank = arrivals.take(row[known]), (at[known], hops[known])
+        same = (old.at == rank[0]) & (old.hops == rank[1])
+        better = (rank[0] < old.at) | ((rank[0] == old.at) & (rank[1] < old.hops))
+        anew = ~known
+        anew[known] = better
+        taken = ~known
+        taken[known] = better | (same & (sender[known] < old.sender))
+        arrivals.put(
+            key[taken],
+            at=at[taken],
+            hops=hops[taken],
+            sender=sender[taken],
+            heartbeat=self.heartbeat,
+            way=way[taken],
+        )
+        return key[anew]
+
+    def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return True for offers no later than a copy of this heartbeat, or without a copy."""
+        if not len(arrivals):
+            return np.ones(len(row), dtype=bool)
+        no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
+        return no_later | (row < 0)
+
+    def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the offers of nodes to their meshes, and of sources to all their receivers."""
+        row, peer = self.sends(tables, arrivals, arrivals.find(key))
+        message, node = divided(arrivals.key[row], self._size)
+        here = ~self.lost(message, node, peer)
+        row, peer, message, node = row[here], peer[here], message[here], node[here]
+        hops = arrivals.hops[row]
+        return {
+            AT: peer,
+            "message": message,
+            "time": arrivals.at[row] + self.waits(hops) + self.delay(node, peer),
+            "hops": hops + 1,
+            "sender": node,
+            "way": self.way(arrivals.way[row], hops, node, peer),
+        }
+
+
+@dataclass(frozen=True)
+class SendCopies(PublicationProgram):
+    """All copies sent by nodes whose first copy arrived in a lazy heartbeat."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Tell receivers what is sent; they determine which copies were held back."""
+        if superstep:
+            if _COPY in inbox:
+                self._take(tables, inbox[_COPY])
+            return {}
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        self._mark_answers(arrivals, tables)
+        own = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
+        if self.topics.rules.idontwant:
+            self.note_idontwant(arrivals, own[arrivals.hops[own] > 0], tables)
+        row, peer = self.sends(tables, arrivals, own)
+        message, node = divided(arrivals.key[row], self._size)
+        hops = arrivals.hops[row]
+        return {
+            _COPY: {
+                AT: peer,
+                "message": message,
+                "sender": node,
+                "sent": arrivals.at[row] + self.waits(hops),
+                "hops": hops + 1,
+                "lost": self.lost(message, node, peer),
+            }
+        }
+
+    def _mark_answers(self, arrivals: Arrivals, tables: Tables) -> None:
+        """Mark the answers to IWANT that are first copies."""
+        name = f"{ANSWERS} {self.heartbeat}"
+        if name in tables:
+            came = tables[name]
+            row = arrivals.find(came["message"] * self._size + came["node"])
+            first = (row >= 0) & ~came["lost"]
+            row = row[first]
+            first[first] = (arrivals.sender[row] == came["sender"][first]) & (
+                arrivals.heartbeat[row] == self.heartbeat
+            )
+            tables[name] = {**came, "first": first}
+
+    def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
+        """Record IDONTWANTs to the mesh, except to the first copy's sender; rule G11."""
+        mesh = read_table(Links, tables, MESH)
+        message, node = divided(arrivals.key[own], self._size)
+        place = self.messages.topic[message] * self._size + node
+        of, row = expand(*self.topics.space.rows(mesh, place))
+        peer = mesh.key[row] % self._size
+        told = peer != arrivals.sender[own[of]]
+        of, peer = of[told], peer[told]
+        if not self.topics.in_run:
+            self.topics.observe(tables, IDONTWANT, node[of], peer)
+            return
+        tables[f"{IDONTWANT} {self.heartbeat}"] = {
+            "message": message[of],
+            "node": peer,
+            "sender": node[of],
+            "sent": arrivals.at[own[of]],
+            "hops": arrivals.hops[own[of]] + 1,
+        }
+
+    def _take(self, tables: Tables, came: Columns) -> None:
+        """Keep the copies that were not held back."""
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        node, sender, message = came[AT], came["sender"], came["message"]
+        row = arrivals.find(message * self._size + node)
+        has = row >= 0
+        row = np.where(has, row, 0)
+        first = has.copy()
+        if has.any():
+            first &= (arrivals.sender[row] == sender) & (arrivals.heartbeat[row] == self.heartbeat)
+            if self.messages.clock == TIME:
+                has &= ~first & self._held_back(arrivals, row, came)
+                kept = ~has
+                came = {name: column[kept] for name, column in came.items()}
+                first = first[kept]
+        tables[f"{COPIES} {self.heartbeat}"] = {
+            "message": came["message"],
+            "node": came[AT],
+            "sender": came["sender"],
+            "sent": came["sent"],
+            "hops": came["hops"],
+            "first": first,
+            "lost": came["lost"],
+        }
+
+    def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
+        """Return True if the receiver's IDONTWANT or copy came before the sending; rule G10."""
+        at, hops = arrivals.at[row], arrivals.hops[row]
+        receiver, sender = came[AT], came["sender"]
+        back = self.delay(receiver, sender)
+        copy = at + self.waits(hops) + back < came["sent"]
+        if self._loses:
+            copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
+        if self.topics.rules.idontwant:
+            copy |= (hops > 0) & (at + back < came["sent"])
+        if not self.topics.in_run:  # times of earlier heartbeats are not known
+            copy &= arrivals.heartbeat[row] == self.heartbeat
+        return copy
+
+    def _lost_back(
+        self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+    ) -> np.ndarray:
+        """Return True for lost copies that nodes sent in the given lazy heartbeats."""
+        lost = np.zeros(len(message), dtype=bool)
+        for one in distinct(heartbeat).tolist():
+            some = heartbeat == one
+            then = PublicationProgram(self.topics, self.messages, one)
+            lost[some] = then.lost(message[some], sender[some], receiver[some])
+        return lost
+
+
+# --- with the clock with bandwidth: rules W1 to W7
+
+#: The columns of `publication.COPIES` -> the columns of the clock's copies.
+_KEPT = {
+    "message": "publication",
+    "node": "node",
+    "sender": "sender",
+    "sent": "sent_us",
+    "hops": "hops",
+    "first": "first",
+}
+
+
+def publish_with_bandwidth(
+    player: SystemPlayer, copies: SendCopies, new: np.ndarray, now: LivingRound
+) -> None:
+    """Publish the new messages, which have sizes and times, in the heartbeat of a program."""
+    assert now.links is not None
+    topics, messages, publish, links = copies.topics, copies.messages, now.publish, now.links
+    rules = topics.rules
+    idontwant = links.idontwant if rules.idontwant else None
+    network = player.facts, player.bounds, now.kernel
+    clock = links.clock(*network, rules.processing_us, idontwant=idontwant)
+    topic, source = messages.topic[new], messages.source[new]
+    # a source that does not subscribe has no mesh, and sends to all peers that it has dialled
+    place = key_of([topic, source], topics.space.size)
+    flood = ~topics.directory.has(place) | rules.flood_publish
+    published = TimedPublications.of(publish.at_us, topic, source, publish.size, flood=flood)
+    read = partial(_links, clock, topics, messages, new)
+    announced = (publish.size >= links.idontwant) & rules.idontwant
+    write = partial(_write, copies, new, publish, announced)
+    played = partial(play_clock, clock, published, read, write, kept=tuple(_KEPT.values()))
+    player.keep(played, "clock with bandwidth")
+
+
+def _links(
+    clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
+) -> Columns:
+    """Return the links of meshes and of sources' connections, for messages published now."""
+    space, key = topics.space, read_table(Links, tables, MESH).key
+    has = np.zeros(len(topics.number), dtype=bool)
+    has[messages.topic[new]] = True
+    if not has.all():
+        key = key[has[space.split(key)[0]]]
+    of_sources = _of_sources(topics, messages, new, tables)
+    more = [known[find_sorted(key, known) < 0] for known in of_sources]
+    topic, node, peer = space.split(np.concatenate([key, *more]))
+    room = topic * ROOMS
+    order = np.broadcast_to(np.int64(0), node.shape)
+    links = mesh_links(room, node, room, peer, clock.delay(node, peer), order)
+    return {**links, "mesh": np.arange(len(node)) < len(key)}
+
+
+def _of_sources(
+    topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
+) -> Iterator[np.ndarray]:
+    """Yield the links outside the meshes on which sources send."""
+    space, topic, source = topics.space, messages.topic, messages.source
+    if topics.rules.flood_publish:
+        place = distinct(key_of([topic[new], source[new]], space.size))
+        yield space.at(read_table(Links, tables, CONNECTIONS), place)
+    if FANOUT in tables:  # the peers of sources that do not subscribe
+        message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
+        yield space.key(key_of([topic[message], source[message]], space.size), peer)
+
+
+def _write(
+    copies: SendCopies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
+) -> None:
+    """Add the clock's results to the tables of `publication`; the dead receive no copies.
+
+    Times count from the publications.
+    """
+    topics, heartbeat = copies.topics, copies.heartbeat
+    came, sent = tables.pop(CLOCK_ARRIVALS), tables.pop(CLOCK_COPIES)
+    if not topics.all_live:
+        came = take(came, topics.is_alive(came["node"]))
+    of, hops = came["publication"], came["hops"]
+    key = key_of([new[of], came["node"]], topics.space.size)
+    arrivals = read_table(Arrivals, tables, ARRIVALS)
+    first = {"at": came["at_us"] - publish.at_us[of], "hops": hops, "sender": came["sender"]}
+    arrivals.insert(key, **first, heartbeat=heartbeat, way=0)
+    tables[ARRIVALS] = arrivals.to_columns()
+    if announced.any():
+        told = key[(hops > 0) & announced[of]]
+        copies.note_idontwant(arrivals, arrivals.find(told), tables)
+    kept = {name: sent[ours] for name, ours in _KEPT.items()}
+    of, lost = kept["message"], ~topics.is_alive(kept["node"])
+    kept |= {"message": new[of], "sent": kept["sent"] - publish.at_us[of], "lost": lost}
+    kept["first"] = kept["first"] & ~lost
+    name = f"{COPIES} {heartbeat}"
+    tables[name] = concatenate([tables[name], kept]) if name in tables else kept

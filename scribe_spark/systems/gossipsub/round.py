@@ -1,0 +1,627 @@
+"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat.
+
+A heartbeat plays programs on buckets, in the order of rule G16:
+
+1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
+2. subscribers with few connections dial others (`mesh.Dial`; G19);
+3. subscribers JOIN and maintain their meshes (`mesh.Maintain`; G6 to G8);
+4. nodes announce what they hold (`gossip.Gossip`; G13, G20), and sources publish
+   (`publication.Spread`, `publication.Copies`; G10, G21);
+5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
+
+The orchestrator keeps the list of publications that are still announced or not yet due; all other
+state is in the buckets.  Only the first heartbeat of a world's round has events.  In later ones,
+steps 1 and 2 change nothing and are skipped, because after step 2 every subscriber has as many
+connections as it wants.  (If dials are spread over heartbeats, subscribers continue to dial.)  Step
+3 is limited to places that may not be settled, and step 4 is skipped if no node announces anything.
+
+A run is a round without end: all subscribers join in its first heartbeat, meshes are built as rule
+G4 says, and then they stay as they are.  The publications follow in the next heartbeat, whose
+number in draws is 0, and heartbeats with gossip follow until no node lacks a publication, or none
+announces one (G13).
+
+Rules: docs/rules.md, G1 to G22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    read_table,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    Multicasts,
+    OwnRounds,
+    Pairs,
+    Publications,
+    SystemOnBuckets,
+    SystemPlayer,
+    SystemRound,
+    count_messages,
+    notes_copies,
+)
+from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held, Lacking, Recall
+from scribe_spark.systems.gossipsub.mesh import (
+    BACK_OFF,
+    CONNECTIONS,
+    MESH,
+    SUBSCRIBERS,
+    TO_DIAL,
+    TOUCHED,
+    UNSETTLED,
+    Dial,
+    DialGraph,
+    Directory,
+    Maintain,
+    Meet,
+    Subscribers,
+    Topics,
+    TopicsProgram,
+)
+from scribe_spark.systems.gossipsub.publication import (
+    ANSWERS,
+    ARRIVALS,
+    COPIES,
+    FANOUT,
+    IDONTWANT,
+    IHAVE,
+    IWANT,
+    TOLD,
+    Arrivals,
+    Messages,
+    PublicationProgram,
+    SendCopies,
+    SpreadMessages,
+    publish_with_bandwidth,
+)
+from scribe_spark.systems.gossipsub.router import BackOff, Links, Router, with_classes
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.gossipsub.config import GossipSubConfig
+
+#: Tables of a bucket: in a run, the sizes of meshes; counts of a heartbeat, by message and for the
+#: bucket.
+MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
+
+
+@dataclass(frozen=True)
+class CountCopies(PublicationProgram):
+    """Record the messages that nodes hold; count payloads and duplicates (rule G22).
+
+    Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
+    `rounds.system.CARRIED`; in a run also other messages than copies.
+    """
+
+    measured: np.ndarray  # the measured messages, ascending
+    notes_copies: bool = False  # True if copies are recorded, too
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts; no message is sent."""
+        got = read_table(Arrivals, tables, ARRIVALS)
+        first, again, by_iwant = self._count_copies(tables)
+        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
+        told = self._by_message(told // self._size)
+        tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
+        tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
+        self._note_arrivals(tables, got)
+        if self.topics.in_run:
+            return {}
+        for name in (ARRIVALS, FANOUT):
+            del tables[name]
+        held = read_table(Held, tables, HELD)
+        held.insert(got.key, round=got.heartbeat, hops=got.hops)
+        tables[HELD] = held.to_columns()
+        return {}
+
+    def _by_message(self, message: np.ndarray) -> np.ndarray:
+        return np.bincount(message, minlength=len(self.messages.topic))
+
+    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
+        """Count payloads.
+
+        Return first copies and duplicates by message, and the number of first copies by IWANT.
+        """
+        firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
+        by_iwant, noted = 0, list[Columns]()
+        for name in (COPIES, ANSWERS):
+            sent = tables.pop(f"{name} {self.heartbeat}", {})
+            if sent:
+                lost, first = sent["lost"], sent["first"]
+                firsts += self._by_message(sent["message"][first])
+                again += self._by_message(sent["message"][~(lost | first)])
+                by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
+                noted += self._rows(PAYLOAD, sent)
+                if not self.topics.in_run:
+                    self.topics.observe(tables, PAYLOAD, sent["sender"], sent["node"], ~lost)
+        for kind in TOLD:
+            noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
+        if noted:
+            append(tables, CARRIED, *noted)
+        return firsts, again, by_iwant
+
+    def _rows(self, kind: str, sent: Columns) -> Iterator[Columns]:
+        """Yield the rows of `rounds.system.CARRIED` of messages that were sent in the heartbeat."""
+        if not sent or not self.notes_copies:
+            return
+        message = sent["message"]
+        rows = {"group": self.messages.topic[message], "publication": message}
+        rows |= {"sender": sent["sender"], "to": sent["node"]}
+        if not self.topics.in_run:
+            rows = take({**rows, "lost": sent["lost"]}, self._is_measured(message))
+        else:
+            code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
+            rows["kind"] = np.full(len(message), code, dtype=np.int8)
+            rows |= {"hops": sent.get("hops", none), "sent_us": sent.get("sent", none + NONE)}
+            rows |= {name: sent.get(name, none > 0) for name in ("first", "lost")}
+        if len(rows["to"]):
+            yield rows
+
+    def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
+        """Record the first copies of the heartbeat."""
+        message, node = divided(got.key, self._size)
+        new = (got.heartbeat == self.heartbeat) & (got.hops > 0) & self._is_measured(message)
+        if new.any():
+            delay_us = got.at if self.messages.clock == TIME else got.way
+            group = self.messages.topic[message]
+            rows = {"group": group, "publication": message, "node": node, "hops": got.hops}
+            append(tables, DELIVERED, take({**rows, "delay_us": delay_us}, new))
+
+    def _is_measured(self, message: np.ndarray) -> np.ndarray:
+        if self.topics.in_run:
+            return np.ones(len(message), dtype=bool)
+        return find_sorted(self.measured, message) >= 0
+
+
+# --- round
+
+# the orchestrator's table, which is kept between rounds
+_PUBLISHED = "published"
+
+# kinds of messages; the last two tell a bucket's nodes of the round's events
+_PRUNE, _GOODBYE, _UNSUBSCRIBE = "PRUNE", "goodbye", "unsubscribe"
+_QUITS, _JOINS = "quits", "joins"
+
+# tables with the counts of a round
+_OUTCOMES, _LINKS = "outcomes", "counted links"
+
+
+@dataclass
+class _PublishedMessages(SortedTable):
+    """Publications that are still announced or not yet due, by index."""
+
+    #: `round` is the heartbeat of the publication.
+    round: np.ndarray = field(default_factory=whole_numbers)
+    topic: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
+    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    #: The number of nodes that announce it in the next heartbeat.
+    told: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class LiveGossipSub(SystemOnBuckets):
+    """GossipSub as a system of rounds."""
+
+    rules: GossipSubConfig  # the section of the config with defaults filled in
+    clock: str = TIME
+    payload: tuple[str, ...] = (PAYLOAD,)
+    control: tuple[str, ...] = (
+        *("dial", "GRAFT", _PRUNE, _GOODBYE, _UNSUBSCRIBE),
+        *(IHAVE, IWANT, IDONTWANT),
+    )
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {
+        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL), 1),
+        **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
+    }
+    kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
+    member_table: ClassVar[str] = SUBSCRIBERS
+    state: ClassVar[Mapping[str, str]] = {
+        "connections": CONNECTIONS,
+        "mesh": MESH_SIZES,
+        "back-off": BACK_OFF,
+    }
+    sources_join: ClassVar[bool] = True
+
+    @property
+    def rounds_before(self) -> int:
+        """See `SystemOnBuckets.rounds_before`; rule G4."""
+        return self.rules.heartbeats_before
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        published = read_table(_PublishedMessages, kept, _PUBLISHED)
+        topics = Topics(
+            *(player.bounds, player.facts, now.group),
+            Directory.of(whole_numbers(), len(now.group), len(now.ring)),
+            self.rules,
+            *(now.kernel, now.lan_us, now.seed),
+            lives=now.overlay,
+            observer=now.tally.observer,
+            in_run=now.in_run,
+        )
+        done = _Heartbeat(self, player, topics, published, now).play()
+        kept[_PUBLISHED] = published.to_columns()
+        if not now.in_run:
+            count_messages(player, now)
+        return done
+
+
+def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) -> LiveGossipSub:
+    """Return the system with the rules of a config and the classes of nodes."""
+    return LiveGossipSub(with_classes(config, classes), config.clock)
+
+
+@dataclass
+class _Heartbeat:
+    """One heartbeat, which has the number of the own round; changes `published`."""
+
+    system: LiveGossipSub
+    player: SystemPlayer
+    topics: Topics
+    published: _PublishedMessages
+    now: LivingRound
+
+    def play(self) -> SystemRound:
+        """Play the heartbeat."""
+        now, published = self.now, self.published
+        if now.begins_round:
+            events = now.events
+            of_nodes = events.fail, events.leave, events.entering
+            gone = Go(self.topics, now.number, now.world_round, *of_nodes)
+            self.player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
+        if not now.in_run or now.number < self.system.rounds_before:
+            self._connect()
+            self._maintain()
+        counts = {"by_iwant": 0.0}
+        if published.told.any() or len(now.publish):
+            counts = self._publish()
+        measured = self._multicasts() if now.measures else None
+        if now.ends_round:
+            return SystemRound(*self._end_round(), counts, measured, Begun())
+        return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
+
+    def _know_subscribers(self) -> None:
+        """Add the subscribers after the events of the world's round, shared by all buckets."""
+        size, now = self.topics.space.size, self.now
+
+        def gather() -> dict[str, np.ndarray]:
+            if now.number == 0:
+                place = key_of(now.join, size)
+            else:
+                found = self.player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {})
+                place = found.get("key", whole_numbers())
+            return dict(Directory.of(place, len(self.topics.number), size).shared)
+
+        shared = self.player.share("subscribers", gather)
+        self.topics = replace(self.topics, directory=Directory(shared, size))
+
+    def _connect(self) -> None:
+        """Let subscribers dial and JOIN."""
+        now, player, rules = self.now, self.player, self.topics.rules
+        if now.begins_round or player.has(TO_DIAL):
+            self._know_subscribers()
+            if rules.discovery == "graph":
+                player.play(DialGraph(self.topics))
+                player.play(Meet(self.topics))
+            else:
+                player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
+        if (now.begins_round or now.number < rules.waves) and rules.joins != "unconnected":
+            player.play(Maintain(self.topics, now.number, joins=True))
+
+    def _maintain(self) -> None:
+        """Play the phases of a heartbeat, unless all meshes are settled."""
+        now, player, topics = self.now, self.player, self.topics
+        if now.in_run and now.number >= topics.rules.waves - 1 + topics.rules.heartbeats:
+            return
+        if now.begins_round or player.has(UNSETTLED) or player.has(TOUCHED):
+            for phase in range(topics.rules.heartbeat_phases):
+                all_places = now.begins_round and not phase
+                player.play(Maintain(topics, now.number, phase=phase, all_places=all_places))
+
+    @property
+    def _number(self) -> int:
+        """The number of the heartbeat in programs on publications."""
+        return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
+
+    def _messages(self) -> Messages:
+        """Return the publications as messages."""
+        published = self.published
+        of = published.topic, published.source, published.round
+        stamp = published.round, self.now.ring.node[published.source]
+        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+
+    def _multicasts(self) -> Multicasts:
+        """Return the first publication of each topic in the world's round; all of a run."""
+        published, now = self.published, self.now
+        if now.in_run:
+            order = np.argsort(published.topic, kind="stable")
+            return Multicasts.from_start(published.topic[order], order, published.source[order])
+        of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
+        topic, first = np.unique(published.topic[of_round], return_index=True)
+        message = of_round[first]
+        return Multicasts.from_start(topic, message, published.source[message])
+
+    def _publish(self) -> dict[str, float]:
+        """Announce publications and publish those of this heartbeat; return counts."""
+        player, published, now, number = self.player, self.published, self.now, self._number
+        self._know_subscribers()
+        told = np.flatnonzero(published.told > 0)
+        new = np.arange(len(now.publish)) + len(published)
+        of = {"topic": now.publish.group, "source": now.publish.node}
+        none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
+        published.insert(new, round=number, **of, **none)
+        program = self.topics, self._messages(), number
+        if now.in_run and len(new):
+            player.play(NoteState(self.topics, now.number))
+        if not now.in_run:
+            player.play(Recall(*program, new, told))
+        if player.has(ARRIVALS):
+            player.play(Gossip(*program))
+        untimed = new if now.links is None else new[:0]
+        if len(untimed) or player.has(f"{ANSWERS} {number}"):
+            player.play(SpreadMessages(*program, untimed))
+            player.play(SendCopies(*program))
+        if now.links is not None and len(new):
+            publish_with_bandwidth(player, SendCopies(*program), new, now)
+        measured = self._multicasts().publication if now.measures else new[:0]
+        player.play(CountCopies(*program, measured, notes_copies(now.measures)))
+        taken = player.take(BY_MESSAGE, COUNTED)
+        sums = _by_message(taken[BY_MESSAGE], published)
+        published.first_copies = published.first_copies + sums["first_copies"]
+        published.duplicates = published.duplicates + sums["duplicates"]
+        published.told = sums["told"]
+        return {name: float(column.sum()) for name, column in taken[COUNTED].items()}
+
+    def _goes_on(self) -> bool:
+        """Return True if a node of a run announces a publication, and a subscriber lacks one."""
+        if not self.now.in_run or not self.published.told.any():
+            return False
+        return self.player.play(Lacking(self.topics, self._messages(), self._number)) > 0
+
+    def _end_round(self) -> tuple[dict[str, float], Publications]:
+        """Return measures of the meshes and the counted publications; drop old publications."""
+        player, topics, published, now = self.player, self.topics, self.published, self.now
+        age = now.world_round - now.own.world_round(published.round)
+        counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
+        program = topics, self._messages(), now.number
+        player.play(CountRound(*program, published.round, counted, now.own))
+        taken = player.take(_OUTCOMES, _LINKS)
+        sums = _by_message(taken[_OUTCOMES], published)
+        expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
+        publications = Publications(
+            *(now.own.world_round(published.round[counted]), published.topic[counted]),
+            *(expected, in_time, late),
+            *(published.first_copies[counted], published.duplicates[counted]),
+        )
+        kept = (age < now.deadline) | (published.told > 0)
+        if not kept.all():
+            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
+            published.keep(kept)
+            published.key = np.arange(len(published))
+        links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
+        members = max(links.pop("members"), 1)
+        return {name: count / members for name, count in links.items()}, publications
+
+
+def _pairs(pairs: Pairs) -> Columns:
+    return {AT: pairs[1], "topic": pairs[0]}
+
+
+def _by_message(
+    taken: Mapping[str, np.ndarray], published: _PublishedMessages
+) -> dict[str, np.ndarray]:
+    """Sum the counts of buckets by message."""
+    buckets = (-1, len(published))
+    return {
+        name: column.reshape(buckets).sum(axis=0) if len(published) else column
+        for name, column in taken.items()
+    }
+
+
+# --- 1. departures and deaths
+
+
+@dataclass(frozen=True)
+class Go(TopicsProgram):
+    """Nodes die, leave, quit topics and join others, all based on the state before; G17 and G18."""
+
+    #: The number of the heartbeat, and the round of the world.
+    number: int
+    world_round: int
+    #: The nodes that die without a message, leave, and arrive or recover in this round.
+    fail: np.ndarray
+    leave: np.ndarray
+    enter: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Send goodbye, PRUNE and unsubscribe; receive them."""
+        router = self.router(tables)
+        out: Outbox = {}
+        if superstep:
+            self._receive(router, inbox)
+        elif SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
+            joins = self._places(inbox, _JOINS)
+            joined = np.full_like(joins, self.number)
+            tables[SUBSCRIBERS] = Subscribers(joins, joined).to_columns()
+        else:
+            quits = self._places(inbox, _QUITS)
+            out = self._send(tables, router, quits)
+            self._forget(tables, router, quits)
+            self._note_members(tables, quits, self._places(inbox, _JOINS))
+        for name, table in (
+            (CONNECTIONS, router.connections),
+            (MESH, router.mesh),
+            (BACK_OFF, router.back_off),
+        ):
+            tables[name] = table.to_columns()
+        return out
+
+    def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
+        """Return the places that quit or join, ascending."""
+        if kind not in inbox:
+            return whole_numbers()
+        return np.sort(inbox[kind]["topic"] * self.topics.space.size + inbox[kind][AT])
+
+    def _marked(self, *positions: np.ndarray) -> np.ndarray:
+        """Return flags of all nodes, True for some positions: bool, shape (K,)."""
+        marked = np.zeros(self.topics.space.size, dtype=bool)
+        marked[np.concatenate(positions)] = True
+        return marked
+
+    def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
+        """Return the places of marked subscribers before the events, ascending."""
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        return place[marked[place % self.topics.space.size]]
+
+    @property
+    def _until(self) -> int:
+        return self.number + self.topics.rules.unsubscribe_backoff
+
+    def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
+        """Return the messages of nodes that leave or quit."""
+        space, connections = self.topics.space, router.connections
+        leaves = self._places_of(tables, self._marked(self.leave))
+        goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
+        pruned = space.at(router.mesh, quits)
+        router.take_back_off(pruned, self._until)
+        return {
+            _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
+            _PRUNE: self.send(tables, _PRUNE, pruned),
+            _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
+        }
+
+    def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
+        """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
+        space, lives = self.topics.space, self.topics.lives
+        gone = self._marked(self.fail, self.leave)
+        known = lives.known_dead(self.world_round) | self._marked(self.enter)
+        left = np.concatenate([self._places_of(tables, gone), quits])
+        for links in (router.connections, router.mesh):
+            ended = space.peers_among(links.key, known)
+            ended[expand(*space.rows(links, left))[1]] = True
+            links.keep(~ended)
+        router.back_off.keep(~gone[router.back_off.key // space.size % space.size])
+        key = router.connections.key
+        tables[DEAD_ENDS] = {"key": key[space.peers_among(key, ~lives.alive)]}
+
+    def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
+        size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
+        members = read_table(Subscribers, tables, SUBSCRIBERS)
+        held = read_table(Held, tables, HELD)
+        members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
+        if TO_DIAL in tables:
+            to_dial = read_table(SortedTable, tables, TO_DIAL)
+            to_dial.keep(find_sorted(members.key, to_dial.key // size) >= 0)
+            tables[TO_DIAL] = to_dial.to_columns()
+        members.insert(joins, joined=self.number)
+        held.keep(~gone[held.key % size])
+        tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
+
+    def _receive(self, router: Router, inbox: Inbox) -> None:
+        """End connections on goodbye and unsubscribe; start back-off on PRUNE."""
+        ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
+        router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
+        if _PRUNE in inbox:
+            router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
+
+
+# --- 5. measures
+
+
+@dataclass(frozen=True)
+class NoteState(TopicsProgram):
+    """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
+
+    heartbeat: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        mesh = read_table(Links, tables, MESH)
+        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
+        _drop_back_off(tables, self.heartbeat)
+        return {}
+
+
+def _drop_back_off(tables: Tables, heartbeat: int) -> None:
+    """Remove back-off that ends before a heartbeat, or with it."""
+    back_off = read_table(BackOff, tables, BACK_OFF)
+    back_off.keep(back_off.until > heartbeat)
+    tables[BACK_OFF] = back_off.to_columns()
+
+
+@dataclass(frozen=True)
+class CountRound(PublicationProgram):
+    """Count links, and the receivers of publications, after a round: rule G22."""
+
+    published: np.ndarray  # (M,): the heartbeat of each message
+    counted: np.ndarray  # the messages whose receivers are counted
+    own: OwnRounds  # the mapping between heartbeats and rounds of the world
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts and drop expired back-off; no message is sent."""
+        held, members = read_table(Held, tables, HELD), read_table(Subscribers, tables, SUBSCRIBERS)
+        tables[_OUTCOMES] = self._outcomes(members, held)
+        _drop_back_off(tables, self.heartbeat + 1)
+        links = {one: tables[one]["key"] for one in (MESH, CONNECTIONS)}
+        counted = {"members": members.key, **links}
+        tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
+        for name in (UNSETTLED, TOUCHED):
+            tables.pop(name, None)
+        return {}
+
+    def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
+        """Count expected receivers of each message, and those that got it in time or late."""
+        topic = self.messages.topic[self.counted]
+        of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
+        message = self.counted[of]
+        expected = members.joined[row] <= self.published[message]
+        message, row = message[expected], row[expected]
+        got = held.find(message * self._size + members.key[row] % self._size)
+        has = got >= 0
+        in_time, late = has.copy(), has.copy()
+        world_round = self.own.world_round
+        in_time[has] = world_round(held.round[got[has]]) == world_round(
+            self.published[message[has]]
+        )
+        late &= ~in_time
+        rows = {"expected": message, "in_time": message[in_time], "late": message[late]}
+        count = len(self.published)
+        return {name: np.bincount(of, minlength=count) for name, of in rows.items()}
+
+
+@dataclass(frozen=True)
+class Renumber(TopicsProgram):
+    """Renumber publications, and delete those that no node announces any more."""
+
+    index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write what nodes hold; no message is sent."""
+        held = read_table(Held, tables, HELD)
+        message, node = divided(held.key, self.topics.space.size)
+        held.key = self.index[message] * self.topics.space.size + node
+        held.keep(self.index[message] != NONE)
+        tables[HELD] = held.to_columns()
+        return {}

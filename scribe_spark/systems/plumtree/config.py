@@ -1,0 +1,107 @@
+"""The section ``plumtree``: the parameters of HyParView and Plumtree, with their sources.
+
+References
+----------
+J. Leitao et al.: HyParView, DSN 2007; Epidemic broadcast trees, SRDS 2007.  Their texts could not
+be had; iroh-gossip (``src/proto``) quotes the parameters, and Babel (``HyParView.java``,
+``PlumTree.java``) the lines.  Partisan; Corrosion (superfly/corrosion).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from scribe_spark.config.section import Section, setting, unset, within
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER, STATIC, WAVES
+
+_GROWS = used_when(lambda of: of.plumtree.views != STATIC, "--plumtree-views waves or at_once")
+_WAVES = used_when(lambda of: of.plumtree.views == WAVES, "--plumtree-views waves")
+_IROH = used_when(lambda of: of.plumtree.membership == IROH, "--plumtree-membership iroh")
+_CORROSION = used_when(lambda of: of.plumtree.rules == CORROSION, "--plumtree-rules corrosion")
+_OF_WORLDS = UsedWhen(lambda of: of.is_world, "has no effect in runs; leave it out")
+
+_Wait = Annotated[float | None, within(0.001, 3_600_000.0)]
+_Length = Annotated[int, within(0, 100)]
+
+
+class PlumtreeConfig(Section):
+    """The parameters of Plumtree and of HyParView, whose views it uses."""
+
+    flat_prefix: ClassVar[str] = "plumtree_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("plumtree"), "plumtree in --systems"
+    )
+    about: ClassVar[str] = "Plumtree's trees in the active views of HyParView."
+
+    rules: Literal["paper", "iroh", "corrosion"] = setting(
+        PAPER, "Rules of Plumtree: those of the paper, iroh or Corrosion"
+    )
+    membership: Annotated[Literal["paper", "iroh"], _GROWS] = setting(
+        PAPER, "Rules of HyParView: those of the paper or iroh"
+    )
+    views: Literal["waves", "at_once", "static"] = setting(
+        WAVES,
+        "Newcomers of a round join in growing waves (waves), or all after the first one (at_once); "
+        "static: views are drawn when nodes join, and change only by deaths",
+    )
+    growth: Annotated[float, within(1.1, 1000.0), _WAVES] = setting(
+        1.5, "Factor by which a wave of newcomers increases a group"
+    )
+    active: Annotated[int, within(2, 100)] = setting(
+        5, "Size of active views (the paper, iroh; Babel: 4, Partisan: 6)"
+    )
+    passive: Annotated[int, within(1, 1000), _GROWS] = setting(
+        30, "Size of passive views (the paper, iroh; Babel: 7)"
+    )
+    walk: Annotated[_Length, _GROWS] = setting(
+        6, "Length of a newcomer's walk, ARWL (the paper, iroh; Babel: 4)"
+    )
+    passive_walk: Annotated[_Length, _GROWS] = setting(
+        3, "Steps before the end at which a walk enters a passive view, PRWL (the paper, iroh)"
+    )
+    shuffle_walk: Annotated[_Length, _GROWS] = setting(
+        6, "Length of a shuffle's walk (iroh; Babel: 4)"
+    )
+    shuffle_seconds: Annotated[float, within(0.0, 86_400.0), _GROWS, _OF_WORLDS] = setting(
+        60.0, "Seconds between two shuffles of a node (iroh; Partisan: 10, Babel: 2); 0: never"
+    )
+    request_ms: Annotated[float, within(0.001, 3_600_000.0), _GROWS, _IROH] = setting(
+        500.0, "Time until a request to a passive node is given up, in ms (iroh)"
+    )
+    notice: Literal["breaks", "sending"] = setting(
+        "breaks",
+        "Neighbours notice a failure by the broken connection (breaks), as with TCP, or when they "
+        "send (sending)",
+    )
+    repair: Annotated[bool, _GROWS] = setting(True, "Passive nodes replace lost neighbours")
+    first_wait_ms: _Wait = unset(
+        "Time from an announcement to the first GRAFT, in ms [default: 80 (iroh); corrosion: 1000]"
+    )
+    next_wait_ms: _Wait = unset(
+        "Time from a GRAFT to the next one, in ms [default: 40 (iroh); corrosion: 500]"
+    )
+    batch_ms: Annotated[float, within(0.0, 3_600_000.0)] = setting(
+        5.0, "Time for which a node collects announcements, in ms (iroh)"
+    )
+    threshold: Annotated[int, within(0, 1000)] = setting(
+        7, "Hops that another way must save to replace a link (iroh, Corrosion); 0: never"
+    )
+    duplicates: Annotated[int, within(0, 1000), _CORROSION] = setting(
+        5, "Number of copies in vain that a link may bring (Corrosion)"
+    )
+    keep_seconds: Annotated[float, within(0.0, 86_400.0)] = setting(
+        30.0, "Seconds for which a node can send a publication again (iroh)"
+    )
+
+    @property
+    def us(self) -> dict[str, int]:
+        """All times in microseconds, by the name of the setting without the unit."""
+        first, then = (1000.0, 500.0) if self.rules == CORROSION else (80.0, 40.0)
+        ms = {
+            "first_wait": first if self.first_wait_ms is None else self.first_wait_ms,
+            "next_wait": then if self.next_wait_ms is None else self.next_wait_ms,
+            **{"request": self.request_ms, "batch": self.batch_ms},
+            **{"keep": self.keep_seconds * 1000, "shuffle": self.shuffle_seconds * 1000},
+        }
+        return {name: round(time * 1000) for name, time in ms.items()}

@@ -1,0 +1,316 @@
+"""HyParView: each node keeps a small active view and a larger passive view.
+
+The *active view* has the nodes to which a node is connected.  It is symmetric: if a has b, b has a.
+Messages go along its links only.  The *passive view* has nodes to connect to when a neighbour is
+lost.  A newcomer joins at any node, its contact, which takes the newcomer in and sends it on walks
+through the overlay; the node at the end of a walk takes it in, too.  So newcomers get neighbours
+all over the network.  Shuffles refresh the passive views: two nodes exchange samples of what they
+know.
+
+| message | sent by | handler |
+|---|---|---|
+| JOIN | a newcomer, to its contact | `on_join` |
+| FORWARDJOIN(newcomer, ttl) | the contact, then each node of the walk | `on_forward_join` |
+| NEIGHBOR(priority) | a node that lost a neighbour, to a passive node | `on_neighbor` |
+| ACCEPT(priority) | a node that took the receiver into its active view | `on_accept` |
+| REFUSE(nodes) | a node with a full view, to the sender of NEIGHBOR | `on_refuse` |
+| DISCONNECT(alive) | a node that dropped the receiver | `on_disconnect` |
+| SHUFFLE(origin, ttl, nodes) | the origin, then each node of the walk | `on_shuffle` |
+| SHUFFLEREPLY(nodes) | the node at the end of the walk, to the origin | `on_shuffle_reply` |
+| down | the clock, for a message that met a dead node; a broken connection | `on_down` |
+
+The rules are Y1 to Y11 in docs/rules.md; `config` names the sources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Slots
+from scribe_spark.core.arrays import NONE
+from scribe_spark.systems.plumtree import IROH, PAPER
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.plumtree.config import PlumtreeConfig
+
+#: The active and passive nodes of a sample (the paper, as quoted in iroh).  A SHUFFLE has its
+#: origin, too.
+_ACTIVE_SAMPLE, _PASSIVE_SAMPLE, _SHUFFLED = 3, 4, 8
+
+#: The priorities of NEIGHBOR and ACCEPT: with a free place only; always; a newcomer's, always.
+_LOW, _HIGH, _NEWCOMER = range(3)
+
+
+class HyParView:
+    """The views of the places of a bucket, and the handlers of HyParView's messages."""
+
+    messages: ClassVar[dict[str, Control]] = {
+        "join": Control(),
+        "forward_join": Control(("newcomer", "ttl")),
+        "neighbor": Control(("priority",)),
+        "accept": Control(("priority",)),
+        "refuse": Control((("nodes", _ACTIVE_SAMPLE + _PASSIVE_SAMPLE),)),
+        "disconnect": Control(("alive",)),
+        "shuffle": Control(("origin", "ttl", ("nodes", _SHUFFLED))),
+        "shuffle_reply": Control((("nodes", _SHUFFLED),)),
+    }
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = {"request": ("asked",)}
+
+    def __init__(
+        self, rules: PlumtreeConfig, seed: int, clock: BucketClock, neighbours: Slots
+    ) -> None:
+        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
+        places = len(neighbours.node)
+        self.passive = np.full((places, rules.passive), NONE, dtype=np.int32)
+        self._refused = np.zeros(self.passive.shape, dtype=bool)
+        self._asked = np.full(places, NONE, dtype=np.int32)  # the receiver of a NEIGHBOR
+        self._asked_us, self._asks = (np.zeros(places, dtype=np.int64) for _ in range(2))
+        sample = _ACTIVE_SAMPLE + _PASSIVE_SAMPLE
+        self._shuffled = np.full((places, sample), NONE, dtype=np.int32)
+
+    # --- commands
+
+    def on_arrive(self, arrivals: ClockEvents) -> None:
+        """Let newcomers, who know nobody, ask their contacts (rule Y1)."""
+        self._clock.alive[arrivals.place] = True
+        self._clock.send("join", arrivals, arrivals["value"])
+
+    def on_fail(self, fails: ClockEvents) -> None:
+        """Let nodes die; with `breaks`, the connections to their neighbours break (rule Y11)."""
+        self._clock.alive[fails.place] = False
+        if self.rules.notice == "breaks":
+            self._clock.send("down", fails, self.neighbours.node[fails.place])
+
+    def on_leave(self, leaves: ClockEvents) -> None:
+        """Let nodes say good-bye to their neighbours (rule Y11)."""
+        self._clock.alive[leaves.place] = False
+        self._clock.send("disconnect", leaves, self.neighbours.node[leaves.place], alive=0)
+
+    def on_refresh(self, starts: ClockEvents) -> None:
+        """Send samples of the views on a walk, to be exchanged for others (rule Y9)."""
+        self._refused[starts.place], self._asks[starts.place] = False, 0
+        sends = starts.take(self.neighbours.count(starts.place) > 0)
+        to = sends.pick(self._seed, "shuffle to", self.neighbours.node[sends.place])
+        nodes = self._sample(sends, "shuffle", self.neighbours.without(sends.place, to))
+        self._shuffled[sends.place] = nodes
+        nodes = np.column_stack([sends.node, nodes])
+        ttl = self.rules.shuffle_walk
+        self._clock.send("shuffle", sends, to, origin=sends.node, ttl=ttl, nodes=nodes)
+        self._refill(starts)
+
+    # --- messages and timers
+
+    def on_join(self, joins: ClockEvents) -> None:
+        """Take in the newcomer, and send it on walks from all other neighbours (rule Y2)."""
+        newcomer = joins.sender
+        self._take_in(joins, newcomer)
+        self._clock.send("accept", joins, newcomer, priority=_NEWCOMER)
+        others = self.neighbours.without(joins.place, newcomer)
+        self._clock.send("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
+
+    def on_forward_join(self, walks: ClockEvents) -> None:
+        """Pass the newcomer on, or take it in at the end of the walk (rules Y3 and Y4)."""
+        came_back = walks["newcomer"] == walks.node
+        ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
+        last = walks.take(ends & ~came_back)
+        has = self.neighbours.has(last.place, last["newcomer"])
+        last = last.take(~has & (self._asked[last.place] != last["newcomer"]))
+        kind = "neighbor"
+        if self.rules.membership == PAPER:
+            kind = "accept"
+            self._take_in(last, last["newcomer"])
+        self._clock.send(kind, last, last["newcomer"], priority=_NEWCOMER)
+        notes = walks.take(~ends & ~came_back & (walks["ttl"] == self.rules.passive_walk))
+        self._into_passive(notes, notes["newcomer"][:, None])
+        passes = walks.take((~ends | came_back) & (walks["ttl"] > 0))
+        others = self.neighbours.without(passes.place, passes.sender)
+        to = passes.pick(self._seed, "walk", others)
+        columns = {"newcomer": passes["newcomer"], "ttl": passes["ttl"] - 1}
+        self._clock.send("forward_join", passes, to, **columns)
+
+    def on_neighbor(self, asks: ClockEvents) -> None:
+        """Accept a request that is urgent or finds a free slot; else refuse it (rule Y5)."""
+        free = self.neighbours.count(asks.place) < self.rules.active
+        accepts = (asks["priority"] > _LOW) | free | self.neighbours.has(asks.place, asks.sender)
+        taken, refused = asks.take(accepts), asks.take(~accepts)
+        self._take_in(taken, taken.sender)
+        self._clock.send("accept", taken, taken.sender, priority=taken["priority"])
+        nodes = self._sample(refused, "refuse", self.neighbours.node[refused.place])
+        self._clock.send("refuse", refused, refused.sender, nodes=nodes)
+
+    def on_accept(self, accepts: ClockEvents) -> None:
+        """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
+        expected = self._answered(accepts, accepts.sender) | (accepts["priority"] == _NEWCOMER)
+        new = ~self.neighbours.has(accepts.place, accepts.sender)
+        full = self.neighbours.count(accepts.place) == self.rules.active
+        drops = new & (~expected | (full & (accepts["priority"] == _LOW)))
+        late, takes = accepts.take(drops), accepts.take(new & ~drops)
+        self._clock.send("disconnect", late, late.sender, alive=1)
+        self._take_in(takes, takes.sender)
+        self._refill(accepts)
+
+    def on_refuse(self, refusals: ClockEvents) -> None:
+        """Learn the nodes that a full node names, and ask another passive node (rule Y7)."""
+        self._answered(refusals, refusals.sender)
+        self._into_passive(refusals, refusals["nodes"])
+        self._refuse(refusals)
+        self._refill(refusals)
+
+    def on_disconnect(self, drops: ClockEvents) -> None:
+        """Lose a neighbour; a living one becomes passive (rule Y7)."""
+        alive = drops["alive"] > 0
+        self._lose(drops, alive)
+        self._forget(drops.take(~alive))
+        self._refill(drops)
+
+    def on_down(self, downs: ClockEvents) -> None:
+        """Forget a dead node (rule Y11)."""
+        self._forget(downs)
+        self._lose(downs, np.zeros(len(downs), dtype=bool))
+        self._refill(downs)
+
+    def on_shuffle(self, walks: ClockEvents) -> None:
+        """Pass a SHUFFLE on, or exchange nodes with its origin at its end (rules Y9 and Y10)."""
+        knows = self.neighbours.has(walks.place, walks.sender)
+        strangers, walks = walks.take(~knows), walks.take(knows)
+        self._clock.send("disconnect", strangers, strangers.sender, alive=1)
+        others = self.neighbours.without(walks.place, walks.sender, walks["origin"])
+        on = (others >= 0).any(axis=1) & (
+            walks["ttl"] > (1 if self.rules.membership == PAPER else 0)
+        )
+        passes, ends = walks.take(on), walks.take(~on)
+        to = passes.pick(self._seed, "walk", others[on])
+        columns = {"origin": passes["origin"], "nodes": passes["nodes"]}
+        self._clock.send("shuffle", passes, to, ttl=passes["ttl"] - 1, **columns)
+        reply = ends.picks(self._seed, "reply", self.passive[ends.place], _SHUFFLED)
+        told = np.count_nonzero(ends["nodes"] >= 0, axis=1)
+        reply[np.arange(_SHUFFLED) >= told[:, None]] = NONE
+        self._clock.send("shuffle_reply", ends, ends["origin"], nodes=reply)
+        self._into_passive(ends, ends["nodes"], reply)
+        self._refill(ends)
+
+    def on_shuffle_reply(self, replies: ClockEvents) -> None:
+        """Learn the nodes of a reply (rule Y9)."""
+        self._into_passive(replies, replies["nodes"], self._shuffled[replies.place])
+        self._refill(replies)
+
+    def on_request(self, ends: ClockEvents) -> None:
+        """Give up a node that does not answer (rule Y8)."""
+        asked, since = ends["asked"], ends.time_us - self.rules.us["request"]
+        waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
+        ends = ends.take(waits)
+        self._forget(ends, ends["asked"])
+        self._refill(ends)
+
+    # --- the parts of handlers
+
+    def _take_in(self, events: ClockEvents, node: np.ndarray) -> None:
+        """Make nodes active; a full view drops a drawn node first."""
+        self._answered(events, node)
+        new = ~self.neighbours.has(events.place, node)
+        events, node = events.take(new), node[new]
+        self._drop_passive(events, node)
+        full = events.take(self.neighbours.count(events.place) == self.rules.active)
+        if len(full):
+            dropped = full.pick(self._seed, "drop", self.neighbours.node[full.place])
+            self.neighbours.drop(full.place, dropped)
+            self._clock.send("disconnect", full, dropped, alive=1)
+            self._into_passive(full, dropped[:, None])
+        self.neighbours.add(events.place, node)
+
+    def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
+        """Drop senders that are active; a node that lost a dead neighbour begins a new round."""
+        has = self.neighbours.has(events.place, events.sender)
+        events, alive = events.take(has), alive[has]
+        self._refused[events.place] = False
+        self._asks[events.place] *= alive
+        self.neighbours.drop(events.place, events.sender)
+        events = events.take(alive)
+        self._into_passive(events, events.sender[:, None])
+        self._refuse(events)
+
+    def _answered(self, events: ClockEvents, node: np.ndarray) -> np.ndarray:
+        """End the requests to nodes; return True where there was one."""
+        answered = self._asked[events.place] == node
+        self._asked[events.place[answered]] = NONE
+        return answered
+
+    def _refuse(self, events: ClockEvents) -> None:
+        """Note that senders, where they are passive, are not asked again in this round."""
+        row, slot = np.nonzero(self.passive[events.place] == events.sender[:, None])
+        self._refused[events.place[row], slot] = True
+
+    def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
+        """Remove nodes (by default the senders) that are gone; end requests to them."""
+        node = events.sender if node is None else node
+        self._answered(events, node)
+        self._drop_passive(events, node)
+
+    def _drop_passive(self, events: ClockEvents, node: np.ndarray) -> None:
+        row, slot = np.nonzero(self.passive[events.place] == node[:, None])
+        self.passive[events.place[row], slot] = NONE
+        self._refused[events.place[row], slot] = False
+
+    def _into_passive(
+        self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
+    ) -> None:
+        """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
+        passive, active = self.passive[events.place], self.neighbours.node[events.place]
+        fresh = (nodes >= 0) & (nodes != events.node[:, None])
+        for column in range(nodes.shape[1]):
+            one = nodes[:, column, None]
+            known = (active == one).any(axis=1) | (passive == one).any(axis=1)
+            fresh[:, column] &= ~known & ~(nodes[:, :column] == one).any(axis=1)
+        rank = np.cumsum(fresh, axis=1) - 1
+        fresh &= rank < self.rules.passive
+        some = np.flatnonzero(fresh.any(axis=1))
+        if not len(some):
+            return
+        events, fresh, rank, nodes = events.take(some), fresh[some], rank[some], nodes[some]
+        passive, refused = passive[some], self._refused[events.place]
+        # 1. full views lose nodes: those sent before, then others, both drawn
+        many = np.count_nonzero(fresh, axis=1) - np.count_nonzero(passive < 0, axis=1)
+        full = np.flatnonzero(many > 0)
+        old = passive[full]
+        drawn = events.take(full).draw(self._seed, "evict", old) >> np.uint64(1)
+        if sent is not None and self.rules.membership == PAPER:
+            first = (old[:, :, None] == sent[some[full], None, :]).any(axis=2) & (old >= 0)
+            drawn |= np.where(first, 0, 2**63).astype(np.uint64)
+        out = drawn.argsort(axis=1).argsort(axis=1) < many[full, None]
+        passive[full], refused[full] = np.where(out, NONE, old), refused[full] & ~out
+        # 2. the fresh nodes fill the free slots
+        free = np.argsort(passive >= 0, axis=1, kind="stable")
+        at = np.nonzero(fresh)
+        slot = at[0], free[at[0], rank[at]]
+        passive[slot], refused[slot] = nodes[at], False
+        self.passive[events.place], self._refused[events.place] = passive, refused
+
+    def _refill(self, events: ClockEvents) -> None:
+        """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
+        active = self.neighbours.count(events.place)
+        can = (active < self.rules.active) & (self._asked[events.place] < 0)
+        can &= self.rules.repair & (self._asks[events.place] < self.rules.passive)
+        asks, lonely = events.take(can), active[can] == 0
+        passive = np.where(self._refused[asks.place], NONE, self.passive[asks.place])
+        to = asks.pick(self._seed, "ask", passive)
+        self._asked[asks.place], self._asked_us[asks.place] = to, asks.time_us
+        self._asks[asks.place] += to >= 0
+        self._clock.send("neighbor", asks, to, priority=np.where(lonely, _HIGH, _LOW))
+        if self.rules.membership == IROH:
+            waits, asked = asks.take(to >= 0), to[to >= 0]
+            self._clock.wake(
+                "request", waits, waits.time_us + self.rules.us["request"], asked=asked
+            )
+
+    def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
+        """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""
+        passive = self.passive[events.place]
+        return np.concatenate(
+            [
+                events.picks(self._seed, f"{purpose} active", active, _ACTIVE_SAMPLE),
+                events.picks(self._seed, f"{purpose} passive", passive, _PASSIVE_SAMPLE),
+            ],
+            axis=1,
+        )

@@ -1,0 +1,93 @@
+"""Plumtree on HyParView's views, or on views that never change: one kernel of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from scribe_spark.clock import (
+    ARRIVE,
+    COMMANDS_OF_GROUPS,
+    DOWN,
+    LINKED,
+    RECEIPTS,
+    STATE,
+    BucketClock,
+    ClockEvents,
+    Column,
+    Control,
+    Payload,
+    Slots,
+)
+from scribe_spark.core.arrays import find_sorted
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Tables
+from scribe_spark.systems.plumtree import STATIC
+from scribe_spark.systems.plumtree.hyparview import HyParView
+from scribe_spark.systems.plumtree.plumtree import Plumtree
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.plumtree.config import PlumtreeConfig
+
+
+class PlumtreeKernel:
+    """The kernel of Plumtree and HyParView; `rules` are `Section.for_tasks`."""
+
+    messages: ClassVar[dict[str, Control | Payload]] = {**HyParView.messages, **Plumtree.messages}
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers
+    commands: ClassVar[Sequence[str]] = COMMANDS_OF_GROUPS
+    wakes: ClassVar[Sequence[str]] = (ARRIVE,)
+
+    def __init__(self, rules: PlumtreeConfig, seed: int, room: np.ndarray) -> None:
+        self._rules, self._seed, self._room = rules, seed, room
+
+    def begin(self, clock: BucketClock, tables: Tables) -> None:
+        """See `Kernel`."""
+        slots = tables[STATE]["active"].shape[1] if STATE in tables else self._rules.active
+        near = Slots((len(clock.key), slots), lazy=bool, duplicates=np.int16)
+        self._clock, common = clock, (self._rules, self._seed, clock, near)
+        self._views, self._tree = HyParView(*common), Plumtree(*common, self._room)
+        self._columns = {"active": near.node, "passive": self._views.passive, **near.flags}
+        for name in {STATE, LINKED} & set(tables):
+            clock.alive[find_sorted(clock.key, tables[name]["key"])] = True
+        if STATE in tables:
+            place = find_sorted(clock.key, tables[STATE]["key"])
+            for column, array in self._columns.items():
+                array[place] = tables[STATE][column]
+        if LINKED in tables:
+            linked = tables.pop(LINKED)
+            near.begin(find_sorted(clock.key, linked["key"]), linked["neighbours"])
+
+    def end(self, tables: Tables) -> None:
+        """See `Kernel`."""
+        clock, tree = self._clock, self._tree
+        living = np.flatnonzero(clock.alive)
+        columns = {name: array[living] for name, array in self._columns.items()}
+        tables[STATE] = {"key": clock.key[living], **columns}
+        rows = np.flatnonzero(tree.got_us >= 0)
+        publication, place = tree.split(rows)
+        tables[RECEIPTS] = {
+            **{"publication": publication, "node": clock.node[place], "at_us": tree.got_us[rows]},
+            **{"hops": tree.hops[rows], "sender": tree.sender[rows]},
+        }
+
+    @staticmethod
+    def sums(state: Columns) -> dict[str, int]:
+        """See `ClockedSystem`."""
+        here = state["active"] >= 0
+        found = {"active": here, "eager": here & ~state["lazy"], "passive": state["passive"] >= 0}
+        return {name: int(np.count_nonzero(column)) for name, column in found.items()}
+
+    def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
+        """Return the handler of the protocol that has it: of HyParView, unless views are static."""
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+
+        def handle(events: ClockEvents) -> None:
+            is_trees = self._rules.views == STATIC and name == f"on_{DOWN}"
+            first: Any = self._tree if is_trees else self._views
+            getattr(first if hasattr(first, name) else self._tree, name)(events)
+
+        return handle

@@ -1,0 +1,230 @@
+"""Plumtree: a broadcast tree inside an overlay, and the overlay's other links as its repair.
+
+A node has *eager* and *lazy* neighbours.  It sends a publication to its eager neighbours, and only
+the announcement of it to its lazy ones.  In the beginning all neighbours are eager, so the first
+publication floods the overlay.  A copy that comes in vain makes its link lazy; the eager links that
+remain are a tree, along the fastest ways.  A node that hears of a publication and does not get it
+grafts the announcing neighbour into the tree.
+
+| message | sent by | handler |
+|---|---|---|
+| GOSSIP(publication, round) | a node with a new publication, to eager neighbours | `on_gossip` |
+| IHAVE(publication, round) | the same node, to lazy neighbours | `on_ihave` |
+| PRUNE | a node that got a copy in vain, to the sender | `on_prune` |
+| GRAFT(publication) | a node that lacks an announced publication | `on_graft` |
+| down | the clock, for a message that met a dead node; a broken connection | `on_down` |
+| timer graft(publication) | a node that heard of a publication | `on_wait` |
+
+The rules are Z1 to Z7 in docs/rules.md; `config` names the sources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Payload, Slots
+from scribe_spark.core.arrays import NONE
+from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.plumtree.config import PlumtreeConfig
+
+
+class Plumtree:
+    """The publications of a bucket's places, and the handlers of Plumtree's messages.
+
+    The state of a place has a row for each publication in its room: number `_base[p] + place`.
+    """
+
+    messages: ClassVar[dict[str, Control | Payload]] = {
+        "gossip": Payload(("publication", "round")),
+        "ihave": Control(("publication", "round"), bytes=24),
+        "graft": Control(("publication",), bytes=24),
+        "prune": Control(bytes=8),
+    }
+    timers: ClassVar[dict[str, tuple[Column, ...]]] = {"wait": ("publication", "again")}
+
+    def __init__(
+        self,
+        rules: PlumtreeConfig,
+        seed: int,
+        clock: BucketClock,
+        neighbours: Slots,
+        room: np.ndarray,
+    ) -> None:
+        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
+        first, end = (np.searchsorted(clock.room, room, side) for side in ("left", "right"))
+        self._ends = ends = np.cumsum(end - first)
+        self._base = ends - end  # a room's places are counted from its first one
+        count, slots = int(ends[-1]) if len(ends) else 0, self.neighbours.node.shape[1]
+        self.got_us = np.full(count, NONE, dtype=np.int64)
+        self.hops = np.zeros(count, dtype=np.int32)
+        self.sender = np.full(count, NONE, dtype=np.int32)
+        self._timer_us = np.full(count, NONE, dtype=np.int64)
+        #: What neighbours announced: the round, the order of arrival (0: nothing), and the tenancy
+        #: of the slot.
+        self._round = np.zeros((count, slots), dtype=np.int32)
+        self._order = np.zeros((count, slots), dtype=np.int32)
+        self._tenancy = np.zeros((count, slots), dtype=np.int16)
+        self._announced = np.zeros(count, dtype=np.int32)
+        self._batch_us = np.zeros(len(clock.room), dtype=np.int64)
+
+    # --- commands
+
+    def on_publish(self, starts: ClockEvents) -> None:
+        """Publish (rule Z1)."""
+        self._deliver(starts, starts["value"], 0)
+        self._push(starts, starts["value"], np.zeros(len(starts), dtype=np.int32))
+
+    # --- messages and timers
+
+    def on_gossip(self, copies: ClockEvents) -> None:
+        """Pass a new publication on; cut the link of a copy in vain (rules Z2 to Z4)."""
+        has = self.got_us[self._row(copies)] >= 0
+        self._on_first(copies.take(~has))
+        self._on_duplicate(copies.take(has))
+
+    def _on_first(self, copies: ClockEvents) -> None:
+        row, publication, sender = self._row(copies), copies["publication"], copies.sender
+        self._deliver(copies, publication, copies["round"] + 1)
+        self._push(copies, publication, copies["round"] + 1)
+        if self.rules.rules == PAPER:
+            self.neighbours.mark("lazy", copies.place, sender, False)
+        self._optimise(copies)
+        self._order[row] = 0
+
+    def _on_duplicate(self, copies: ClockEvents) -> None:
+        slot = self.neighbours.slot(copies.place, copies.sender)
+        prunes = np.ones(len(copies), dtype=bool)
+        if self.rules.rules == CORROSION:
+            near = np.flatnonzero(slot >= 0)
+            at = copies.place[near], slot[near]
+            duplicates = self.neighbours.flags["duplicates"]
+            duplicates[at] += 1
+            many = duplicates[at] > self.rules.duplicates
+            duplicates[at] *= ~many  # the count begins again
+            prunes[near] = many
+        copies = copies.take(prunes)
+        self.neighbours.mark("lazy", copies.place, copies.sender, True)
+        self._clock.send("prune", copies, copies.sender)
+
+    def on_ihave(self, notes: ClockEvents) -> None:
+        """Note who has a publication, and set the timer of the publication (rule Z5)."""
+        slot = self.neighbours.slot(notes.place, notes.sender)
+        lacks = (slot >= 0) & (self.got_us[self._row(notes)] < 0)
+        notes, slot = notes.take(lacks), slot[lacks]
+        row = self._row(notes)
+        self._announced[row] += 1
+        self._round[row, slot], self._order[row, slot] = notes["round"], self._announced[row]
+        self._tenancy[row, slot] = self.neighbours.tenancy[notes.place, slot]
+        self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
+
+    def on_graft(self, asks: ClockEvents) -> None:
+        """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
+        self.neighbours.mark("lazy", asks.place, asks.sender, False)
+        asks = asks.take(asks["publication"] >= 0)
+        got_us = self.got_us[self._row(asks)]
+        asks = asks.take((got_us >= 0) & (asks.time_us - got_us <= self.rules.us["keep"]))
+        columns = {"publication": asks["publication"], "round": self.hops[self._row(asks)]}
+        self._clock.send("gossip", asks, asks.sender, **columns)
+
+    def on_prune(self, prunes: ClockEvents) -> None:
+        """Take a link out of the tree (rule Z4)."""
+        self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
+
+    def on_down(self, downs: ClockEvents) -> None:
+        """Drop a dead neighbour."""
+        downs = downs.take(self.neighbours.has(downs.place, downs.sender))
+        self.neighbours.drop(downs.place, downs.sender)
+
+    def on_wait(self, ends: ClockEvents) -> None:
+        """Graft the link to an announcing neighbour, and wait again (rule Z5)."""
+        row = self._row(ends)
+        waits = (self._timer_us[row] == ends.time_us) & (self.got_us[row] < 0)
+        ends, row = ends.take(waits), row[waits]
+        self._timer_us[row] = NONE
+        order = self._orders(ends.place, row)
+        some = np.flatnonzero((order < _NOT).any(axis=1))
+        ends, row, order = ends.take(some), row[some], order[some]
+        slot = order.argmin(axis=1)
+        peer = self.neighbours.node[ends.place, slot]
+        self._order[row, slot] = 0
+        if self.rules.rules == CORROSION:
+            lazy = self.neighbours.flags["lazy"][ends.place]
+            eager = np.where(lazy, NONE, self.neighbours.node[ends.place])
+            drawn = ends.pick(self._seed, "graft", eager)
+            peer = np.where((ends["again"] == 0) | (drawn < 0), peer, drawn)
+        self.neighbours.mark("lazy", ends.place, peer, False)
+        self._clock.send("graft", ends, peer, publication=ends["publication"])
+        self._wait(ends, self.rules.us["next_wait"], again=1)
+
+    # --- the parts of handlers
+
+    def split(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the publications and places of rows of the state."""
+        publication = np.searchsorted(self._ends, row, side="right")
+        return publication, row - self._base[publication]
+
+    def _row(self, events: ClockEvents) -> np.ndarray:
+        """Return the rows of the state of publications at places."""
+        return self._base[events["publication"]] + events.place
+
+    def _deliver(
+        self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray | int
+    ) -> None:
+        """Note that nodes have a publication now."""
+        row = self._base[publication] + events.place
+        self.got_us[row], self.hops[row] = events.time_us, hops
+        self.sender[row] = np.maximum(events.sender, NONE)
+
+    def _push(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
+        """Send a publication to eager neighbours and its announcement to lazy ones (rule Z2)."""
+        peers = self.neighbours.without(events.place, events.sender)
+        lazy = self.neighbours.flags["lazy"][events.place]
+        columns = {"publication": publication, "round": hops}
+        self._clock.send("gossip", events, np.where(lazy, NONE, peers), **columns)
+        peers = np.where(lazy, peers, NONE)
+        batch_us, now = self._batch_us[events.place], events.time_us
+        begins = (peers >= 0).any(axis=1) & (now >= batch_us)
+        batch_us = np.where(begins, now + self.rules.us["batch"], batch_us)
+        self._batch_us[events.place] = batch_us
+        self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
+
+    def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
+        """Set the timer of publications."""
+        at_us = events.time_us + wait_us
+        self._timer_us[self._row(events)] = at_us
+        self._clock.wake("wait", events, at_us, publication=events["publication"], again=again)
+
+    def _orders(self, place: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Return the order of the announcements of present neighbours; others come last."""
+        told = (self._order[row] > 0) & (self._tenancy[row] == self.neighbours.tenancy[place])
+        told &= self.neighbours.node[place] >= 0
+        return np.where(told, self._order[row], _NOT)
+
+    def _optimise(self, copies: ClockEvents) -> None:
+        """Replace the link of a copy by that of a much better announcement (rule Z7)."""
+        if not self.rules.threshold:
+            return
+        copies = copies.take(self.neighbours.has(copies.place, copies.sender))
+        row, place = self._row(copies), copies.place
+        order = self._orders(place, row)
+        hops = np.where(order < _NOT, self._round[row], _NOT)
+        least = hops.min(axis=1)
+        slot = np.where(hops == least[:, None], order, _NOT).argmin(axis=1)
+        peer = self.neighbours.node[place, slot]
+        swaps = (least < _NOT) & (peer != copies.sender)
+        hops = copies["round"] + (self.rules.rules == IROH)  # iroh compares what it passes on
+        swaps &= hops - least >= self.rules.threshold
+        copies, peer = copies.take(swaps), peer[swaps]
+        self.neighbours.mark("lazy", copies.place, peer, False)
+        self._clock.send("graft", copies, peer, publication=NONE)
+        if self.rules.rules != CORROSION:
+            self.neighbours.mark("lazy", copies.place, copies.sender, True)
+            self._clock.send("prune", copies, copies.sender)
+
+
+#: An order, and a round, after all others: there is no announcement.
+_NOT = np.int32(2**31 - 1)

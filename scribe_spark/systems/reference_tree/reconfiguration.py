@@ -1,0 +1,271 @@
+"""The rounds of a reconfiguration as a program of the engine, and on many rings in this process.
+
+In a round, notified hosts compute their neighbours anew: they look up their parents and children,
+by messages where a key belongs to another bucket.  When all look-ups have ended, each host compares
+its new neighbours with its old ones, and sends a notice to every host that is in only one of the
+two sets.  The notified hosts compute in the next round.  A bucket stores the neighbours of its own
+hosts.
+
+References
+----------
+Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (reconfiguration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, distinct, expand, index_sorted, sums_at
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.in_task import play
+from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.systems.reference_tree.hash_table import Dht, OneBucket, Rings
+from scribe_spark.systems.reference_tree.search import climb, climbs_from, look_up
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
+
+#: The table with the neighbours of a bucket's hosts before the reconfiguration: ``pair``, see
+#: `HostLinks`.
+LINKS = "reference tree links"
+
+#: The table with the hosts that compute in a round: ``host``.
+COMPUTING = "reference tree computing"
+
+#: The kind of messages whose receivers compute.
+NOTICE = "notice"
+
+# Tables: the results of the searches in this round; the current links of all hosts that have
+# computed in earlier rounds (``pair``); a row for each computation (``host, round, notices``); the
+# results that count look-ups, of earlier rounds.
+_FOUND, _NEW_LINKS = "reference tree found", "reference tree new links"
+_COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
+
+
+# --- links
+
+
+@dataclass(frozen=True)
+class HostLinks:
+    """Pairs of a host and one of its neighbours."""
+
+    #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
+    pairs: np.ndarray
+    #: The number of hosts on all rings; host numbers are less than this.
+    hosts: int
+
+    @classmethod
+    def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> HostLinks:
+        """Return links from unsorted pairs without duplicates."""
+        return cls(np.sort(host * hosts + neighbour), hosts)
+
+    @classmethod
+    def of_parents(cls, parent: np.ndarray) -> HostLinks:
+        """Return the links of trees from the parent of each host (`NONE` for a root)."""
+        child = np.flatnonzero(parent != NONE)
+        above = parent[child]
+        return cls.of(np.r_[child, above], np.r_[above, child], len(parent))
+
+    @property
+    def host(self) -> np.ndarray:
+        """The host of each pair."""
+        return self.pairs // self.hosts
+
+    @property
+    def neighbour(self) -> np.ndarray:
+        """The neighbour of each pair."""
+        return self.pairs % self.hosts
+
+    def around(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the neighbours of some hosts: each host's index in `some`, and the neighbour."""
+        which, row = expand(*self._rows(some))
+        return which, self.pairs[row] % self.hosts
+
+    def of_hosts(self, some: np.ndarray) -> HostLinks:
+        """Return the pairs of some hosts, which are ascending."""
+        _, row = expand(*self._rows(some))
+        return HostLinks(self.pairs[row], self.hosts)
+
+    def with_others(self, some: np.ndarray, links: HostLinks) -> HostLinks:
+        """Return these links, in which the pairs of some hosts (ascending) are replaced."""
+        _, row = expand(*self._rows(some))
+        kept = np.ones(len(self.pairs), dtype=bool)
+        kept[row] = False
+        return HostLinks(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
+
+    def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows at which the pairs of hosts begin and end."""
+        first, last = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
+        return first, last
+
+
+# --- the program
+
+
+@dataclass(frozen=True)
+class Reconfigure:
+    """A program for one round: send the notices of the round before, then compute.
+
+    In round 0 the caller sends notices to the hosts that compute first.
+    """
+
+    dht: Dht
+    number: int
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.dht.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        if self.number and not superstep:
+            return self._compare(tables)
+        computing = distinct(inbox[NOTICE][AT]) if NOTICE in inbox else np.zeros(0, np.int64)
+        if len(computing):
+            tables[COMPUTING] = {"host": computing}
+        found, outbox = look_up(self.dht, bucket, tables, inbox, computing)
+        if len(found["host"]):
+            append(tables, _FOUND, found)
+        return outbox
+
+    def _compare(self, tables: Tables) -> Outbox:
+        """Return the notices of the hosts that have computed in the round before."""
+        if COMPUTING not in tables:
+            return {}
+        hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]
+        results = tables.pop(_FOUND)
+        append(tables, _LOOKUPS, take(results, results["lookups"] > 0))
+        results = take(results, results["neighbour"] != NONE)
+        found = HostLinks.of(results["host"], results["neighbour"], hosts)
+        new, before = _links(tables, _NEW_LINKS, hosts), _links(tables, LINKS, hosts)
+        for_the_first_time = np.setdiff1d(computing, _computed(tables), assume_unique=True)
+        old = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
+        different = np.setxor1d(np.concatenate(old), found.pairs, assume_unique=True)
+        sender, receiver = np.divmod(different, hosts)
+        here = self.dht.is_here(receiver)
+        sender, receiver = sender[here], receiver[here]
+        sent = np.bincount(index_sorted(computing, sender), minlength=len(computing))
+        number = np.full(len(computing), self.number - 1)
+        append(tables, _COMPUTED, {"host": computing, "round": number, "notices": sent})
+        tables[_NEW_LINKS] = {"pair": new.with_others(computing, found).pairs}
+        return {NOTICE: {AT: receiver}}
+
+
+def _links(tables: Tables, name: str, hosts: int) -> HostLinks:
+    no_host = np.zeros(0, dtype=np.int64)
+    return HostLinks(tables[name]["pair"] if name in tables else no_host, hosts)
+
+
+def _computed(tables: Tables) -> np.ndarray:
+    """Return the hosts that have computed in an earlier round, ascending."""
+    return distinct(tables[_COMPUTED]["host"]) if _COMPUTED in tables else np.zeros(0, np.int64)
+
+
+def first_to_compute(
+    before: Rings, after: Rings, links: HostLinks, is_here: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return the hosts that compute anew in round 0: int64, ascending.
+
+    These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key.
+    `before` and `after` have at least the hosts with links here.
+    """
+    host = after.node
+    there = before.have(host)
+    other = np.ones(len(host), dtype=bool)
+    other[there] = before.topmost[before.rows_of(host[there])] != after.topmost[there]
+    left = links.host[~is_here(links.neighbour)]
+    return distinct(np.concatenate([host[other], left[after.have(left)]]))
+
+
+@dataclass(frozen=True)
+class Reconfigured:
+    """The results of a reconfiguration in a bucket."""
+
+    #: The links of the bucket's hosts before, and the links after of the hosts that have computed.
+    before: HostLinks
+    new: HostLinks
+    #: int64, ascending: the hosts that have computed, and the hosts that have left.
+    changing: np.ndarray
+    #: ``host, round, notices``: a row for each computation.
+    computed: Columns
+    #: ``host, lookups, up``: numbers of look-ups of a host, for its parent (`up`) or its children.
+    lookups: Columns
+
+    @classmethod
+    def take(cls, tables: Tables, dht: Dht) -> Reconfigured:
+        """Return the results, and delete their tables in the bucket, except for the old links."""
+        hosts, no_host = int(dht.bounds[-1]), np.zeros(0, dtype=np.int64)
+        before, new = _links(tables, LINKS, hosts), _links(tables, _NEW_LINKS, hosts)
+        known = before.host
+        changing = distinct(np.concatenate([known[~dht.is_here(known)], _computed(tables)]))
+        computed = tables.pop(_COMPUTED, dict.fromkeys(("host", "round", "notices"), no_host))
+        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "lookups", "up"), no_host))
+        tables.pop(_NEW_LINKS, None)
+        return cls(before, new, changing, computed, lookups)
+
+    @property
+    def links(self) -> HostLinks:
+        """Return all links after the reconfiguration."""
+        return self.before.with_others(self.changing, self.new)
+
+    def changed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pairs of removed links, and of created ones; each end counts."""
+        before = self.before.of_hosts(self.changing).pairs
+        return (
+            np.setdiff1d(before, self.new.pairs, assume_unique=True),
+            np.setdiff1d(self.new.pairs, before, assume_unique=True),
+        )
+
+
+# --- many rings in this process
+
+
+def reconfigure(
+    tree: ReferenceTree, rings: Rings, links: HostLinks, first: np.ndarray, here: np.ndarray
+) -> Reconfigured:
+    """Play the rounds of a reconfiguration, until a round sends no notice.
+
+    `rings` are the keysets after the event, `links` the links before it.  The hosts `first` compute
+    in round 0; `here` is true for hosts that are present after the event.
+    """
+    dht, tables = OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
+    play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
+    for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
+        if not any(play(Reconfigure(dht, number + 1), [tables])):
+            break
+    return Reconfigured.take(tables, dht)
+
+
+def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[str, np.ndarray]:
+    """Return the costs of reconfigurations on each ring: int64, shape (rings,).
+
+    They are the numbers of ``rounds`` in which a host computed anew, of ``hosts`` that did, of such
+    ``computations`` (a host may compute in several rounds), of ``notices``, and of look-ups for
+    parents and for children.  `ring_of` has the ring of each host.
+    """
+    host, asker = done.computed["host"], done.lookups["host"]
+    lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
+    ring, number = ring_of[host], done.computed["round"]
+
+    def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        ones = np.ones(len(ring_of_row), dtype=np.int64)
+        return sums_at(ring_of_row, ones if weight is None else weight, rings)
+
+    return {
+        "hosts": count(ring_of[distinct(host)]),
+        "computations": count(ring),
+        "notices": count(ring, done.computed["notices"]),
+        "rounds": count(distinct(number * rings + ring) % rings),
+        "parent_lookups": count(ring_of[asker], lookups * is_up),
+        "child_lookups": count(ring_of[asker], lookups * ~is_up),
+    }
+
+
+def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
+    """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
+    parent = np.full(hosts, NONE)
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings))))
+    parent[found.asker] = found.parent
+    return parent

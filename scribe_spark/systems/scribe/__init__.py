@@ -1,0 +1,68 @@
+"""Scribe: groups, children tables, and multicast over Pastry.
+
+`round.play_groups` plays the programs of a round in order; `figures` has Figures 3 and 4 line by
+line.  Messages between nodes, and the functions that handle them:
+
+====================  ================================================================
+message               handler
+====================  ================================================================
+CREATE                `root.receive_routed_creates`, `figures.deliver_create`
+JOIN                  `join.receive_joins`, `figures.forward`, `figures.deliver_join`
+answer                `figures.take_answers`
+LEAVE                 `figures.deliver_leave`, `leave.left_trees`
+tree goodbye          `events.hear_goodbyes`
+MULTICAST             `sources.FindRoots`, `sources.receive_publications`
+fate                  `sources.hear_fates`
+payload               `multicast.receive_payloads`, `multicast.Emitter.receive`
+retransmission        `multicast.Emitter.receive`
+drop child            `multicast.drop_children`
+JOIN (ask)            `multicast.Emitter.asked`
+refresh               `heartbeat.receive_refreshes`, `heartbeat.was_refused`
+heartbeat             `heartbeat.hear_parents`
+path                  `paths_to_root.take_paths`
+replica               `replicas.receive_replicas`
+replica goodbye       `replicas.receive_goodbyes`
+state                 `root.HandOver`, `replicas.receive_states`
+JOIN, unknown member  `join.RefuseUnknownMembers`
+shed, JOIN to a node  `bottleneck.RemoveBottlenecks`
+JOIN, randomised      `bottleneck.rejoin`
+collapse              `collapse.collapse`
+lazy JOIN             `lazy.grow_lazily`
+====================  ================================================================
+"""
+
+from scribe_spark.systems.scribe.capacities import (
+    check_capacities,
+    limits_by_number,
+    read_capacities,
+)
+from scribe_spark.systems.scribe.groups import (
+    check_members,
+    draw_members,
+    group_sizes,
+    make_groups,
+    read_members,
+    senders,
+)
+from scribe_spark.systems.scribe.trees import SYSTEM, Trees, build_trees, multicast, plant_trees
+from scribe_spark.systems.scribe.variants import Variant, VariantContext, timed_edges
+
+__all__ = [
+    "SYSTEM",
+    "plant_trees",
+    "VariantContext",
+    "Trees",
+    "build_trees",
+    "Variant",
+    "check_capacities",
+    "check_members",
+    "draw_members",
+    "group_sizes",
+    "make_groups",
+    "multicast",
+    "limits_by_number",
+    "read_capacities",
+    "read_members",
+    "senders",
+    "timed_edges",
+]

@@ -1,0 +1,539 @@
+"""The bottleneck remover: an overloaded node drops children, which join one of their siblings.
+
+Its cycle rule sends refused JOINs again, on randomised routes.
+
+References
+----------
+JSAC 2002, Section IV.E.  docs/variants.md: ties.  docs/rules.md, S28 and S29: in worlds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT, append, bucket_of
+from scribe_spark.multicast import EDGES
+from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.scribe.join import (
+    JoinProgram,
+    Requests,
+    note_joins,
+    own_joins,
+    receive_joins,
+    remember,
+    send_on,
+)
+from scribe_spark.systems.scribe.leave import lose_parent
+from scribe_spark.systems.scribe.paths_to_root import on_path, paths_above
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.trees import TreesConfig
+
+# --- the cycle rule: refused JOINs are sent again on randomised routes
+
+#: The number of randomised routes that a refused JOIN tries.  All next hops of a child may be its
+#: own descendants; after the last attempt the JOIN is sent to the last node of the path to the root
+#: that the child knew.
+ATTEMPTS = 8
+
+#: The table of dropped children: ``pair``, the sorted keys (group, child); ``parent``, the node
+#: that dropped the child; ``turn``, the rank in which the parent dropped it; ``to``, the sibling
+#: that gets the child's JOIN; ``top``, the last node of the path to the root that the child knew.
+DROPPED = "scribe dropped"
+
+#: The table of sources whose JOINs were refused: ``pair``, the key of (group, source).
+REFUSED_JOINS = "scribe refused joins"
+
+#: The table of JOINs that the bottleneck remover causes: ``group``, the receiver ``at``, the sender
+#: ``child``, and ``probes``, the number of siblings that the sender measured before.  Its schema as
+#: a view follows.
+EXTRA_JOINS = "scribe extra joins"
+EXTRA_JOINS_COLUMNS = f"{EDGES}, probes bigint"
+
+#: The table of accepted JOINs: ``way``, the nodes that the JOIN visited, and ``root``, True if the
+#: last of them (``at``) becomes the root.
+_ACCEPTED = "scribe accepted joins"
+
+# kinds of messages: a JOIN to a known node; its refusal; a JOIN on a randomised route; a JOIN that
+# goes up the tree; the message to the nodes that an accepted JOIN visited
+_DIRECT, _REFUSAL = "JOIN to a node", "refusal"
+_ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
+
+
+def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
+    """Route the refused JOINs of dropped children on randomised routes, all in parallel.
+
+    The first tree node on the route adopts the child, and the nodes before it become forwarders.
+    If the child is above that tree node, the JOIN is refused again.  Refused JOINs are routed
+    again; at last they are sent to the end of the path that the child knew.
+    """
+    for attempt in range(ATTEMPTS):
+        if player.has(REFUSED_JOINS):
+            player.play(_Reroute(player.given, round, attempt))
+        if player.has(_ACCEPTED):
+            player.play(_TakeInChild(player.given, round))
+    if player.has(REFUSED_JOINS):
+        player.play(_JoinTops(player.given, round))
+
+
+def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
+    """Record JOINs that the bottleneck remover causes: to siblings and after refusals."""
+    probes = np.broadcast_to(probes, len(at))
+    scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
+
+
+def send_to(
+    scribe: Scribe,
+    joins: Joins,
+    to: np.ndarray,
+    parent: np.ndarray | int = NONE,
+    turn: np.ndarray | int = NONE,
+) -> None:
+    """Send JOINs to known nodes; for dropped children with the columns of :data:`DROPPED`."""
+    dropped = {"parent": parent, "turn": turn}
+    columns = {name: np.broadcast_to(one, len(to)).copy() for name, one in dropped.items()}
+    scribe.post(_DIRECT, "JOIN", joins.source, to, **joins.to_columns(), **columns)
+
+
+def refused_children(tables: Tables) -> Columns:
+    """Return the dropped children whose JOINs were refused, and delete the refusals."""
+    if DROPPED not in tables:
+        tables.pop(REFUSED_JOINS, None)
+        return {}
+    refused = tables.pop(REFUSED_JOINS)["pair"] if REFUSED_JOINS in tables else whole_numbers()
+    return take(tables[DROPPED], np.flatnonzero(np.isin(tables[DROPPED]["pair"], refused)))
+
+
+def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
+    """Return the last JOINs of nodes, from what the nodes recorded."""
+    entries, (group, source) = scribe.state.entries, scribe.split(pair)
+    row = entries.find(pair)
+    return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
+
+
+class DirectJoins(JoinProgram):
+    """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if _DIRECT in inbox:
+            self._receive(scribe, tables, inbox[_DIRECT])
+        if _REFUSAL in inbox:
+            _note_refusals(scribe, inbox[_REFUSAL])
+
+    def _receive(self, scribe: Scribe, tables: Tables, came: Columns) -> None:
+        row = scribe.entry(came["group"], came[AT])
+        refused = on_path(scribe, row, came["source"]) | _cross(scribe, tables, came)
+        _refuse(scribe, take(came, np.flatnonzero(refused)))
+        came = take(came, np.flatnonzero(~refused))
+        sent = Requests.sent_to(Joins.from_columns(came), came[AT])
+        send_on(scribe, receive_joins(scribe, sent))
+
+
+def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
+    """Return True for JOINs whose receivers sent JOINs to the sources, both dropped by one parent.
+
+    The node that was dropped later must try again.
+    """
+    crosses = np.zeros(len(came[AT]), dtype=bool)
+    if DROPPED in tables:
+        mine = tables[DROPPED]
+        row = find_sorted(mine["pair"], scribe.key(came["group"], came[AT]))
+        of = np.flatnonzero(row >= 0)
+        row, came = row[of], take(came, of)
+        crosses[of] = (mine["to"][row] == came["source"]) & (mine["turn"][row] < came["turn"])
+        crosses[of] &= mine["parent"][row] == came["parent"]
+    return crosses
+
+
+def _refuse(scribe: Scribe, joins: Columns) -> None:
+    scribe.tell(_REFUSAL, joins["source"], group=joins["group"])
+
+
+def _note_refusals(scribe: Scribe, came: Columns) -> None:
+    scribe.note(REFUSED_JOINS, pair=scribe.key(came["group"], came[AT]))
+
+
+@dataclass(frozen=True)
+class _Reroute(RoundProgram):
+    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree, at once.
+
+    A JOIN that meets its own source on the way up is refused again.
+    """
+
+    attempt: int = 0
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if not superstep:
+            refused = refused_children(tables)
+            if refused:
+                joins = _their_joins(scribe, refused["pair"])
+                begin = unrouted({**joins.to_columns(), AT: joins.source})
+                self._route(scribe, {**begin, "way": begin["path"]})
+        if _ROUTED in inbox:
+            self._route(scribe, inbox[_ROUTED])
+        if _UPWARDS in inbox:
+            _go_up(scribe, inbox[_UPWARDS])
+        if _REFUSAL in inbox:
+            _note_refusals(scribe, inbox[_REFUSAL])
+
+    def _route(self, scribe: Scribe, moving: Columns) -> None:
+        """Route JOINs to the tree or the edge of the bucket; ``way`` is the nodes visited."""
+        number, entries = scribe.ring.node, scribe.state.entries
+
+        def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
+            at, group, source = here[AT], here["group"], here["source"]
+            goes = (at == source) | ~entries.has(scribe.key(group, at))
+            attempt = np.full(len(at), scribe.number * ATTEMPTS + self.attempt)
+            drawn_by = scribe.groups.number[group], number[source], attempt
+            onward = at.copy()
+            onward[goes] = scribe.randomised_hop(
+                "JOIN", at[goes], group[goes], *[column[goes] for column in drawn_by]
+            )
+            return onward, {**here, "way": np.c_[here["way"], at]}
+
+        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+        if ended:
+            ended = take(ended, ended["delivered"])
+            pair = scribe.key(ended["group"], ended[AT])
+            inside = entries.has(pair) & (ended[AT] != ended["source"])
+            knows = scribe.state.copies.has(pair)
+            scribe.refuse("no group", (~inside & ~knows).sum())
+            _accept(scribe, take(ended, ~inside & knows), root=True)
+            up = take(ended, inside)
+            _go_up(scribe, {**up, "above": up[AT][:, None]})
+        if leaving:
+            scribe.tell(_ROUTED, leaving.pop(AT), **leaving)
+
+
+def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
+    columns = Joins.from_columns(joins).to_columns()
+    ends = np.full(len(joins[AT]), root)
+    scribe.note(_ACCEPTED, at=joins[AT], way=joins["way"], root=ends, **columns)
+
+
+def _go_up(scribe: Scribe, asked: Columns) -> None:
+    """Move JOINs up the tree to the end or the edge of the bucket; ``above`` is the path so far.
+
+    Of two waiting nodes, the node with the greater number may become a descendant of the other one.
+    """
+    entries, number = scribe.state.entries, scribe.ring.node
+    while len(asked[AT]):
+        at, source = asked[AT], asked["source"]
+        row = scribe.entry(asked["group"], at)
+        there = row >= 0
+        parent = np.where(there, entries.parent[row], NONE) if len(entries) else row
+        waits = there & (parent < 0)
+        waits[waits] = ~entries.root[row[waits]]
+        refused = (at == source) | (waits & (number[at] > number[source]))
+        up = ~refused & (parent >= 0)
+        refused[up] |= (asked["above"][up] == parent[up, None]).any(axis=1)
+        up = np.flatnonzero(~refused & (parent >= 0))
+        arrives = np.zeros(len(at), dtype=bool)
+        arrives[up] = scribe.send("JOIN", at[up], parent[up])
+        _refuse(scribe, take(asked, np.flatnonzero(refused)))
+        _accept(scribe, take(asked, np.flatnonzero(~refused & ~arrives)), root=False)
+        asked, above = take(asked, np.flatnonzero(arrives)), parent[arrives]
+        asked |= {AT: above, "above": np.c_[asked["above"], above]}
+        own = scribe.is_own(above)
+        away = take(asked, np.flatnonzero(~own))
+        scribe.tell(_UPWARDS, away.pop(AT), **away)
+        asked = take(asked, np.flatnonzero(own))
+
+
+class _TakeInChild(DirectJoins):
+    """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and _ACCEPTED in tables:
+            accepted = tables.pop(_ACCEPTED)
+            new = take(accepted, np.flatnonzero(accepted["root"]))
+            become_root(scribe, distinct(scribe.key(new["group"], new["at"])))
+            _tell_ways(scribe, accepted)
+        if _WAY in inbox:
+            _make_forwarders(scribe, inbox[_WAY])
+
+
+def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
+    """Tell each node that a JOIN visited, and its source, which node is next on the route."""
+    which, column = np.nonzero(accepted["way"] >= 0)
+    node = accepted["way"][which, column]
+    link = np.flatnonzero(which[1:] == which[:-1])
+    joins = take(Joins.from_columns(accepted).to_columns(), which[link])
+    scribe.tell(_WAY, node[link], above=node[link + 1], **joins)
+
+
+def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
+    sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
+    _send_extra(scribe, Joins.from_columns(sources), sources["above"])
+    # of several routes through a node, the one of the source with the smallest number is used
+    pair = scribe.key(ways["group"], ways[AT])
+    new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(pair)
+    ways, pair = take(ways, np.flatnonzero(new)), pair[new]
+    order = np.lexsort((scribe.ring.node[ways["source"]], pair))
+    ways, pair = take(ways, order), pair[order]
+    entering, first, which = np.unique(pair, return_index=True, return_inverse=True)
+    own = own_joins(scribe, entering, which, Joins.from_columns(ways))
+    scribe.state.entries.enter(entering, scribe.number, "forwarder")
+    remember(scribe, own)
+    _send_extra(scribe, own, ways["above"][first])
+
+
+class _JoinTops(DirectJoins):
+    """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and (refused := refused_children(tables)):
+            knows = refused["top"] >= 0
+            joins = _their_joins(scribe, refused["pair"][knows])
+            _send_extra(scribe, joins, refused["top"][knows])
+
+
+def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
+    """Send JOINs after a refusal, and record them."""
+    note_extra(scribe, joins, to)
+    send_to(scribe, joins, to)
+
+
+#: A node drops the same child at most this often in a round; then the child stays.
+MOST_DROPS = 8
+
+#: Tables of dropped edges (``edge``): those of the latest step, and those of earlier steps of this
+#: round.
+DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
+
+# kinds of messages: tell a child that it is dropped; send it the parent's children table
+_SHED, _TABLE = "shed", "children table"
+
+
+# --- the choice of dropped children
+
+
+def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
+    """Choose the children that overloaded nodes drop: rows of the columns, in the order of drops.
+
+    The columns are those of :func:`tables_of`.
+    """
+    delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
+    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
+    # the children of each table, sorted by the order in which they are dropped
+    order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
+    parent, group = columns["parent"][order], columns["group"][order]
+    starts = run_starts(parent, group)
+    tables = np.split(order, starts[1:])
+    nodes = run_starts(parent[starts])
+    ends = np.r_[nodes[1:], len(starts)]
+    rows = [
+        row
+        for first, end in zip(nodes, ends, strict=True)
+        for row in _drops_of_node(tables[first:end], columns, rules)
+    ]
+    return np.array(rows, dtype=np.int64)
+
+
+def _drops_of_node(
+    tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
+) -> Iterator[int]:
+    """Yield the children that one node drops until it meets its limit; `tables` are by group."""
+    excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
+    dropped = [0] * len(tables)
+
+    def can_drop(table: int) -> bool:
+        rows, done = tables[table], dropped[table]
+        return len(rows) - done > 1 and not columns["stays"][rows[done]]
+
+    def urgency(table: int) -> tuple[int, int]:
+        at = tables[table]
+        left = len(at) - dropped[table]
+        by_draw = rules.shed_group == "random"
+        return (int(columns["draw"][at[dropped[table]]]) if by_draw else -left, table)
+
+    queue = [urgency(table) for table in range(len(tables)) if can_drop(table)]
+    heapq.heapify(queue)
+    for _ in range(excess):
+        if not queue:  # every table has one child left
+            return
+        _, table = heapq.heappop(queue)
+        yield int(tables[table][dropped[table]])
+        dropped[table] += 1
+        if can_drop(table):
+            heapq.heappush(queue, urgency(table))
+
+
+# --- in a round
+
+
+def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
+    """Let overloaded nodes drop children until no node drops any more."""
+    most = most_supersteps(len(player.given.facts.ring))
+    for _ in counted("scribe bottleneck remover", most, "passes"):
+        player.play(RemoveBottlenecks(player.given, round))
+        if not player.has(DROPS):
+            break
+        rejoin(player, round)
+
+
+def overloaded(scribe: Scribe) -> np.ndarray:
+    """Return the nodes that have more children, summed over all groups, than their limit."""
+    limits = scribe.limits
+    if limits is None:
+        return np.empty(0, dtype=np.int64)
+    pair = scribe.state.children.key // scribe.state.size
+    load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
+    node = np.flatnonzero(load)
+    return node[load[node] > limits.of(scribe.ring.node[node])]
+
+
+class RemoveBottlenecks(DirectJoins):
+    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep:
+            for old in (DROPPED, REFUSED_JOINS):
+                tables.pop(old, None)
+            _drop(scribe, _drops_before(tables))
+        if _SHED in inbox:
+            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])
+
+
+def _drops_before(tables: Tables) -> np.ndarray:
+    """Return the edges that were dropped earlier in this round, once for each drop."""
+    drops = tables.pop(DROPS, None)
+    if drops is not None:
+        append(tables, DROPS_BEFORE, drops)
+    return tables[DROPS_BEFORE]["edge"] if DROPS_BEFORE in tables else whole_numbers()
+
+
+def tables_of(
+    scribe: Scribe, nodes: np.ndarray, before: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return all edges to children of some nodes, and the columns of :func:`choose_drops`."""
+    limits = scribe.limits
+    assert limits is not None
+    asked = np.zeros(scribe.state.size, dtype=bool)
+    asked[nodes] = True
+    edge = scribe.state.children.key
+    group, parent, child = scribe.ends(edge)
+    mine = asked[parent]
+    edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
+    number = scribe.ring.node
+    names = scribe.groups.number[group], number[parent], number[child]
+    again, times = np.unique(before, return_counts=True)
+    often = again[times == MOST_DROPS]
+    draw = draws.bits_np(scribe.seed, "shed", *names).view(np.int64)
+    return edge, {
+        **dict(zip(("group", "parent", "child"), names, strict=True)),
+        "delay_us": scribe.delay(parent, child),
+        "limit": limits.of(number[parent]),
+        "draw": draw,
+        "stays": np.isin(edge, often),
+    }
+
+
+def _drop(scribe: Scribe, before: np.ndarray) -> None:
+    """Let overloaded nodes drop children, and send these their children tables.
+
+    A child that was dropped :data:`MOST_DROPS` times and has come back stays for this round.
+    """
+    over = overloaded(scribe)
+    if not len(over):
+        return
+    edge, columns = tables_of(scribe, over, before)
+    drops = choose_drops(columns, scribe.trees)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
+    dropped = edge[drops]
+    scribe.state.children.drop(scribe.state.children.find(dropped))
+    scribe.note(DROPS, edge=dropped)
+    # 1. notify the dropped children that are alive
+    told = drops[scribe.send("shed", parent[drops], child[drops])]
+    turn = np.full(len(edge), len(drops))
+    turn[drops] = np.arange(len(drops))
+    scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
+    # 2. send each parent's children table once to every bucket with a dropped child
+    buckets = len(scribe.bounds) - 1
+    to = pair[told] * buckets + bucket_of(scribe.bounds, child[told])
+    to, one = np.unique(to, return_index=True)
+    first = np.searchsorted(pair, to // buckets)
+    last = np.searchsorted(pair, to // buckets, side="right")
+    which, row = expand(first, last)
+    scribe.tell(
+        _TABLE,
+        child[told[one]][which],
+        group=group[row],
+        parent=parent[row],
+        sibling=child[row],
+        turn=turn[row],
+        delay_us=columns["delay_us"][row],
+    )
+
+
+def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
+    """Dropped children without another parent measure delays and send JOINs to siblings."""
+    shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
+    mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
+    shed = take(shed, np.flatnonzero(mine))
+    child, top = shed[AT], _tops(scribe, row)
+    lose_parent(scribe, row, "shed")
+    # 1. (i) the child measures the delay between itself and the nodes in the table
+    number, of = scribe.ring.node, scribe.key(table["group"], table["parent"])
+    order = np.lexsort((number[table["sibling"]], of))
+    table, of = take(table, order), of[order]
+    parents = scribe.key(shed["group"], shed["parent"])
+    asking, line = expand(np.searchsorted(of, parents), np.searchsorted(of, parents, side="right"))
+    if scribe.trees.shed_table == "whole":
+        sent = table["sibling"][line] != child[asking]
+    else:  # the siblings that were in the table when the child was dropped
+        sent = table["turn"][line] > shed["turn"][asking]
+    asking, line = asking[sent], line[sent]
+    probes = np.bincount(asking, minlength=len(child))
+    alive = scribe.send("delay probe", child[asking], table["sibling"][line])
+    asking, line = asking[alive], line[alive]
+    sibling = table["sibling"][line]
+    # 2. (ii), (iii) send a JOIN to the sibling with the smallest combined delay, if there is one
+    total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
+    order = np.lexsort((total_us, asking))
+    best = order[run_starts(asking[order])]
+    source, to = asking[best], sibling[best]
+    joins = note_joins(scribe, row[source])
+    parent, turn = shed["parent"][source], shed["turn"][source]
+    pair = scribe.key(joins.group, joins.source)
+    scribe.note(DROPPED, pair=pair, parent=parent, turn=turn, to=to, top=top[source])
+    note_extra(scribe, joins, to, probes[source])
+    send_to(scribe, joins, to, parent, turn)
+
+
+def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return the last node of each node's known path to the root, or NONE without another node."""
+    if scribe.roots is not None:
+        return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
+    path = paths_above(scribe, rows)
+    length = (path >= 0).sum(axis=1)
+    top = np.full(len(rows), NONE)
+    some = np.flatnonzero(length)
+    top[some] = path[some, length[some] - 1]
+    return np.where(top == scribe.state.entries.key[rows] % scribe.state.size, NONE, top)

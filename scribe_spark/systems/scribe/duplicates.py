@@ -1,0 +1,94 @@
+"""Ids of publications, and the count of duplicate deliveries up to a publication's deadline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of, mixed_key
+from scribe_spark.engine import Tables
+from scribe_spark.engine.ring import Ring
+from scribe_spark.systems.scribe.scribe import Scribe
+
+#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
+SOURCE_BITS = 32
+SOURCE = 2**SOURCE_BITS - 1
+
+
+def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return the ids of publications: round << 32 | node number of the source."""
+    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
+
+
+def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Return keys of publications whose deadline has not passed; negative for the others."""
+    return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
+
+
+def publication_keys(
+    scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
+) -> np.ndarray:
+    """Return keys of (round, group, source) for publications since a round; older ones: NONE."""
+    age = (publication >> SOURCE_BITS) - since
+    parts = age, group, publication & SOURCE
+    keys = mixed_key(parts, (len(scribe.groups), _numbers(scribe.ring)))
+    return np.where(age >= 0, keys, NONE)
+
+
+def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the groups and ids for keys of :func:`publication_keys` with ``since=0``."""
+    key, source = np.divmod(keys, _numbers(scribe.ring))
+    round, group = np.divmod(key, len(scribe.groups))
+    return group, publication_ids(round, source)
+
+
+def _numbers(known: Ring) -> int:
+    return int(known.node.max()) + 1
+
+
+#: Tables of a round.  GOT has the publications that nodes received in it: ``key``, sorted, made of
+#: the publication's key (:func:`pending_keys`) and the node.  AGAIN has the duplicates at members:
+#: ``group, publication``.
+GOT, AGAIN = "scribe got now", "scribe again"
+
+
+def note_got(
+    scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
+) -> None:
+    """Record received publications, each once for a node; count those that a member had before."""
+    now = tables[GOT]["key"] if GOT in tables else whole_numbers()
+    keys = pending_keys(scribe, group, publication)
+    young = keys >= 0
+    group, node, publication = group[young], node[young], publication[young]
+    keys = key_of([keys[young], node], scribe.state.size)
+    again = (find_sorted(now, keys) >= 0) | scribe.state.got.has(keys)
+    twice = np.flatnonzero(again)
+    entries = scribe.state.entries
+    twice = twice[entries.member[scribe.entry(group[twice], node[twice])]]
+    scribe.note(AGAIN, group=group[twice], publication=publication[twice])
+    tables[GOT] = {"key": _merged(now, np.sort(keys[~again]))}
+
+
+def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
+    """Return the publication's key of each first copy that a member received, from `GOT`."""
+    if GOT not in tables:
+        return whole_numbers()
+    keys, node = np.divmod(tables[GOT]["key"], scribe.state.size)
+    group, _ = publications_of(scribe, keys)
+    row = scribe.entry(group, node)
+    is_member = row >= 0
+    is_member[is_member] = scribe.state.entries.member[row[is_member]]
+    return keys[is_member]
+
+
+def keep_got(scribe: Scribe, tables: Tables) -> None:
+    """Keep the received publications whose deadline is after this round."""
+    got = scribe.state.got
+    if GOT in tables:
+        got.key = _merged(got.key, tables.pop(GOT)["key"])
+    a_round = len(scribe.groups) * _numbers(scribe.ring) * scribe.state.size
+    got.key = got.key[np.searchsorted(got.key, a_round) :] - a_round
+
+
+def _merged(keys: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.insert(keys, np.searchsorted(keys, more), more)

@@ -1,0 +1,468 @@
+"""The end of a round: replicas, acknowledgements, heartbeats, and the outcomes of publications.
+
+References
+----------
+JSAC 2002, Sections III.B.1 and III.B.2; docs/rules.md, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    codes,
+    distinct,
+    expand,
+    find_sorted,
+    index_sorted,
+    last_of_runs,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.systems.scribe.bottleneck import overloaded
+from scribe_spark.systems.scribe.duplicates import (
+    AGAIN,
+    SOURCE,
+    SOURCE_BITS,
+    first_copies,
+    keep_got,
+    pending_keys,
+    publication_keys,
+    publications_of,
+)
+from scribe_spark.systems.scribe.handlers import keep_used_values
+from scribe_spark.systems.scribe.heartbeat import (
+    HEARTBEAT,
+    find_orphans,
+    hear_parents,
+    send_heartbeats,
+)
+from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.sources import FATES, Sent, acknowledge, finish_publications
+from scribe_spark.systems.scribe.state import (
+    AcceptedLate,
+    ScribeState,
+    StoredPublications,
+    Undelivered,
+)
+
+#: The table of the round's publications with their fates, equal in every bucket: the columns of
+#: `Sent`.
+OUTCOMES = "scribe outcomes"
+
+#: The message with publications and fates; it serves the measures and is not counted.
+_OUTCOME = "outcome"
+
+
+class EndRound(RoundProgram):
+    """Roots update their replicas and acknowledge publications; parents send heartbeats.
+
+    A child also learns the path from its parent to the root.
+    """
+
+    writes = ("entries", "children", "copies", "replicas", "values", "paths", "kept")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        receive_replicas(scribe, inbox)
+        if HEARTBEAT in inbox:
+            hear_parents(scribe, inbox[HEARTBEAT])
+        if PATH in inbox:
+            take_paths(scribe, inbox[PATH])
+        if _OUTCOME in inbox:
+            tables[OUTCOMES] = {n: c for n, c in inbox[_OUTCOME].items() if n != "at"}
+        if superstep:
+            return
+        replicate_changed(scribe, tables)
+        acknowledge(scribe, tables)
+        send_heartbeats(scribe)
+        tell_paths(scribe)
+        scribe.tell_all(_OUTCOME, **finish_publications(scribe, tables))
+
+
+# --- the outcomes of publications, kept from round to round until the deadline
+
+_ROWS_AT_ONCE = 2**17
+
+
+@dataclass(frozen=True)
+class PublicationResults(Rows):
+    """The receivers of publications, counted at the deadline or at the end of the world.
+
+    Refused publications are left out, and those whose source died before a root accepted them.
+    Expected are the nodes (the source included) that were members at the end of each round from the
+    publication to the deadline; of these, `in_time` received it in its round, and `late` later.
+    `first_copies` and `duplicates` count the first and the duplicate deliveries to members, also to
+    members that died, up to the deadline.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    expected: np.ndarray = field(default_factory=whole_numbers)
+    in_time: np.ndarray = field(default_factory=whole_numbers)
+    late: np.ndarray = field(default_factory=whole_numbers)
+    first_copies: np.ndarray = field(default_factory=whole_numbers)
+    duplicates: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def sum_of(cls, columns: Columns) -> PublicationResults:
+        """Add the outcomes of publications at the members of several buckets."""
+        if not columns:
+            return cls()
+        group, publication = columns["group"], columns["publication"]
+        order = np.lexsort((publication, group, publication >> SOURCE_BITS))
+        group, publication = group[order], publication[order]
+        first = run_starts(group, publication)
+        counts = ("expected", "in_time", "late", "first_copies", "duplicates")
+        sums = [np.add.reduceat(columns[name][order], first) for name in counts]
+        return cls(group[first], publication[first], columns["fate"][order][first], *sums)
+
+
+#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round
+#: (columns of `PublicationResults`).  LEFT: outcomes of publications that are still open after the
+#: last round.  ORPHANS: ``pair``.  OVERLOADED: nodes with more children than their limit, ``node``.
+DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
+
+
+@dataclass(frozen=True)
+class EndOfRound(RoundProgram):
+    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
+
+    is_last: bool
+    writes = (
+        *("entries", "copies", "values", "paths", "publications", "missing", "resent", "lacking"),
+        *("got", "newest"),
+    )
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        sent = Sent.of(tables.get(OUTCOMES, {}))
+        came = tables.get(DELIVERIES)
+        nothing = np.empty(0, dtype=np.int64)
+        got = nothing, nothing, nothing
+        if came is not None:
+            got = came["group"], came["publication"], came["node"]
+        again = tables.get(AGAIN, {"group": nothing, "publication": nothing})
+        copies = pending_keys(scribe, again["group"], again["publication"])
+        first = None if scribe.best_effort else first_copies(scribe, tables)
+        note_deliveries(scribe, sent, got, copies, first)
+        wrong = out_of_order(scribe, sent, got)
+        if came is not None:
+            tables[DELIVERIES] = {**came, "out_of_order": wrong}
+        keep_got(scribe, tables)
+        keep_used_values(scribe)
+        forget_paths(scribe)
+        scribe.note(ORPHANS, pair=scribe.state.entries.key[find_orphans(scribe)])
+        scribe.note(OVERLOADED, node=overloaded(scribe))
+        state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
+        scribe.note(DUE, **publications_due(state, number, deadline).to_columns())
+        if self.is_last:
+            left = publications_due(state, number, deadline, everything=True)
+            scribe.note(LEFT, **left.to_columns())
+
+
+#: The fates of publications that no member expects to receive.
+_LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
+
+
+def note_deliveries(
+    scribe: Scribe,
+    sent: Sent,
+    got: tuple[np.ndarray, np.ndarray, np.ndarray],
+    again: np.ndarray,
+    first: np.ndarray | None = None,
+) -> None:
+    """Record a round's publications, the members that missed them, and late deliveries.
+
+    `got` has group, publication and node of the round's deliveries; `again` and `first` have the
+    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member,
+    by default of each delivery.
+    """
+    state, number, size = scribe.state, scribe.number, scribe.state.size
+    is_new = sent.publication >> SOURCE_BITS == number
+    _note_fates(scribe, sent.take(~is_new))
+    kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
+    group, publication = sent.group[kept], sent.publication[kept]
+    none = np.zeros(len(kept), dtype=np.int64)
+    new = StoredPublications(group, publication, sent.fate[kept], none, none)
+    state.publications = StoredPublications.join(state.publications, new)
+    # number the publications whose deadline has not passed
+    keys = pending_keys(scribe, state.publications.group, state.publications.publication)
+    order = np.argsort(keys)
+    keys = keys[order]
+    delivered = _places(scribe, keys, got[0], got[1])
+    known = delivered >= 0
+    came = delivered[known] if first is None else find_sorted(keys, first)
+    state.publications.first_copies[order] += np.bincount(came[came >= 0], minlength=len(keys))
+    # 1. publications of this round with fewer deliveries than members
+    entries, missing = state.entries, state.missing
+    members = np.bincount(entries.key[entries.member] // size, minlength=len(scribe.groups))
+    mine = _places(scribe, keys, group, publication)
+    short = np.bincount(delivered[known], minlength=len(keys))[mine] < members[group]
+    pairs = whole_numbers()
+    if len(missing.group) or short.any():
+        pairs = key_of([delivered[known], got[2][known]], size)
+        pairs.sort()
+    del delivered, known
+    # 2. late deliveries, duplicates
+    at = _places(scribe, keys, missing.group, missing.publication)
+    is_late = (find_sorted(pairs, key_of([at, missing.node], size)) >= 0) & (missing.late < 0)
+    missing.late[is_late] = number
+    twice = find_sorted(keys, again)
+    state.publications.duplicates[order] += np.bincount(twice[twice >= 0], minlength=len(keys))
+    del at, is_late, twice
+    # 3. members that missed a publication of this round
+    mine, group, publication = mine[short], group[short], publication[short]
+    first = np.searchsorted(entries.key, group * size)
+    which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
+    is_member = entries.member[row]
+    which, node = which[is_member], entries.key[row[is_member]] % size
+    del row, is_member
+    without = find_sorted(pairs, key_of([mine[which], node], size)) < 0
+    which, node = which[without], node[without]
+    none = np.full(len(which), -1)
+    without_it = Undelivered(group[which], publication[which], node, none)
+    state.missing = Undelivered.join(missing, without_it)
+
+
+def _places(
+    scribe: Scribe, keys: np.ndarray, group: np.ndarray, publication: np.ndarray
+) -> np.ndarray:
+    """Return the places of publications among sorted `keys`, NONE for other publications: int32."""
+    places = np.empty(len(group), dtype=np.int32)
+    for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
+        some = slice(start, start + _ROWS_AT_ONCE)
+        places[some] = find_sorted(keys, pending_keys(scribe, group[some], publication[some]))
+    return places
+
+
+def _note_fates(scribe: Scribe, again: Sent) -> None:
+    """Update the fates of publications that were sent again; drop those that are given up."""
+    if not len(again.group):
+        return
+    state = scribe.state
+    keys = pending_keys(scribe, again.group, again.publication)
+    order = np.argsort(keys)
+
+    def fates(rows: StoredPublications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
+        at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
+        return at >= 0, again.fate[order][at]
+
+    there, fate = fates(state.publications)
+    state.publications.fate[there] = fate[there]
+    for name in ("publications", "missing"):
+        there, fate = fates(getattr(state, name))
+        left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
+        setattr(state, name, getattr(state, name).take(left))
+
+
+def publications_due(
+    state: ScribeState, number: int, deadline: int, everything: bool = False
+) -> PublicationResults:
+    """Count and remove the publications whose deadline is this round.
+
+    Only members among the nodes of this state are counted.  The deadline is in rounds after the
+    publication.  With `everything` (at the end of a world), all open publications are counted.
+    """
+    results = [PublicationResults()]
+    first = state.publications.publication >> SOURCE_BITS
+    due = first >= 0 if everything else first <= number - deadline
+    order = np.lexsort((state.publications.publication, state.publications.group))
+    for published in distinct(first[due]):
+        results.append(_results(state, int(published), order[first[order] == published]))
+    _forget(state, due)
+    return PublicationResults.join(*results)
+
+
+def _results(state: ScribeState, published: int, rows: np.ndarray) -> PublicationResults:
+    """Return outcomes of the publications of one round (rows of `ScribeState.publications`)."""
+    entries, missing, due = state.entries, state.missing, state.publications.take(rows)
+    stayed = entries.member & (entries.joined <= published)
+    expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
+    expected = expected[due.group]
+    # members that missed a publication and have stayed members
+    some = np.flatnonzero(missing.publication >> SOURCE_BITS == published)
+    row = entries.find(missing.group[some] * state.size + missing.node[some])
+    there = row >= 0
+    there[there] = stayed[row[there]]
+    some = some[there]
+    own = due.group << SOURCE_BITS | due.publication & SOURCE
+    theirs = missing.group[some] << SOURCE_BITS | missing.publication[some] & SOURCE
+    order = np.argsort(own)
+    which = order[find_sorted(own[order], theirs)]
+    is_late = missing.late[some] >= 0
+    late = np.bincount(which[is_late], minlength=len(rows))
+    missed = np.bincount(which, minlength=len(rows))
+    return PublicationResults(
+        due.group,
+        due.publication,
+        due.fate,
+        expected,
+        expected - missed,
+        late,
+        due.first_copies,
+        due.duplicates,
+    )
+
+
+def _forget(state: ScribeState, due: np.ndarray) -> None:
+    """Remove publications that are due."""
+    gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
+    state.publications = state.publications.take(np.flatnonzero(~due))
+    first = state.missing.publication >> SOURCE_BITS
+    state.missing = state.missing.take(np.flatnonzero(~np.isin(first, gone)))
+
+
+# --- detection of deliveries out of order
+#
+# A delivery is out of order if the member has received a newer publication of the group before.  A
+# publication is newer if the root numbered it later.  In a round, roots accept publications sorted
+# by the round of publication, those of one round by the nodeId of the source.  Deliveries before a
+# member's last join do not count.  (On a broken ring, a group may have two roots that number
+# publications at the same time; these are compared in the same order.)
+#
+# Best-effort delivery has no numbers; there, a publication is newer if it was sent in a later
+# round. Because nothing is delivered after the round of its publication, nothing can be out of
+# order.
+#
+# Between rounds, the module keeps only the members that lack the newest publication of their group;
+# all other members are known to have it.  It also keeps the publications that roots accepted in a
+# later round than that of publication.
+
+
+def out_of_order(
+    scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Return which deliveries of a round are out of order; update the state for later rounds.
+
+    `got` has group, publication and node of the round's deliveries, in order of arrival.  The
+    members that missed publications have been recorded.
+    """
+    group, name, node = got
+    if scribe.best_effort:
+        return np.zeros(len(name), dtype=bool)
+    state, size = scribe.state, scribe.state.size
+    _forget_former_members(scribe)
+    # 1. members with a delivery, or without the newest publication, and the newest they had
+    taken = sent.taken()
+    newest = _newest(scribe, taken)
+    _remember_resent(scribe, taken)
+    lacks = _may_lack(scribe, newest)
+    pairs = np.concatenate([lacks, scribe.key(group, node)])
+    pair, which = np.unique(pairs, return_inverse=True)
+    # 2. for each member, compare each delivery with the newest one before it
+    names = np.concatenate([_had(scribe, pair), name])
+    ranks = _ranks(scribe, np.concatenate([pair // size, group]), names)
+    span = int(ranks.max(initial=0)) + 1
+    of = np.concatenate([np.arange(len(pair)), which[len(lacks) :]])
+    order = np.argsort(of, kind="stable")
+    rank = (of * span + ranks)[order]
+    highest = np.maximum.accumulate(rank)
+    wrong = np.zeros(len(of), dtype=bool)
+    wrong[order[1:]] = rank[1:] < highest[:-1]
+    # 3. members that lack the newest publication now
+    last = np.searchsorted(of[order], np.arange(len(pair)), side="right") - 1
+    by_rank = np.full(span, NONE)
+    by_rank[ranks] = names
+    has = by_rank[highest[last] - np.arange(len(pair)) * span]
+    state.newest = newest
+    behind = has != newest[pair // size]
+    row = state.lacking.find(pair[~behind])
+    state.lacking.drop(row[row >= 0])
+    state.lacking.put(pair[behind], newest=has[behind])
+    _forget_resent(scribe)
+    return wrong[len(pair) :]
+
+
+def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
+    """Return the newest publication of each group after this round: int64, shape (G,)."""
+    newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
+    newest[taken.group[last]] = taken.publication[last]
+    return newest
+
+
+def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
+    """Return a superset of the members, as (group, node), that lack the newest publication."""
+    state, size = scribe.state, scribe.state.size
+    # 1. the members that missed a publication of this round are known
+    missed = state.missing.publication == newest[state.missing.group]
+    missed &= state.missing.publication >> SOURCE_BITS == scribe.number
+    lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
+    if not len(state.resent.group):
+        return distinct(lacks)
+    # 2. of a publication that was sent again, all members may lack it
+    resent = (state.resent.taken == scribe.number) & (
+        state.resent.publication == newest[state.resent.group]
+    )
+    members = state.entries.key[state.entries.member]
+    others = members[np.isin(members // size, state.resent.group[resent])]
+    return distinct(np.concatenate([lacks, others]))
+
+
+def _remember_resent(scribe: Scribe, taken: Sent) -> None:
+    """Record the publications of earlier rounds that roots accepted in this round."""
+    late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
+    new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
+    scribe.state.resent = AcceptedLate.join(scribe.state.resent, new)
+
+
+def _forget_resent(scribe: Scribe) -> None:
+    """Once all members of a group have the newest publication, keep only that one."""
+    state, old = scribe.state, scribe.state.resent
+    kept = old.publication == state.newest[old.group]
+    kept |= np.isin(old.group, state.lacking.key // state.size)
+    state.resent = old.take(kept)
+
+
+def _forget_former_members(scribe: Scribe) -> None:
+    """Remove members that quit or died, and members that joined in this round."""
+    lacking, entries = scribe.state.lacking, scribe.state.entries
+    row = entries.find(lacking.key)
+    stays = row >= 0
+    there = row[stays]
+    stays[stays] = entries.member[there] & (entries.joined[there] < scribe.number)
+    lacking.keep(stays)
+
+
+def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
+    """Return the newest publication that members, as (group, node), had before, or NONE."""
+    state = scribe.state
+    newest = state.newest[pair // state.size]
+    joined = state.entries.joined[state.entries.find(pair)]
+    had = np.where(_taken(scribe, pair // state.size, newest) >= joined, newest, NONE)
+    row = state.lacking.find(pair)
+    had[row >= 0] = state.lacking.newest[row[row >= 0]]
+    return had
+
+
+def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Return the rank of publications in the order of acceptance, from 1; NONE has rank 0."""
+    keys = publication_keys(scribe, group, publication, 0)
+    each = distinct(np.append(keys, NONE))  # the first one is NONE
+    group, publication = publications_of(scribe, each[1:])
+    position = scribe.ring.positions(publication & SOURCE)
+    taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
+    rank = np.zeros(len(each), dtype=np.int64)
+    rank[1 + np.lexsort((position, published, taken))] = np.arange(1, len(each))
+    return rank[index_sorted(each, keys)]
+
+
+def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Return the rounds in which roots accepted publications; NONE for NONE."""
+    resent, taken = scribe.state.resent, publication >> SOURCE_BITS
+    if not len(resent.group):
+        return taken
+    key = publication_keys(scribe, resent.group, resent.publication, 0)
+    order = np.argsort(key)
+    row = find_sorted(key[order], publication_keys(scribe, group, publication, 0))
+    taken[row >= 0] = resent.taken[order[row[row >= 0]]]
+    return taken

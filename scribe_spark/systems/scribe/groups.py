@@ -1,0 +1,264 @@
+"""The groups of runs and worlds: groupIds, sizes, memberships and sources.
+
+References
+----------
+JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members).  NGC 2001 says topic for
+group and subscriber for member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.core import draws, u128
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import Kind, is_local, read_table
+from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.pastry.nodes import node_name
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.runtime.sessions import local_frame
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import RunConfig
+
+
+#: Groups and nodes of M memberships: int64, shape (M,) each.
+Memberships = tuple[np.ndarray, np.ndarray]
+
+_DRAWS_AT_ONCE = 2**21
+
+
+@dataclass(frozen=True)
+class GroupDraws:
+    """The groups 1 to G whose members are drawn among the first `nodes` nodes, part by part.
+
+    A part is one group or, with `custody`, some nodes: each node is in the groups with the smallest
+    values of draw(``custody``, node, group).  Parts do not depend on each other.  Without custody,
+    all groups have `size` members, or the group with rank r has floor(N r**-`exponent` + 0.5).  The
+    object is for executors: its values are plain.
+    """
+
+    nodes: int
+    seed: int
+    count: int
+    size: int | None
+    exponent: float
+    custody: int | None
+    classes: NodeClasses
+
+    @classmethod
+    def of(cls, config: Any, nodes: int | None = None) -> Self:
+        """Return the groups of a run or a world, by default with members among all nodes."""
+        section = config.groups
+        return cls(
+            config.overlay.nodes if nodes is None else nodes,
+            config.seed,
+            section.count or 0,
+            section.size,
+            section.zipf_exponent or 0.0,
+            section.custody,
+            NodeClasses.of(config),
+        )
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the groups: int64, shape (G,)."""
+        return np.arange(1, self.count + 1)
+
+    def sizes(self) -> np.ndarray:
+        """Return the number of members of each group: int64, shape (G,)."""
+        if self.custody is not None:
+            counts = np.zeros(self.count + 1, dtype=np.int64)
+            for part in self._parts():
+                counts += np.bincount(self.members_of(*part)[0], minlength=self.count + 1)
+            return counts[1:]
+        if self.size is not None:
+            return np.full(self.count, self.size, dtype=np.int64)
+        rank = self.numbers.astype(float)
+        return np.floor(self.nodes * rank**-self.exponent + 0.5).astype(np.int64)
+
+    def parts(self) -> dict[str, np.ndarray]:
+        """Return the arguments of :meth:`members_of` for each part, as columns: int64."""
+        if self.custody is None:
+            return {"first": self.numbers, "size": self.sizes()}
+        at_once = max(_DRAWS_AT_ONCE // max(self.count, 1), 1)
+        first = np.arange(0, self.nodes, at_once)
+        return {"first": first, "size": np.minimum(self.nodes - first, at_once)}
+
+    def members_of(self, first: int, size: int) -> Memberships:
+        """Return the memberships of a part, sorted by node.
+
+        The part is the group `first`, which has `size` members, or, with custody, `size` nodes from
+        the node `first` on.
+        """
+        if self.custody is None:
+            drawn = draws.distinct_below(self.nodes, size, self.seed, "members", first)
+            return np.full(size, first), drawn
+        node = np.arange(first, first + size)
+        count = np.minimum(self.classes.values("custody", node, self.custody), self.count)
+        shared = draws.bits_np(self.seed, "custody", node)
+        bits = draws.more_bits(shared[:, None], np.arange(1, self.count + 1))
+        order = np.argsort(bits, axis=1, kind="stable")
+        chosen = np.arange(self.count) < count[:, None]
+        return order[chosen] + 1, np.repeat(node, count)
+
+    def members(self) -> Memberships:
+        """Return all memberships, sorted by group and node."""
+        drawn = [self.members_of(*part) for part in self._parts()]
+        none = whole_numbers(), whole_numbers()
+        group, node = (np.concatenate(columns) for columns in zip(none, *drawn, strict=True))
+        if self.custody is None:
+            return group, node
+        order = np.lexsort((node, group))
+        return group[order], node[order]
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        first, size = (column.tolist() for column in self.parts().values())
+        return zip(first, size, strict=True)
+
+
+def group_sizes(config: RunConfig) -> np.ndarray:
+    """Return the number of members of each group that is drawn: int64, shape (G,)."""
+    return GroupDraws.of(config).sizes()
+
+
+def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
+    """Draw the members of each group in tasks: `schemas.MEMBERS`; lazy."""
+    drawn = GroupDraws.of(config)
+
+    def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                columns = [pa.array(column) for column in drawn.members_of(*part)]
+                yield pa.RecordBatch.from_arrays(columns, names=["group", "node"])
+
+    spread = local_frame(spark, pa.table(drawn.parts())).repartition("first")
+    return Batches.made(spread, draw, schemas.MEMBERS)
+
+
+def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
+    """Read and check the user's table of members at `path`: `schemas.MEMBERS`.
+
+    Nodes have the numbers 0 to `nodes` - 1.
+
+    Raises
+    ------
+    InputError
+        A row names no node or no group, or a member occurs twice.
+    """
+    if is_local(path):
+        frame = check_members(path, nodes)
+        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
+        return local_frame(spark, pa.table(columns))
+    members = read_remote(spark, path, "members", _COLUMNS)
+    valid = F.col("node").between(0, nodes - 1) & (F.col("group") > NO_GROUP)
+    with refuse_unreadable("members", path):
+        for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
+            raise _bad_row(path, nodes, row["group"], row["node"])
+        for row in members.groupBy("group", "node").count().where("count > 1").take(1):
+            raise _twice(path, row["group"], row["node"])
+    return members
+
+
+_COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
+
+
+def check_members(path: str, nodes: int):
+    """Read and check a local table of members without Spark: a pandas frame (group, node).
+
+    Groups may have any number above `NO_GROUP`; nodes have the numbers 0 to `nodes` - 1.
+
+    Raises
+    ------
+    InputError
+    """
+    frame = read_table(path, "members", _COLUMNS)
+    valid = frame["node"].between(0, nodes - 1) & (frame["group"] > NO_GROUP)
+    if not valid.all():
+        raise _bad_row(path, nodes, *frame[~valid].iloc[0][["group", "node"]])
+    again = frame[frame.duplicated(["group", "node"])]
+    if len(again):
+        raise _twice(path, *again.iloc[0][["group", "node"]])
+    return frame
+
+
+def _bad_row(path: str, nodes: int, group, node) -> InputError:
+    row = f"row group={group}, node={node}"
+    if group is None or group == NO_GROUP:
+        remedy = f"{row} names no group; groups are whole numbers above {NO_GROUP}"
+    else:
+        remedy = f"{row} names no node; nodes are 0 to {nodes - 1}"
+    return InputError("members", path, remedy)
+
+
+def _twice(path: str, group, node) -> InputError:
+    return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
+
+
+def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
+    """Return each group's key and creator, see :func:`keyed_groups`.
+
+    Drawn groups may be empty; the groups of a user's table of members have members.
+    """
+    if config.groups.members is not None:
+        sizes = members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
+    else:
+        drawn = GroupDraws.of(config)
+        table = pa.table({"group": drawn.numbers, "size": drawn.sizes()})
+        sizes = local_frame(members.sparkSession, table)
+    return keyed_groups(sizes, nodes, config.overlay.nodes, config.seed, config.groups.ids)
+
+
+def keyed_groups(sizes: DataFrame, nodes: DataFrame, among: int, seed: int, ids: str) -> DataFrame:
+    """Return the key and the creator of groups (``group, size``).
+
+    The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
+    contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
+    groupId is the first 128 bits of SHA-1 of the group's name and the creator's name.  With
+    ``ids="creator"``, the groupId is the upper half of the creator's nodeId followed by 64 bits of
+    SHA-1 of the name, so that the creator is the root.
+    """
+    name = F.concat(F.lit("group-"), F.col("group").cast("string"))
+    created = sizes.withColumn("creator", draws.below(among, seed, "creator", "group"))
+    by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
+    named = F.broadcast(created).join(by, "creator", "inner")
+    if ids == "creator":
+        key_hi, key_lo = F.col("id_hi"), u128.half_of_digest(F.sha1(name), 0)
+    else:
+        digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
+        key_hi, key_lo = u128.half_of_digest(digest, 0), u128.half_of_digest(digest, 1)
+    return named.select(
+        "group",
+        key_hi.alias("key_hi"),
+        key_lo.alias("key_lo"),
+        *(column for column in sizes.columns if column != "group"),
+        "creator",
+        F.col("router").alias("creator_router"),
+    )
+
+
+def senders(members: DataFrame, seed: int) -> DataFrame:
+    """Draw one member of each group as its source: ``group, source, source_router``.
+
+    Parameters
+    ----------
+    members : DataFrame
+        ``group, node, router``.
+    """
+    draw = F.struct(draws.bits(seed, "source", "group", "node"), "node", "router")
+    first = members.groupBy("group").agg(F.min(draw).alias("drawn"))
+    return first.select(
+        "group",
+        F.col("drawn.node").alias("source"),
+        F.col("drawn.router").alias("source_router"),
+    )

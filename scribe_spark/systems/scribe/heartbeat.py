@@ -1,0 +1,153 @@
+"""Soft state: children refresh their entries; parents send heartbeats; silence is a suspicion.
+
+The programs play before the JOINs of a round.
+
+References
+----------
+JSAC 2002, Sections III.A.1, III.A.2 and III.B.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.program import AT
+from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
+from scribe_spark.systems.scribe.root import CREATED, PASSED_ON
+from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on
+from scribe_spark.systems.scribe.state import cause
+
+REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
+
+
+def send_refreshes(scribe: Scribe) -> None:
+    """Children refresh their entry at the parent every `refresh` rounds after their JOIN."""
+    entries = scribe.state.entries
+    due = (scribe.number - entries.number) % scribe.rules.refresh == 0
+    rows = np.flatnonzero((entries.parent >= 0) & due)
+    group, child = scribe.split(entries.key[rows])
+    parent = entries.parent[rows]
+    # a lost refresh has no effect: a child suspects its parent only by the lack of heartbeats
+    columns = {"group": group, "child": child, "number": entries.number[rows]}
+    scribe.post(REFRESH, "refresh", child, parent, **columns)
+
+
+def receive_refreshes(scribe: Scribe, came: Columns) -> None:
+    """Parents refresh the entries of children; unknown children get a refusal."""
+    children, child = scribe.state.children, came["child"]
+    edge = children.find(scribe.edge(came["group"], came[AT], child))
+    known = edge >= 0
+    known[known] = children.number[edge[known]] == came["number"][known]
+    children.refreshed[edge[known]] = scribe.number
+    parent = came[AT][~known]
+    scribe.tell(REFUSED, child[~known], group=came["group"][~known], parent=parent)
+
+
+def was_refused(scribe: Scribe, came: Columns) -> None:
+    """Children whose refresh was refused lose their parent and join again."""
+    scribe.refuse("refresh", len(came[AT]))
+    lose_parent(scribe, scribe.entry(came["group"], came[AT]), "refused")
+
+
+def expire(scribe: Scribe) -> None:
+    """Parents drop children that did not refresh for `child_timeout` rounds."""
+    children = scribe.state.children
+    children.keep(scribe.number - children.refreshed < scribe.rules.child_timeout)
+
+
+def suspect(scribe: Scribe) -> None:
+    """Give up parents that were silent for `parent_timeout` rounds; measures name the cause."""
+    entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
+    silent = scribe.number - entries.heard > scribe.rules.parent_timeout
+    rows = np.flatnonzero((entries.parent >= 0) & silent)
+    group, _ = scribe.split(entries.key[rows])
+    died = dead_roots.find(scribe.key(group, entries.parent[rows]))
+    was_root = died >= 0
+    was_root[was_root] = dead_roots.died[died[was_root]] > entries.heard[rows[was_root]]
+    lose_parent(scribe, rows, "parent failed")
+    entries.cause[rows[was_root]] = cause("root failed")
+
+
+def send_heartbeats(scribe: Scribe) -> None:
+    """Parents send a heartbeat to each child that got no payload in this round."""
+    children = scribe.state.children
+    group, parent, child = scribe.ends(children.key[~children.got_payload])
+    scribe.post(HEARTBEAT, "heartbeat", parent, child, group=group, parent=parent)
+
+
+def hear_parents(scribe: Scribe, came: Columns) -> None:
+    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes."""
+    entries = scribe.state.entries
+    _, row = scribe.under(came["group"], came[AT], came["parent"])
+    entries.heard[row], entries.heeded[row] = scribe.number, True
+
+
+def find_orphans(scribe: Scribe) -> np.ndarray:
+    """Return the orphans after the heartbeats, as rows of `Entries`.
+
+    An orphan is not the root, and has no live parent that knows it as a child: it got neither a
+    heartbeat nor a payload from its parent.
+    """
+    entries = scribe.state.entries
+    return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))
+
+
+# --- the steps of a round before the JOINs: soft state, suspicions, LEAVEs and CREATEs
+
+#: A table with a row for each group: True in ``here`` if the bucket has a copy of the group's
+#: state, True in ``created`` if the group was created in the bucket before this round's CREATEs.
+HERE = "scribe here"
+
+
+class Refresh(RoundProgram):
+    """Replicas that are no longer near drop their copies; then children refresh their entries."""
+
+    writes = ("entries", "children", "copies", "replicas")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if REPLICA_GOODBYE in inbox:
+            receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
+        if REFRESH in inbox:
+            receive_refreshes(scribe, inbox[REFRESH])
+        if REFUSED in inbox:
+            was_refused(scribe, inbox[REFUSED])
+        if superstep:
+            return
+        passed_on = tables[PASSED_ON]["pair"] if PASSED_ON in tables else np.empty(0, np.int64)
+        tables.pop(PASSED_ON, None)
+        drop_far_copies(scribe, passed_on)
+        here = np.zeros(len(scribe.groups), dtype=bool)
+        here[scribe.state.copies.key // scribe.state.size] = True
+        tables[HERE] = {"here": here, "created": scribe.state.created.copy()}
+        send_refreshes(scribe)
+
+
+@dataclass(frozen=True)
+class LeaveTrees(RoundProgram):
+    """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed."""
+
+    group: np.ndarray
+    creator: np.ndarray
+    writes = ("entries", "children")
+    settled_writes = ()
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if LEAVE in inbox:
+            left_trees(scribe, inbox[LEAVE])
+        if not superstep:
+            if not scribe.settled:
+                expire(scribe)
+                suspect(scribe)
+                leave_trees(scribe)
+            mine = scribe.is_own(self.creator)
+            group, creator = self.group[mine], self.creator[mine]
+            begin_routes(scribe, _CREATE, creator, group=group, creator=creator)
+        go_on(scribe, _CREATE, inbox)
+
+
+_CREATE = Routing("CREATE", ends=CREATED)

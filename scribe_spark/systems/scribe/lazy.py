@@ -1,0 +1,232 @@
+"""Lazy growth: a JOIN makes no forwarders; the first tree node that it reaches adopts the source.
+
+A round plays :class:`DrawWaves`, and for each wave :class:`AskTree` and :class:`TakeIn`.
+
+References
+----------
+JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly".  docs/rules.md,
+S32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import NONE, distinct, index_in_run
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.scribe.figures import deliver_join, forward
+from scribe_spark.systems.scribe.join import (
+    REPAIRING,
+    JoinProgram,
+    SendJoins,
+    note_joins,
+    own_joins,
+    remember,
+)
+from scribe_spark.systems.scribe.paths_to_root import on_path
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.state import FAILED
+
+#: Tables.  WAVES: ``pair``, ``wave`` of nodes whose wave is still to come.  SENT: ``pair`` of nodes
+#: that sent a JOIN in this wave.  ASKED: JOINs at the tree nodes that must answer them, with
+#: ``before``, the previous node on the route, which may adopt the source, and ``alone``, True if
+#: only the source itself may be added.
+WAVES, SENT, ASKED = "scribe waves", "scribe sent in wave", "scribe asked"
+
+# kinds of messages: the joining nodes; their waves; a JOIN; the order to the previous node to adopt
+# the source; that node's own JOIN
+_JOINS, _WAVE = "joins in this round", "wave"
+_JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
+
+
+def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
+    """Let waiting nodes and new members send JOINs, in waves."""
+    player.play(DrawWaves(player.given, round))
+    most = most_supersteps(len(player.given.facts.ring))
+    for wave in counted("scribe lazy growth", most, "waves"):
+        if not player.has(WAVES):
+            break
+        player.play(AskTree(player.given, round, wave))
+        if player.has(ASKED):
+            player.play(TakeIn(player.given, round))
+
+
+def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
+    """Return each row's rank among the rows with equal `at`; the first of `order` counts most."""
+    rows = np.lexsort((*order[::-1], at))
+    rank = np.empty(len(at), dtype=np.int64)
+    rank[rows] = index_in_run(at[rows])
+    return rank
+
+
+def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
+    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and do not wait."""
+    inside = row >= 0
+    inside[inside] = ~scribe.state.entries.waits(row[inside])
+    return inside
+
+
+class DrawWaves(SendJoins):
+    """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
+
+    The order stands for that of users' joins, which no node knows: a node receives all joining
+    nodes and tells each its wave, uncounted.  New members that do not wait are in the order, as in
+    a run.
+    """
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if _JOINS in inbox:
+            _draw_waves(scribe, inbox[_JOINS])
+        if _WAVE in inbox:
+            came = inbox[_WAVE]
+            scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
+
+    def send(self, scribe: Scribe) -> None:
+        entries = scribe.state.entries
+        new = entries.member & (entries.joined == scribe.number)
+        new |= entries.waits(slice(None))
+        group, node = scribe.split(entries.key[new])
+        somewhere = group * scribe.state.size // len(scribe.groups)
+        scribe.tell(_JOINS, somewhere, group=group, node=node)
+
+
+def _draw_waves(scribe: Scribe, came: Columns) -> None:
+    group, node = came["group"], came["node"]
+    number = scribe.ring.node[node]
+    draw = draws.bits_np(scribe.seed, "arrival", scribe.groups.number[group], number)
+    rank = rank_at_node(group, draw.view(np.int64), number)
+    wave = np.frexp(rank + 1.0)[1] - 1  # rank 0; 1, 2; 3 to 6; ...
+    scribe.tell(_WAVE, node, group=group, wave=wave)
+
+
+@dataclass(frozen=True)
+class AskTree(RoundProgram):
+    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it."""
+
+    wave: int = 0
+    writes = ("entries",)
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if not superstep:
+            self._begin(scribe, tables)
+        if _JOIN in inbox:
+            _route(scribe, inbox[_JOIN])
+
+    def _begin(self, scribe: Scribe, tables: Tables) -> None:
+        """Nodes that still wait when their wave begins send JOINs."""
+        tables.pop(SENT, None)
+        waves = tables.pop(WAVES, None)
+        if waves is None:
+            return
+        now = waves["wave"] == self.wave
+        if not now.all():
+            tables[WAVES] = take(waves, np.flatnonzero(~now))
+        row = scribe.state.entries.find(np.sort(waves["pair"][now]))
+        joins = note_joins(scribe, row[scribe.state.entries.waits(row)])
+        scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
+        at, none = joins.source, np.zeros(len(joins), dtype=bool)
+        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
+        _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
+
+
+def _route(scribe: Scribe, moving: Columns) -> None:
+    """Route JOINs to the edge of the bucket, or to a tree node that is not below the source."""
+
+    def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
+        at, group, source = here[AT], here["group"], here["source"]
+        scribe.note(REPAIRING, node=at[here["repairs"]])
+        row = scribe.entry(group, at)
+        inside = _in_tree(scribe, row)
+        circular = inside & on_path(scribe, row, source)
+        goes = ~inside | circular
+        onward = at.copy()
+        onward[goes] = scribe.hop("JOIN", at[goes], group[goes])
+        # (a JOIN is lost if Pastry delivers it at a tree node that does not answer it)
+        onward[circular & (onward == at)] = NONE
+        before = np.where((onward == at) | (onward < 0), here["before"], at)
+        return onward, {**here, "alone": here["alone"] | circular, "before": before}
+
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    if ended:
+        ended = take(ended, ended["delivered"])
+        pair = scribe.key(ended["group"], ended[AT])
+        answers = _in_tree(scribe, scribe.state.entries.find(pair))
+        answers |= scribe.state.copies.has(pair)
+        scribe.refuse("no group", (~answers).sum())
+        asked = take(ended, answers)
+        columns = {name: asked[name] for name in ("before", "alone", "repairs")}
+        columns |= Joins.from_columns(asked).to_columns()
+        scribe.note(ASKED, at=asked[AT], **columns)
+    if leaving:
+        scribe.tell(_JOIN, leaving.pop(AT), **leaving)
+
+
+class TakeIn(JoinProgram):
+    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and ASKED in tables:
+            _answer(scribe, tables.pop(ASKED))
+        if _ADOPT in inbox:
+            sent = tables[SENT]["pair"] if SENT in tables else np.empty(0, dtype=np.int64)
+            _adopt(scribe, inbox[_ADOPT], sent)
+        if _OWN in inbox:
+            came = inbox[_OWN]
+            scribe.note(REPAIRING, node=came[AT][came["repairs"]])
+            deliver_join(scribe, came[AT], Joins.from_columns(came))
+
+
+def _answer(scribe: Scribe, asked: Columns) -> None:
+    number, limits, size = scribe.ring.node, scribe.limits, scribe.state.size
+    assert limits is not None
+    load = np.bincount(scribe.state.children.key // size % size, minlength=size)
+    # 1. nodes with the group's state at which JOINs are delivered become roots
+    pair = scribe.key(asked["group"], asked["at"])
+    become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
+    asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
+    # 2. adopt sources up to the limit, and sources that no other node may adopt
+    at, source, group = asked["at"], asked["source"], asked["group"]
+    room = limits.of(number[at]) - load[at]
+    taken = rank_at_node(at, group, number[source]) < room
+    before = np.where(asked["alone"], source, asked["before"])
+    taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)
+    forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
+    # 3. the previous nodes on the routes adopt the others
+    rest = take({**asked, "above": at}, np.flatnonzero(~taken))
+    columns = Joins.from_columns(rest).to_columns()
+    above, repairs = rest["above"], rest["repairs"]
+    scribe.tell(_ADOPT, rest["before"], above=above, repairs=repairs, **columns)
+
+
+def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
+    """Nodes adopt children, and send a JOIN unless they have `sent` one in this wave."""
+    entries, number = scribe.state.entries, scribe.ring.node
+    pair = scribe.key(came["group"], came[AT])
+    order = np.lexsort((number[came["above"]], pair))
+    came, pair = take(came, order), pair[order]
+    pairs, first, which = np.unique(pair, return_index=True, return_inverse=True)
+    entering = ~entries.has(pairs)
+    joins = Joins.from_columns(came)
+    own = own_joins(scribe, pairs, which, joins).take(entering)
+    forward(scribe, came[AT], joins, lambda _: remember(scribe, own))
+    row = entries.find(pairs)
+    again = ~entering & ~np.isin(pairs, sent) & entries.waits(row)
+    asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
+    sends = Joins.join(own, note_joins(scribe, row[again]))
+    to = came["above"][first[asks]]
+    scribe.send("JOIN", sends.source, to)
+    repairs = np.isin(asks, which[came["repairs"]])
+    scribe.note(REPAIRING, node=sends.source[repairs])
+    scribe.tell(_OWN, to, **sends.to_columns(), repairs=repairs)

@@ -1,0 +1,226 @@
+"""Scribe as a system of a world: a round of its nodes, its publications and its measures.
+
+References
+----------
+JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.buckets import arrow_schema
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.program import AT, Together
+from scribe_spark.engine.views import Names
+from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.observer import FOUND, MESSAGES
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.system import (
+    LivingRound,
+    Multicasts,
+    Publications,
+    SystemOnBuckets,
+    SystemPlayer,
+    SystemRound,
+)
+from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
+from scribe_spark.systems.scribe.duplicates import SOURCE_BITS
+from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
+from scribe_spark.systems.scribe.events import PlayEvents
+from scribe_spark.systems.scribe.measures import (
+    GROUPS_MEASURED,
+    TREES_BEFORE,
+    TREES_SEEN,
+    MeasureGroups,
+    SeeTrees,
+    group_measures,
+    tree_rows,
+    trees_of,
+)
+from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND
+from scribe_spark.systems.scribe.reliable import Reliable
+from scribe_spark.systems.scribe.round import COUNTS, ROWS, play_groups, publication_results
+from scribe_spark.systems.scribe.scribe import (
+    CONTROL_KINDS,
+    PAYLOAD_KINDS,
+    Applications,
+    ChildLimits,
+    RoundOfGroups,
+)
+from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.state import table_of
+from scribe_spark.systems.scribe.upcalls import Application
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import TreesConfig
+    from scribe_spark.engine.player import Player
+    from scribe_spark.rounds.environment import Environment
+
+#: The tables that belong to one round.
+_OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES}.difference(OF_THE_LAST_ROUND)
+
+
+@dataclass(frozen=True)
+class LiveScribe(SystemOnBuckets):
+    """Scribe in a world; ``application(nodes)`` returns a user's application on the upcalls."""
+
+    rules: ScribeConfig
+    trees: TreesConfig
+    application: Callable[[int], Application] | None = None
+
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {}
+    kept: ClassVar[tuple[str, ...]] = ()
+    shares: ClassVar[tuple[str, ...]] = (LEAVES, CELLS, FOUND)
+    takes_messages: ClassVar[type | None] = PlayEvents
+    beside: ClassVar[tuple[str, ...]] = ("ip_multicast", "naive_unicast")
+    member_table: ClassVar[str] = table_of("entries")
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        return PAYLOAD_KINDS
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        return CONTROL_KINDS
+
+    # --- tables of a bucket
+
+    def stays(self, name: str) -> bool:
+        """Return True for the state, and for deliveries and copies, which views read."""
+        return name not in _OF_A_ROUND
+
+    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
+        """See `SystemOnBuckets`."""
+        entries = tables.get(table_of("entries"), {})
+        return entries["key"][entries["member"]] if entries else whole_numbers()
+
+    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray:
+        """See `SystemOnBuckets`."""
+        return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
+
+    # --- rounds
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """Play a round within that of Pastry; see `pastry.round`."""
+        given, round = _environment(now), self._round(player, now)
+        nodes = RoundPlayer(cast("Player", player), given)
+        play_groups(nodes, round, now.events, now.group_events)
+        programs = (
+            EndOfRound(given, round, now.is_last),
+            MeasureGroups(given, round),
+            SeeTrees(given, round, now.watched),
+        )
+        player.play(Together(programs))
+        taken = player.gather(
+            *(MESSAGES, *COUNTS, EXTRA_JOINS, GROUPS_MEASURED, *TREES_SEEN, *TREES_BEFORE)
+        )
+        now.tally.take(taken)
+        sent = Sent.of_buckets(taken.get(OUTCOMES, {})).taken()
+        return SystemRound(
+            group_measures(taken, len(round.groups), round.limits is not None),
+            _publications(taken),
+            multicasts=self.multicasts(sent, now.source) if now.measures else None,
+            begun=self._begun(sent, now.source),
+            tables=self._tables(taken, round, now),
+        )
+
+    def _round(self, player: SystemPlayer, now: LivingRound) -> RoundOfGroups:
+        """Return the parameters of a round."""
+        assert now.groups is not None
+        make = self.application
+        if self.rules.reliable:
+            make = partial(Reliable, self.rules.buffer)
+        applications = None if make is None else Applications(make, len(now.ring))
+        timed = not {"delay", "link_stress"}.isdisjoint(now.measures)
+        incarnation = player.share("incarnations", lambda: {"round": now.incarnation})
+        of_round = now.number, now.groups, self.rules, self.trees, incarnation
+        timing = timed, now.lan_us if timed else 0
+        return RoundOfGroups(*of_round, applications, *timing, self._limits(now), source=now.source)
+
+    def _limits(self, now: LivingRound) -> ChildLimits | None:
+        """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
+        if {"bottleneck", "lazy"}.isdisjoint(self.trees.variants):
+            return None
+        capacities = None
+        if now.capacity is not None:
+            capacities = np.zeros(now.ring.node.max() + 1, dtype=np.int64)
+            capacities[now.ring.node] = now.capacity
+        return ChildLimits(self.trees.limit, capacities)
+
+    # --- publications
+
+    def multicasts(self, taken: Sent, source: str) -> Multicasts:
+        """Return the first publication of each group that a root accepted: rule S25."""
+        group, first = np.unique(taken.group, return_index=True)
+        firsts = taken.take(first)
+        if source == "root":
+            return Multicasts.from_start(group, firsts.publication, firsts.root)
+        return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
+
+    def _begun(self, taken: Sent, source: str) -> Begun:
+        """Return all publications that roots accepted in the round."""
+        of = taken.group, taken.publication
+        if source == "root":
+            zero = np.zeros(len(taken), dtype=np.int64)
+            return Begun(*of, taken.root, taken.root, zero, zero)
+        return Begun(*of, taken.source, taken.root, taken.hops, taken.delay_us)
+
+    def _tables(
+        self, taken: Mapping[str, Columns], round: RoundOfGroups, now: LivingRound
+    ) -> dict[str, pa.Table]:
+        """Return `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
+        size = len(now.ring)
+        before, after = (trees_of(taken, names, now.watched, size) for names in _MOMENTS)
+        of_nodes = now.group, now.ring, now.alive
+        names = Names(RingInMemory(now.ring), now.kernel, now.group)
+        return {
+            "watched_trees": tree_rows(now.number, before, after, *of_nodes),
+            "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
+        }
+
+
+_MOMENTS = TREES_BEFORE, TREES_SEEN
+
+
+def live_scribe(config: WorldConfig) -> LiveScribe:
+    """Return Scribe in the world of a config."""
+    return LiveScribe(config.scribe.for_tasks(), config.trees.for_tasks())
+
+
+def _environment(now: LivingRound) -> Environment:
+    assert now.environment is not None, "Scribe needs the nodes of Pastry"
+    return now.environment
+
+
+def _publications(taken: Mapping[str, Columns]) -> Publications:
+    """Return the publications that are due, and after the last round all others."""
+
+    def of(found: PublicationResults) -> Publications:
+        counts: dict[str, Any] = {
+            name: getattr(found, name)
+            for name in ("expected", "in_time", "late", "first_copies", "duplicates")
+        }
+        return Publications(found.publication >> SOURCE_BITS, found.group, **counts)
+
+    due, left = publication_results(taken), publication_results(taken, LEFT)
+    return Publications.join(of(due), of(left))
+
+
+def _extra_joins(taken: Columns, names: Names) -> pa.Table:
+    """Return JOINs with the numbers of groups and nodes and the ids of routers, sorted."""
+    rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
+    batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
+    table = pa.Table.from_batches([batch])
+    return table.sort_by([(name, "ascending") for name in ("group", "child", "parent", "probes")])

@@ -1,0 +1,443 @@
+"""Scribe's measures of a round: its trees, the events of its groups, repairs, and watched trees.
+
+References
+----------
+docs/rules.md, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark import schemas
+from scribe_spark.core.arrays import NONE, Rows, distinct, expand, find_sorted, flags, whole_numbers
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import count_rows, take
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.counts import Counted, Counts
+from scribe_spark.systems.scribe.duplicates import SOURCE_BITS
+from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
+from scribe_spark.systems.scribe.events import FAILURES
+from scribe_spark.systems.scribe.figures import AT_ROOT
+from scribe_spark.systems.scribe.heartbeat import HERE
+from scribe_spark.systems.scribe.join import JOINS, REPAIRING
+from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.root import MADE
+from scribe_spark.systems.scribe.scribe import REFUSED, REFUSED_KINDS, Scribe
+from scribe_spark.systems.scribe.sources import FATES
+from scribe_spark.systems.scribe.state import CAUSES, Repairs, ScribeState
+
+#: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
+#: need fewer rounds, too.
+_MOST_ROUNDS = 64
+
+#: The measures of a round with their units; see :func:`group_measures`.
+MEASURES: dict[str, str] = {
+    "members": "members",
+    "forwarders": "nodes in trees",
+    "children": "entries of children tables",
+    "orphans": "nodes in trees",
+    "groups.created": "groups",
+    "groups.lost": "groups",
+    "joins": "JOINs",
+    **{f"joins.{cause}": "JOINs" for cause in CAUSES},
+    "joins.at_root": "JOINs",
+    **{f"refused.{kind}": "messages" for kind in REFUSED_KINDS},
+    "failures": "nodes",
+    "overloaded": "nodes",
+    "repair.nodes": "nodes",
+    "repaired": "failures",
+    **{f"repaired.{rounds}": "failures" for rounds in range(_MOST_ROUNDS)},
+    "deliveries.out_of_order": "deliveries",
+    "deliveries.late": "deliveries",
+    **{f"deliveries.late.{rounds}": "deliveries" for rounds in range(1, _MOST_ROUNDS)},
+    **{f"publications.{fate}": "publications" for fate in FATES},
+}
+
+#: The name of the table of a round's counts; see `Counts`.
+GROUPS_MEASURED = "scribe measured groups"
+
+#: The message to a dead node's bucket: the node had children.
+_WAS_PARENT = "was a parent"
+
+
+class MeasureGroups(RoundProgram):
+    """Count a round's group events and the trees after it: the table :data:`GROUPS_MEASURED`.
+
+    The program is played after `EndOfRound`.
+    """
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        counts = Counts()
+        if not superstep:
+            _count(scribe, tables, counts)
+            if FAILURES in tables:
+                scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
+        if _WAS_PARENT in inbox:  # several buckets may have sent it
+            counts.add_total("failures", len(distinct(inbox[_WAS_PARENT][AT])))
+        scribe.note(GROUPS_MEASURED, **counts.columns())
+
+
+def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
+    """Count the entries of trees, and the rows of a round's tables."""
+    entries = scribe.state.entries
+    counts.add_total("members", np.count_nonzero(entries.member))
+    counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
+    counts.add_total("children", len(scribe.state.children))
+
+    def column(table: str, name: str) -> np.ndarray:
+        return tables[table][name] if table in tables else whole_numbers()
+
+    for name, table in _ROWS.items():
+        counts.add_total(name, count_rows(tables.get(table, {})))
+    counts.add("joins", column(JOINS, "cause"))
+    counts.add_total("repair.nodes", len(distinct(column(REPAIRING, "node"))))
+    counts.add("repaired", scribe.number - column(REPAIRED, "died"))
+    counts.add_counts("refused", column(REFUSED, "kind"), column(REFUSED, "count"))
+    ages = scribe.number - (column(DELIVERIES, "publication") >> SOURCE_BITS)
+    counts.add("deliveries.late", ages[ages > 0])
+    counts.add_total(
+        "deliveries.out_of_order", np.count_nonzero(column(DELIVERIES, "out_of_order"))
+    )
+    if not scribe.first:  # the table is equal in all buckets
+        counts.add("publications", column(OUTCOMES, "fate"))
+
+
+#: Counts that are the numbers of rows of tables.
+_ROWS = {
+    "orphans": ORPHANS,
+    "groups.created": MADE,
+    "joins.at_root": AT_ROOT,
+    "overloaded": OVERLOADED,
+}
+
+
+def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
+    """Return the groups whose state no live node has, from the table `HERE`."""
+    if HERE not in taken:
+        return np.empty(0, dtype=np.int64)
+    here, created = (
+        taken[HERE][name].reshape(-1, groups).any(axis=0) for name in ("here", "created")
+    )
+    return np.flatnonzero(created & ~here)
+
+
+def group_measures(
+    taken: Mapping[str, Columns], groups: int, has_limits: bool = False
+) -> dict[str, float]:
+    """Return the values of measures after a round.
+
+    ``members``: of all groups.  ``forwarders``: tree nodes that are neither member nor root.
+    ``children``: entries of all children tables.  ``orphans``: tree nodes, not roots, without a
+    live parent that knows them as a child.  ``groups.created``.  ``groups.lost``: groups whose
+    state no live node has.  ``joins``, ``joins.CAUSE``: JOINs that were sent.  ``joins.at_root``:
+    JOINs that roots answered.  ``refused.KIND``.  ``failures``: nodes that died (failed or left)
+    and had children.  ``overloaded``: nodes with more children than their limit, if there are
+    limits.  ``repair.nodes``: nodes that took part in JOINs after a failure of a parent or root.
+    ``repaired``: failures after which, since this round, a root reaches all children of the failed
+    node again; ``repaired.N``: those that took N rounds.  ``deliveries.late``: deliveries of
+    publications of earlier rounds; ``deliveries.late.N``: of those sent N rounds before.
+    ``deliveries.out_of_order``: deliveries after a newer one (`out_of_order`).
+    ``publications.FATE``.  The outcomes of publications are known at their deadline.
+
+    `taken` has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
+    """
+    found = Counted(taken.get(GROUPS_MEASURED, {}))
+    joins, refused = found.by_value("joins"), found.by_value("refused")
+    refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
+    repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
+    fates = found.by_value("publications")
+
+    def totals(*names: str) -> dict[str, float]:
+        return {name: found.total(name) for name in names}
+
+    of: dict[str, float] = {
+        **totals("members", "forwarders", "children", "orphans", "groups.created"),
+        "groups.lost": len(lost_groups(taken, groups)),
+        "joins": sum(joins.values()),
+        **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
+        **totals("joins.at_root"),
+        **{f"refused.{kind}": count for kind, count in refused_kinds},
+        **totals("failures", *(["overloaded"] if has_limits else []), "repair.nodes"),
+        "repaired": sum(repaired.values()),
+        **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
+        **totals("deliveries.out_of_order"),
+        "deliveries.late": sum(late.values()),
+        **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
+        **{f"publications.{FATES[fate]}": count for fate, count in fates.items()},
+    }
+    return {name: float(value) for name, value in of.items()}
+
+
+# --- the duration of repairs: rounds from a death until a root reaches all children again
+#
+# This serves the measures alone; the messages are not counted.
+
+_WALK, _REACHED, _LEFT, _DONE = "way up", "reached", "not reached yet", "all reached"
+
+#: The table of dead nodes whose children are all reached again: ``died, node``.
+REPAIRED = "scribe repaired"
+
+#: The table of children in `Repairs` that a root reaches: ``pair``, the key of (group, node).
+_PAIRS = "scribe reached"
+
+
+class FindReached(RoundProgram):
+    """Walk from the children of dead nodes up, from parent to parent, to find a root."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if _REACHED in inbox:
+            came = inbox[_REACHED]
+            scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
+        if _WALK in inbox:
+            _walk(scribe, inbox[_WALK])
+        if not superstep:
+            group, child = scribe.split(distinct(scribe.state.repairs.pair))
+            one = np.ones(len(child), dtype=np.int64)
+            began = {"group": group, "source": child, AT: child, "anchor": child}
+            _walk(scribe, began | {"steps": 0 * one, "limit": one})
+
+
+def _walk(scribe: Scribe, ways: Columns) -> None:
+    """Walk up to a root, an orphan, the edge of the bucket, or back to the anchor (a cycle).
+
+    The anchor moves to a later node after 1, 2, 4, ... steps.
+    """
+    entries = scribe.state.entries
+    while len(ways[AT]):
+        row = scribe.entry(ways["group"], ways[AT])
+        ways, row = take(ways, np.flatnonzero(row >= 0)), row[row >= 0]
+        root = entries.root[row]
+        scribe.tell(_REACHED, ways["source"][root], group=ways["group"][root])
+        on = np.flatnonzero(~root & (entries.parent[row] >= 0) & entries.heeded[row])
+        ways, at = take(ways, on), entries.parent[row[on]]
+        on = np.flatnonzero(at != ways["anchor"])
+        ways, at = take(ways, on), at[on]
+        steps = ways["steps"] + 1
+        far = steps == ways["limit"]
+        anchor = np.where(far, at, ways["anchor"])
+        limit = np.where(far, 2 * ways["limit"], ways["limit"])
+        ways = {**ways, AT: at, "anchor": anchor, "steps": steps, "limit": limit}
+        away = ~scribe.is_own(at)
+        if away.any():
+            leaving = take(ways, np.flatnonzero(away))
+            scribe.tell(_WALK, leaving.pop(AT), **leaving)
+            ways = take(ways, np.flatnonzero(~away))
+
+
+class CountRepairs(RoundProgram):
+    """Record and remove dead nodes whose children are all reached by a root again."""
+
+    writes = ("repairs",)
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if _LEFT in inbox:
+            _add_up(scribe, inbox[_LEFT])
+        if _DONE in inbox:
+            _forget(scribe, inbox[_DONE])
+        if superstep:
+            return
+        repairs, entries = scribe.state.repairs, scribe.state.entries
+        reached = tables.pop(_PAIRS, {"pair": np.empty(0, dtype=np.int64)})["pair"]
+        there = entries.has(repairs.pair)
+        left = there & (find_sorted(np.sort(reached), repairs.pair) < 0)
+        death, which = np.unique(_deaths(scribe, repairs), return_inverse=True)
+        waits = np.bincount(which[left], minlength=len(death)) > 0
+        died, node = scribe.split(death)
+        scribe.tell(_LEFT, node, died=died, waits=waits, asks=np.full(len(died), scribe.first))
+
+
+def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
+    return repairs.died * scribe.state.size + repairs.node
+
+
+def _add_up(scribe: Scribe, came: Columns) -> None:
+    """Record dead nodes without a waiting child in any bucket; answer the buckets that asked."""
+    death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
+    waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
+    died, node = scribe.split(death[~waits])
+    scribe.note(REPAIRED, died=died, node=node)
+    columns = {"died": came["died"], "node": came[AT], "waits": waits[which]}
+    scribe.tell(_DONE, came["asks"], **columns)
+
+
+def _forget(scribe: Scribe, came: Columns) -> None:
+    repairs = scribe.state.repairs
+    waits = came["died"] * scribe.state.size + came["node"]
+    waits = np.sort(waits[came["waits"]])
+    kept = find_sorted(waits, _deaths(scribe, repairs)) > NONE
+    kept &= scribe.state.entries.has(repairs.pair)
+    scribe.state.repairs = repairs.take(kept)
+
+
+# --- watched trees: the effect of failures on a few small trees, round by round
+#
+# To keep the table small, a tree is recorded only around failures: when a node with children has
+# died, the tree before and after that round, and then the tree after each round until no node in it
+# is an orphan.
+
+#: The values of ``moment`` in `schemas.WATCHED_TREES`.
+BEFORE, AFTER = "before", "after"
+
+#: The maximal number of watched groups; groups with a number of members nearest to :data:`MEMBERS`
+#: are chosen.
+WATCHED, MEMBERS = 8, 14
+
+#: Trees with more nodes are not recorded.
+MOST_NODES = 64
+
+
+def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the groups whose trees are watched, of groups with numbers of members; ascending."""
+    apart = np.abs(sizes - MEMBERS)
+    return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
+
+
+@dataclass(frozen=True)
+class Tree(Rows):
+    """A group's tree between two rounds; arrays of shape (n,), sorted by node position.
+
+    `parent` is negative at the root and at nodes without a parent, and may be dead.  A node is an
+    `orphan` if it is not the root and no live node is its parent and knows it as a child.
+    """
+
+    node: np.ndarray
+    parent: np.ndarray
+    member: np.ndarray
+    root: np.ndarray
+    orphan: np.ndarray
+
+
+#: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
+#: in children tables (``group, parent, child``), with indices of groups and positions of nodes.
+#: They stay until the end of the next round; then they are the trees before that round.
+TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
+TREES_BEFORE = tuple(f"{name} before" for name in TREES_SEEN)
+
+
+@dataclass(frozen=True)
+class SeeTrees(RoundProgram):
+    """Record what a bucket's nodes know about watched trees: the tables :data:`TREES_SEEN`.
+
+    `watched` are the indices of the groups.
+    """
+
+    watched: np.ndarray
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
+            if name in tables:
+                tables[before] = tables.pop(name)
+        for name, columns in watched_rows(scribe.state, self.watched).items():
+            scribe.note(name, **columns)
+
+
+def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """Return the tables :data:`TREES_SEEN` of some nodes; trees that are too large are cut."""
+    size, entries, children = state.size, state.entries, state.children
+    first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
+    small = last - first <= MOST_NODES
+    _, row = expand(first, np.minimum(last, first + MOST_NODES + 1))
+    group, node = np.divmod(entries.key[row], size)
+    seen = {name: getattr(entries, name)[row] for name in ("parent", "member", "root")}
+    first, last = (
+        np.searchsorted(children.key, (watched[small] + n) * size * size) for n in (0, 1)
+    )
+    place, child = np.divmod(children.key[expand(first, last)[1]], size)
+    edges = dict(zip(("group", "parent"), np.divmod(place, size), strict=True))
+    return {_ENTRIES: {"group": group, "node": node, **seen}, _EDGES: {**edges, "child": child}}
+
+
+def trees_of(
+    taken: Mapping[str, Columns], names: tuple[str, ...], watched: np.ndarray, size: int
+) -> dict[int, Tree]:
+    """Return the watched trees by the index of the group; dead nodes are left out.
+
+    `taken` has the tables `names` (:data:`TREES_SEEN` or :data:`TREES_BEFORE`) of all buckets;
+    `size` is the number of nodes.
+    """
+    entries, edges = taken.get(names[0], _NO_ENTRIES), taken.get(names[1], _NO_EDGES)
+    order = np.lexsort((entries["node"], entries["group"]))
+    group, node, parent, member, root = (
+        entries[name][order] for name in ("group", "node", "parent", "member", "root")
+    )
+    has_child = np.sort(key_of([edges[name] for name in ("group", "parent", "child")], size))
+    edge = key_of([group, np.maximum(parent, 0), node], size)
+    attached = root | ((parent >= 0) & (find_sorted(has_child, edge) >= 0))
+    together = Tree(node, parent, member, root, ~attached)
+    return {one: together.take(np.flatnonzero(group == one)) for one in watched.tolist()}
+
+
+_NO_EDGES = {name: whole_numbers() for name in ("group", "parent", "child")}
+_NO_ENTRIES = {
+    **{name: whole_numbers() for name in ("group", "node", "parent")},
+    **{name: flags() for name in ("member", "root")},
+}
+
+
+def tree_rows(
+    number: int,
+    before: Mapping[int, Tree],
+    after: Mapping[int, Tree],
+    groups: np.ndarray,
+    known: Ring,
+    alive: np.ndarray,
+) -> pa.Table:
+    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
+
+    Trees before and after the round are by the index of the group, in the numbers `groups`; `alive`
+    (bool, shape (K,)) marks the nodes that are alive after it.
+    """
+    parts = []
+    for group, old in before.items():
+        new, died = after[group], ~alive[old.node]
+        struck = bool((died & np.isin(old.node, old.parent)).any())
+        if max(len(old.node), len(new.node)) > MOST_NODES:
+            continue
+        if struck:
+            parts.append(_rows(number, BEFORE, group, old, alive=True))
+        if struck or old.orphan.any() or new.orphan.any():
+            parts.append(_rows(number, AFTER, group, new, alive=True))
+            gone = old.take(died & ~np.isin(old.node, new.node))
+            parts.append(_rows(number, AFTER, group, gone, alive=False))
+    wanted = to_arrow_schema(schemas.WATCHED_TREES)
+    if not parts:
+        return wanted.empty_table()
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in wanted.names}
+    columns["group"] = groups[columns["group"]]
+    columns["node"], parent = known.node[columns["node"]], columns["parent"]
+    cells = {name: pa.array(part) for name, part in columns.items()}
+    cells["parent"] = pa.array(known.node[parent], mask=parent < 0)
+    return pa.table(cells, schema=wanted)
+
+
+def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Combine `schemas.WATCHED_TREES` of several rounds; a missing parent becomes None."""
+    parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
+    if not parts:
+        return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
+    trees = pd.concat(parts, ignore_index=True)
+    return trees.astype({"parent": object}).where(trees.notna(), None)
+
+
+def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
+    """Return columns of `schemas.WATCHED_TREES`, with indices of groups and positions of nodes."""
+    n = len(tree.node)
+    return {
+        "round": np.full(n, number),
+        "moment": np.full(n, moment, dtype=object),
+        "group": np.full(n, group),
+        **vars(tree),
+        "alive": np.full(n, alive),
+    }

@@ -1,0 +1,553 @@
+"""MULTICAST: roots accept publications and send them down the trees.
+
+Without an application (best effort) nodes forward publications themselves; with one, its upcalls
+decide what is sent.
+
+References
+----------
+JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from scribe_spark.core.arrays import (
+    Rows,
+    distinct,
+    expand,
+    index_sorted,
+    offsets_of,
+    turns,
+    whole_numbers,
+)
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.systems.scribe.duplicates import note_got
+from scribe_spark.systems.scribe.figures import ADDED
+from scribe_spark.systems.scribe.handlers import calls_of, keep_values
+from scribe_spark.systems.scribe.join import JOINS
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.scribe import Joins, Scribe
+from scribe_spark.systems.scribe.sources import (
+    FATE,
+    hear_fates,
+    receive_publications,
+    take_publications,
+)
+from scribe_spark.systems.scribe.state import cause
+from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
+
+#: The message to the sender of a refused payload.
+DROP = "drop child"
+
+#: Tables: the round's deliveries to members and, if delays are recorded, its payloads.
+DELIVERIES, PAYLOADS = DELIVERED, CARRIED
+
+#: Tables that stay in the buckets until the next round begins.
+OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
+
+
+@dataclass(frozen=True)
+class Payloads(Rows):
+    """Messages on tree edges; a root that sends itself a message is both sender and receiver.
+
+    Without an application, `message` is the publication.  `hops` and `delay_us` count from the
+    source; the delay is recorded only if `Scribe.timed`.
+    """
+
+    message: np.ndarray
+    group: np.ndarray
+    sender: np.ndarray
+    node: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
+
+    @classmethod
+    def of(
+        cls, message: np.ndarray, group: np.ndarray, sender: np.ndarray, node: np.ndarray
+    ) -> Payloads:
+        """Return messages at the start of their way: no hops, no delay."""
+        zero = np.zeros(len(message), dtype=np.int64)
+        return cls(message, group, sender, node, zero, zero)
+
+    def with_messages(self, message: np.ndarray) -> Payloads:
+        """Return these payloads with other messages."""
+        return replace(self, message=message)
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Payloads:
+        """Return the payloads that :func:`send_payloads` sent."""
+        return super().from_columns({**columns, "node": columns[AT]})
+
+
+def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
+    """Deliver payloads at nodes and forward them to the children: one hop.
+
+    Return the payloads delivered to members, those sent to children, and those that nodes refused.
+    """
+    entries, children = scribe.state.entries, scribe.state.children
+    takes, row = accepted(scribe, payloads)
+    refused, payloads = payloads.take(np.flatnonzero(~takes)), payloads.take(np.flatnonzero(takes))
+    # (5) for all node in groups[msg.group].children (6) send(msg, node)
+    which, edge = scribe.children_of(entries.key[row])
+    # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
+    got = payloads.take(np.flatnonzero(entries.member[row]))
+    child = children.key[edge] % scribe.state.size
+    if not scribe.settled:
+        hear_payloads(scribe, row, payloads)
+        children.got_payload[edge] = True
+        if scribe.timed:
+            columns = {"group": payloads.group[which], "publication": payloads.message[which]}
+            scribe.note(PAYLOADS, **columns, sender=payloads.node[which], to=child)
+    arrives = scribe.send("payload", payloads.node[which], child)
+    which, child = which[arrives], child[arrives]
+    sent = payloads.take(which)
+    delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
+    sent = Payloads(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
+    return got, sent, refused
+
+
+def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes accept messages from their parents, roots from themselves, and refuse others.
+
+    Return which messages are accepted, and for each of these the row of its node in `Entries`.
+    """
+    entries = scribe.state.entries
+    row = scribe.entry(payloads.group, payloads.node)
+    takes = row >= 0
+    there = row[takes]
+    own = (payloads.sender == payloads.node)[takes]
+    takes[takes] = (entries.parent[there] == payloads.sender[takes]) | (own & entries.root[there])
+    scribe.refuse("payload", (~takes).sum())
+    return takes, row[takes]
+
+
+def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndarray) -> None:
+    """Send messages to live nodes."""
+    columns = payloads.to_columns()
+    scribe.tell(kind, columns.pop("node"), **columns, **more)
+
+
+def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
+    """Record at nodes (rows of `Entries`) that a payload came from their parent."""
+    from_parent = row[payloads.sender != payloads.node]
+    scribe.state.entries.heard[from_parent] = scribe.number
+    scribe.state.entries.heeded[from_parent] = True
+
+
+def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
+    """Tell the senders of refused messages."""
+    if not len(refused):
+        return
+    edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
+    group, parent, child = scribe.ends(edge)
+    scribe.post(DROP, "drop child", child, parent, group=group, child=child)
+
+
+def drop_children(scribe: Scribe, came: Columns) -> None:
+    """Drop the children that refused a message."""
+    edge = scribe.edge(came["group"], came[AT], came["child"])
+    row = scribe.state.children.find(edge)
+    scribe.state.children.drop(row[row >= 0])
+
+
+def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:
+    """Record deliveries to members: publication, hops and delay."""
+    columns = got.to_columns()
+    columns["publication"] = columns.pop("message")
+    del columns["sender"]
+    scribe.note(table, **columns)
+
+
+# --- the messages that an application created in a round
+
+#: The tables of a bucket with the messages and their contents.
+MESSAGES = _MESSAGES, _INSIDE = "scribe messages", "scribe contents"
+
+#: Columns of messages.
+_OWN = ("number", "start", "floor", "since")
+
+
+@dataclass
+class MessageStore:
+    """Messages by index, with their contents.
+
+    `start` and `since` are NOTHING if unset, `floor` is -1 if unset.  Message i has ``lengths[i]``
+    contents, which begin at ``offsets[i]`` in the last two arrays.
+    """
+
+    number: np.ndarray = field(default_factory=whole_numbers)
+    start: np.ndarray = field(default_factory=whole_numbers)
+    floor: np.ndarray = field(default_factory=whole_numbers)
+    since: np.ndarray = field(default_factory=whole_numbers)
+    lengths: np.ndarray = field(default_factory=whole_numbers)
+    numbers: np.ndarray = field(default_factory=whole_numbers)
+    publications: np.ndarray = field(default_factory=whole_numbers)
+
+    def __post_init__(self) -> None:
+        self.offsets = offsets_of(self.lengths)
+
+    @classmethod
+    def read(cls, tables: Tables) -> MessageStore:
+        """Return the messages of a bucket."""
+        if _MESSAGES not in tables:
+            return cls()
+        return cls(**tables[_MESSAGES], **tables.get(_INSIDE, {}))
+
+    def write(self, tables: Tables) -> None:
+        """Store the messages in the tables of a bucket."""
+        own = (*_OWN, "lengths")
+        if len(self.number):
+            tables[_MESSAGES] = {name: getattr(self, name) for name in own}
+        if len(self.numbers):
+            names = ("numbers", "publications")
+            tables[_INSIDE] = {name: getattr(self, name) for name in names}
+
+    def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns of messages without their contents."""
+        return {name: getattr(self, name)[index] for name in _OWN}
+
+    def add(self, messages: Columns, contents: Columns) -> np.ndarray:
+        """Add messages; return their indices."""
+        n = count_rows(messages)
+        index = len(self.number) + np.arange(n)
+        messages = {"since": np.full(n, NOTHING), **messages}
+        for name in _OWN:
+            setattr(self, name, np.concatenate([getattr(self, name), messages[name]]))
+        of = contents["message"]
+        order = np.argsort(of, kind="stable")
+        for name, source in (("numbers", "number"), ("publications", "publication")):
+            setattr(self, name, np.concatenate([getattr(self, name), contents[source][order]]))
+        self.lengths = np.concatenate([self.lengths, np.bincount(of, minlength=n)])
+        self.offsets = offsets_of(self.lengths)
+        return index
+
+    def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+        """Add one message per publication, in order within a group; return their indices.
+
+        The number of such a message is its rank among the group's publications.
+        """
+        n = len(group)
+        number = np.arange(n) - np.searchsorted(group, group)
+        messages = {"number": number, "start": np.full(n, NOTHING), "floor": np.full(n, -1)}
+        of = {"message": np.arange(n), "number": np.full(n, -1), "publication": publication}
+        return self.add(messages, of)
+
+    def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
+        """Add messages of other buckets, known by ``origin, message``; return their indices."""
+        if contents is None:
+            nothing = np.empty(0, dtype=np.int64)
+            columns = ("origin", "message", "number", "publication")
+            contents = dict.fromkeys(columns, nothing)
+        span = 1 + max(part["message"].max(initial=0) for part in (messages, contents))
+        names, first, which = np.unique(
+            messages["origin"] * span + messages["message"],
+            return_index=True,
+            return_inverse=True,
+        )
+        of = index_sorted(names, contents["origin"] * span + contents["message"])
+        own = {name: messages[name][first] for name in _OWN}
+        inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
+        return self.add(own, inside)[which]
+
+    def contents(self, index: np.ndarray) -> Columns:
+        """Return ``call, number, publication`` of contents; calls are positions in `index`."""
+        call, at = expand(self.offsets[index], self.offsets[index + 1])
+        return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
+
+
+# --- messages that applications send in upcalls: after a child was added, and down the tree
+
+#: Kinds of messages: payloads and retransmissions to children, and questions to parents.  A message
+#: to another bucket is sent apart (`_AFAR`) from its contents (`_CONTENTS`).
+PAYLOAD, RETRANSMISSION, ASK = "payload", "retransmission", "JOIN (ask)"
+_CONTENTS, _AFAR = "contents", "from another bucket"
+
+
+class Emitter:
+    """Makes the upcalls of a superstep, and sends payloads or retransmissions to children."""
+
+    def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
+        self.scribe, self.tables, self.kind = scribe, tables, kind
+        self.messages = MessageStore.read(tables)
+        self.sent: list[Payloads] = []
+
+    def close(self) -> None:
+        """Send the collected messages and store the messages' contents."""
+        if self.sent:
+            self._send(Payloads.join(*self.sent))
+        self.messages.write(self.tables)
+
+    # ---- messages to children
+
+    def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
+        """Roots accept publications; those of one group are in order."""
+        message = self.messages.add_publications(group, publication)
+        self._deliver(Payloads.of(message, group, root, root))
+
+    def receive(self, inbox: Inbox) -> None:
+        """Deliver received messages to their nodes."""
+        came = []
+        if self.kind in inbox:
+            came.append(Payloads.from_columns(inbox[self.kind]))
+        if (afar := f"{self.kind} {_AFAR}") in inbox:
+            columns = dict(inbox[afar])
+            columns["message"] = self.messages.add_received(columns, inbox.get(_CONTENTS))
+            came.append(Payloads.from_columns(columns))
+        if came:
+            self._deliver(Payloads.join(*came))
+
+    def _deliver(self, payloads: Payloads) -> None:
+        payloads = self._in_order(payloads)
+        takes, row = accepted(self.scribe, payloads)
+        refused, payloads = payloads.take(~takes), payloads.take(takes)
+        if self.kind == PAYLOAD:
+            hear_payloads(self.scribe, row, payloads)
+        # a node handles its messages one after the other
+        pair = self.scribe.key(payloads.group, payloads.node)
+        for turn in turns(pair):
+            self._handle(payloads.take(turn), row[turn])
+        refuse_payloads(self.scribe, refused)
+
+    def _in_order(self, payloads: Payloads) -> Payloads:
+        """Sort payloads by group and node, those of one node by message number."""
+        pair = self.scribe.key(payloads.group, payloads.node)
+        order = np.argsort(pair)
+        if (pair[order[1:]] == pair[order[:-1]]).any():
+            number, lengths = self.messages.number, self.messages.lengths
+            of = payloads.message
+            order = np.lexsort((lengths[of], number[of], pair))
+        return payloads.take(order)
+
+    def _handle(self, came: Payloads, row: np.ndarray) -> None:
+        """Handle one message at each node (Figure 4, lines 5 to 8); `row` are rows of `Entries`."""
+        scribe, application = self.scribe, self.scribe.application
+        pair, message = scribe.key(came.group, came.node), came.message
+        calls = calls_of(scribe, pair, row)
+        messages, contents = self.messages.own_columns(message), self.messages.contents(message)
+        group, node = scribe.split(pair)
+        of = contents["call"]
+        note_got(scribe, self.tables, group[of], node[of], contents["publication"])
+        # (5, 6) for all children: send(msg, node); forwardHandler decides what is sent
+        emitted = application.forward_handler(calls, messages, contents)
+        keep_values(scribe, pair, emitted.values)
+        self._emit(pair, emitted, came)
+        # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
+        users = application.message_handler(calls, messages, contents)
+        call, publication = users["call"], users["publication"]
+        member = scribe.state.entries.member[row[call]]
+        got = came.take(call[member])
+        keep_deliveries(scribe, got.with_messages(publication[member]))
+
+    def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
+        """Collect messages to children; `came` has the message that each node handles."""
+        new = self.messages.add(emitted.messages, emitted.contents)
+        call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
+        message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
+        if came is None:
+            self.sent.append(Payloads.of(message, *ends, child))
+            return
+        message = np.where(which < 0, came.message[call], message)
+        delay_us = came.delay_us[call]
+        if self.scribe.timed:
+            delay_us = delay_us + self.scribe.delay(ends[1], child)
+        self.sent.append(Payloads(message, *ends, child, came.hops[call] + 1, delay_us))
+
+    def _send(self, payloads: Payloads) -> None:
+        """Send messages to nodes that are still children; new roots send them to themselves.
+
+        A message counts as one transmission per publication in it, and as one if it is empty.
+        """
+        scribe, children = self.scribe, self.scribe.state.children
+        row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
+        still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
+        payloads, row = payloads.take(still), row[still]
+        if not len(payloads):
+            return
+        times = np.maximum(self.messages.lengths[payloads.message], 1)
+        times[payloads.sender == payloads.node] = 0
+        arrives = scribe.is_alive(payloads.node)
+        scribe.count(
+            self.kind,
+            times.sum(),
+            times[~arrives].sum(),
+            between=lambda: (np.repeat(payloads.sender, times), np.repeat(payloads.node, times)),
+        )
+        if self.kind == PAYLOAD:
+            children.got_payload[row] = True
+            if scribe.timed:
+                self._note_payloads(payloads)
+        payloads = payloads if arrives.all() else payloads.take(np.flatnonzero(arrives))
+        away = ~scribe.is_own(payloads.node)
+        if not away.any():
+            send_payloads(scribe, self.kind, payloads)
+            return
+        send_payloads(scribe, self.kind, payloads.take(np.flatnonzero(~away)))
+        self._send_away(payloads.take(np.flatnonzero(away)))
+
+    def _send_away(self, payloads: Payloads) -> None:
+        """Send messages to other buckets; a bucket receives the contents of a message once."""
+        scribe, messages, of = self.scribe, self.messages, payloads.message
+        own = messages.own_columns(of)
+        origin = np.full(len(of), scribe.first)
+        send_payloads(scribe, f"{self.kind} {_AFAR}", payloads, origin=origin, **own)
+        to = bucket_of(scribe.bounds, payloads.node)
+        _, first = np.unique(np.stack([to, of]), axis=1, return_index=True)
+        inside = messages.contents(of[first])
+        at = first[inside["call"]]
+        scribe.tell(
+            _CONTENTS,
+            payloads.node[at],
+            origin=origin[at],
+            message=of[at],
+            number=inside["number"],
+            publication=inside["publication"],
+        )
+
+    def _note_payloads(self, payloads: Payloads) -> None:
+        """Record the sender and the receiver of each publication."""
+        inside = self.messages.contents(payloads.message)
+        of, publication = inside["call"], inside["publication"]
+        columns = {"group": payloads.group[of], "publication": publication}
+        self.scribe.note(PAYLOADS, **columns, sender=payloads.sender[of], to=payloads.node[of])
+
+    # ---- children that were added
+
+    def settle(self, added: Columns) -> None:
+        """Call joinHandler for all added children that are still children."""
+        scribe = self.scribe
+        columns = dict(added)
+        at = columns.pop("at")
+        joins = Joins(**columns)
+        own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
+        still = own | scribe.state.children.has(scribe.edge(joins.group, at, joins.source))
+        still &= _is_last(scribe, joins, at)
+        self._call_join_handler(at[still], joins.take(still))
+
+    def asked(self, came: Columns) -> None:
+        """Call joinHandler at parents for the questions of children."""
+        columns = dict(came)
+        at = columns.pop(AT)
+        joins = Joins(**columns)
+        edge = self.scribe.edge(joins.group, at, joins.source)
+        still = self.scribe.state.children.has(edge)
+        self._call_join_handler(at[still], joins.take(still))
+
+    def _call_join_handler(self, at: np.ndarray, joins: Joins) -> None:
+        scribe, application = self.scribe, self.scribe.application
+        pair, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
+        order = np.lexsort((joins.source, call))
+        names = ("source", "number", "cause", "extra")
+        table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
+        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+        emitted = application.join_handler(calls, table)
+        self._emit(pair, emitted)
+        # a node sends one question, even if the application asks several
+        call, extra = emitted.asks["call"], emitted.asks["extra"]
+        asking, of = np.unique(call, return_inverse=True)
+        extra = application.common_extra(of, extra, len(asking))
+        group, node = scribe.split(pair[asking])
+        row = scribe.entry(group, node)
+        parent = scribe.state.entries.parent[row]
+        up = parent >= 0
+        why = np.full(len(row), cause("ask"), dtype=np.int8)
+        asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
+        scribe.note(JOINS, **asks.to_columns())
+        scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
+
+
+def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
+    """Mark the last JOIN of each source to a node; a child may be dropped and join again."""
+    edge = scribe.edge(joins.group, at, joins.source)
+    _, last = np.unique(edge[::-1], return_index=True)
+    found = np.zeros(len(edge), dtype=bool)
+    found[len(edge) - 1 - last] = True
+    return found
+
+
+# --- the programs that call joinHandler for new children, and that multicast publications
+
+
+class FinishTrees(RoundProgram):
+    """Finish the trees: call joinHandler for added children, and update replicas.
+
+    The program plays after the round's JOINs.  Nodes at which publications were delivered may
+    become roots.  Roots that are new, or whose group state has changed, update their replicas.
+    """
+
+    writes = ("entries", "children", "copies", "replicas", "values", "addresses")
+    settled_writes = ()
+
+    @property
+    def silent(self) -> bool:
+        return self.round.settled
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        receive_replicas(scribe, inbox)
+        if FATE in inbox:
+            hear_fates(scribe, tables, inbox[FATE])
+        if DROP in inbox:
+            drop_children(scribe, inbox[DROP])
+        added = []
+        if not superstep:
+            receive_publications(scribe, tables)
+            replicate_changed(scribe, tables)
+            added = [tables.pop(ADDED)] if ADDED in tables else []
+            added += scribe.notes.pop(ADDED, [])
+        if scribe.best_effort or not (added or inbox):
+            return
+        emitter = Emitter(scribe, tables, RETRANSMISSION)
+        emitter.receive(inbox)
+        if added:
+            emitter.settle(concatenate(added))
+        if ASK in inbox:
+            emitter.asked(inbox[ASK])
+        emitter.close()
+
+
+class Disseminate(RoundProgram):
+    """Roots accept publications and multicast them down the trees, one hop per superstep."""
+
+    writes = ("entries", "children", "copies", "values", "addresses")
+    settled_writes = ()
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if FATE in inbox:
+            hear_fates(scribe, tables, inbox[FATE])
+        if DROP in inbox:
+            drop_children(scribe, inbox[DROP])
+        if scribe.best_effort:
+            self._disseminate(scribe, tables, inbox, superstep)
+            return
+        emitter = Emitter(scribe, tables, PAYLOAD)
+        if not superstep:
+            taken = take_publications(scribe, tables)
+            emitter.publish(taken["group"], taken["publication"], taken["root"])
+        emitter.receive(inbox)
+        emitter.close()
+
+    def _disseminate(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """Play a superstep of best-effort delivery, which has no upcalls."""
+        if not superstep:
+            taken = take_publications(scribe, tables)
+            root = taken["root"]
+            payloads = Payloads.of(taken["publication"], taken["group"], root, root)
+            if scribe.settled:  # payloads keep the hops and delay of the way to the root
+                payloads = replace(payloads, hops=taken["hops"], delay_us=taken["delay_us"])
+        elif PAYLOAD in inbox:
+            payloads = Payloads.from_columns(inbox[PAYLOAD])
+        else:
+            return
+        got, sent, refused = receive_payloads(scribe, payloads)
+        if scribe.settled:  # one table per superstep, so that no table is rewritten
+            keep_deliveries(scribe, got, f"{DELIVERIES} {superstep}")
+        else:
+            keep_deliveries(scribe, got)
+            refuse_payloads(scribe, refused)
+        send_payloads(scribe, PAYLOAD, sent)

@@ -1,0 +1,420 @@
+"""The Scribe software of the nodes of a bucket: their state and the messages that they send."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.player import Shared
+from scribe_spark.engine.program import AT
+from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
+from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
+from scribe_spark.pastry.states import States
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.observer import Between
+from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
+from scribe_spark.systems.scribe.upcalls import Application
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import TreesConfig
+
+#: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
+REFUSED = "scribe refused"
+REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
+
+#: The kinds of Scribe's messages.  ``payload`` and ``retransmission`` are MULTICASTs on tree edges,
+#: ``MULTICAST`` those from sources to roots.  ``shed`` tells a child that its parent drops it, and
+#: ``delay probe`` is a measurement by that child.  With ``collapse`` a node asks its parent, or
+#: tells its child, that it leaves.
+SCRIBE_KINDS = (
+    "CREATE",
+    "JOIN",
+    "MULTICAST",
+    "address",
+    "payload",
+    "retransmission",
+    "LEAVE",
+    "tree goodbye",
+    "heartbeat",
+    "refresh",
+    "replica",
+    "replica goodbye",
+    "acknowledgement",
+    "drop child",
+    "shed",
+    "delay probe",
+    "collapse",
+)
+
+#: The kinds that are copies of publications, and all others.
+PAYLOAD_KINDS = ("MULTICAST", "payload", "retransmission")
+CONTROL_KINDS = tuple(kind for kind in SCRIBE_KINDS if kind not in PAYLOAD_KINDS)
+
+
+@dataclass(frozen=True)
+class Joins(Rows):
+    """JOIN messages; `number` is the round, `extra` the data of faultHandler or NOTHING."""
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    cause: np.ndarray = field(default_factory=codes)
+    extra: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(
+        cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
+    ) -> Joins:
+        """Return JOINs of one round without added data."""
+        n = len(group)
+        causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
+        return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
+
+    def with_extra(self, extra: np.ndarray) -> Joins:
+        """Return the JOINs with other added data."""
+        return replace(self, extra=extra)
+
+
+@dataclass(frozen=True)
+class Applications:
+    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
+
+    make: Callable[[int], Application]
+    nodes: int
+
+    def of(self, tables: Tables) -> Application:
+        """Return the bucket's application with its saved memory."""
+        made = self.make(self.nodes)
+        names = [name for name in tables if name.startswith(MEMORY)]
+        if names:
+            found = {name.removeprefix(MEMORY): tables[name] for name in names}
+            made.restore({**made.tables(), **found})  # tables without rows are not saved
+        return made
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """Save the memory of an application."""
+        for name, columns in application.tables().items():
+            if count_rows(columns):
+                tables[f"{MEMORY}{name}"] = columns
+            else:
+                tables.pop(f"{MEMORY}{name}", None)
+
+
+#: The prefix of the tables of applications.
+MEMORY = f"{PREFIX}application "
+
+
+@dataclass(frozen=True)
+class RoundOfGroups:
+    """The parameters of a round that the programs of groups need.
+
+    A round is settled if no node fails or arrives, all tables are right, and no round follows, as
+    in a run.  Then no JOIN visits a node twice or closes a cycle, messages are not counted, and
+    `roots` has the end of every path to a root; `rule` may be that of another overlay than Pastry.
+    Without applications, delivery is best effort.  If the round is timed, payloads carry the delay
+    since the source.  `lan_us` is the delay of a node's LAN link, each way.  `incarnation` has the
+    round of each node's last arrival or recovery, as an array or as the shared array ``round``.
+    `source` is the way from a source to the root, as in the section ``groups`` of configs.
+    """
+
+    number: int
+    groups: Groups
+    rules: ScribeConfig
+    trees: TreesConfig
+    incarnation: np.ndarray | Shared
+    applications: Applications | None = None
+    timed: bool = False
+    lan_us: int = 0
+    limits: ChildLimits | None = None
+    settled: bool = False
+    rule: NextHop | None = None
+    roots: np.ndarray | None = None
+    source: str = "root"
+
+    @property
+    def incarnations(self) -> np.ndarray:
+        """The round of each node's last arrival or recovery: int64, shape (K,)."""
+        found = self.incarnation
+        return found if isinstance(found, np.ndarray) else found["round"]
+
+
+class Scribe:
+    """The Scribe software of the nodes of a bucket, while they play a superstep.
+
+    `sent` has the messages of this superstep by kind, and `notes` the new rows of tables to which
+    programs only append.
+    """
+
+    def __init__(
+        self,
+        given: Environment,
+        round: RoundOfGroups,
+        bucket: int,
+        tables: Tables,
+        state: ScribeState,
+    ) -> None:
+        self.given, self.round, self.tables, self.state = given, round, tables, state
+        self.first, self.last = map(int, given.bounds[bucket : bucket + 2])
+        self.ring, self.bounds, self.seed = given.facts.ring, given.bounds, given.seed
+        self.is_alive, self.kernel = given.is_alive, given.kernel
+        self.observer = None if round.settled else given.observer
+        self.number, self.groups, self.settled = round.number, round.groups, round.settled
+        self.rules, self.trees, self.roots = round.rules, round.trees, round.roots
+        self.limits, self.timed, self.lan_us = round.limits, round.timed, round.lan_us
+        self.sent: dict[str, list[Columns]] = {}
+        self.notes: dict[str, list[Columns]] = {}
+
+    @property
+    def acknowledged(self) -> bool:
+        """True if sources keep publications until a root has acknowledged them."""
+        return not self.best_effort and self.application.acknowledged
+
+    def is_own(self, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes in the bucket."""
+        return (node >= self.first) & (node < self.last)
+
+    @property
+    def best_effort(self) -> bool:
+        """True if there is no application."""
+        return self.round.applications is None
+
+    @functools.cached_property
+    def application(self) -> Application:
+        """The application of these nodes."""
+        assert self.round.applications is not None
+        return self.round.applications.of(self.tables)
+
+    @functools.cached_property
+    def states(self) -> States:
+        """The leaf sets and routing tables of these nodes."""
+        return States.of_tables(self.ring, self.first, self.tables)
+
+    # ---- keys
+
+    def key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the keys of (group, node), or of (pair, child)."""
+        return key_of([group, node], self.state.size)
+
+    def edge(self, group: np.ndarray, node: np.ndarray, child: np.ndarray) -> np.ndarray:
+        """Return the keys of (group, node, child)."""
+        return key_of([group, node, child], self.state.size)
+
+    def ends(self, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split keys into (group, node, child)."""
+        pair, child = self.split(edge)
+        return *self.split(pair), child
+
+    def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Split keys into (group, node), or into (pair, child)."""
+        return np.divmod(key, self.state.size)
+
+    def entry(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the row of each (group, node) in `Entries`, or NONE."""
+        return self.state.entries.find(self.key(group, node))
+
+    def under(
+        self, group: np.ndarray, node: np.ndarray, parent: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return True for nodes with these parents, and the rows of such nodes in `Entries`."""
+        row = self.entry(group, node)
+        there = row >= 0
+        there[there] = self.state.entries.parent[row[there]] == parent[there]
+        return there, row[there]
+
+    def children_of(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of `ChildrenTable` of each (group, node): indices in `pair`, rows."""
+        children, size = self.state.children.key, self.state.size
+        first = search_sorted(children, pair * size)
+        return expand(first, search_sorted(children, (pair + 1) * size))
+
+    def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that consider themselves the root of the group."""
+        return self._are("root", group, node)
+
+    def is_member(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for members of the group."""
+        return self._are("member", group, node)
+
+    def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for tree nodes with a flag in `Entries`."""
+        row = self.entry(group, node)
+        found = row >= 0
+        found[found] = getattr(self.state.entries, flag)[row[found]]
+        return found
+
+    # ---- notes
+
+    def note(self, table: str, **columns: np.ndarray) -> None:
+        """Append rows to a table of the bucket."""
+        if count_rows(columns):
+            self.notes.setdefault(table, []).append(columns)
+
+    def refuse(self, kind: str, count: int | np.integer) -> None:
+        """Count refused messages."""
+        if count:
+            kinds = np.array([REFUSED_KINDS.index(kind)])
+            self.note(REFUSED, kind=kinds, count=np.array([int(count)]))
+
+    # ---- messages
+
+    def count(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
+        """Count messages that these nodes send, and how many are lost; see `Observer.count`."""
+        if self.observer is not None:
+            self.observer.count(self.tables, kind, messages, lost, between=between)
+
+    def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
+        """Count a message to each node; return True for each that arrives."""
+        arrives = self.is_alive(to)
+        lost = arrives.size - np.count_nonzero(arrives)
+        self.count(kind, arrives.size, lost, between=lambda: (sender, to))
+        return arrives
+
+    def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
+        """Queue messages to live nodes; they arrive in the next superstep."""
+        if len(at):
+            self.sent.setdefault(kind, []).append({AT: at, **columns})
+
+    def post(
+        self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
+    ) -> np.ndarray:
+        """Count messages as `counted`, and queue those that arrive; return which ones."""
+        arrives = self.send(counted, sender, to)
+        columns = {AT: to, **columns}
+        if not arrives.all():
+            columns = take(columns, arrives)
+        self.tell(kind, columns.pop(AT), **columns)
+        return arrives
+
+    def tell_all(self, kind: str, **columns: np.ndarray) -> None:
+        """Send columns to every bucket; only measures use this."""
+        rows = count_rows(columns)
+        for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
+            self.tell(kind, np.full(rows, at), **columns)
+
+    def outbox(self) -> dict[str, Columns]:
+        """Return the queued messages."""
+        return {kind: concatenate(parts) for kind, parts in self.sent.items()}
+
+    def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return the next hop of messages to groupIds, by Pastry's current tables.
+
+        A message at its last node gets that node, one without a candidate NONE.
+        """
+        if not len(at):
+            return at
+        keys = self.groups.keys.take(group)
+        if self.round.rule is not None:
+            return self.round.rule(self.first, self.tables, at, keys.hi, keys.lo)
+        onward, met = hop(self.states, self.is_alive, at, keys)
+        self._count_hops(kind, at, onward, met)
+        return onward
+
+    def randomised_hop(
+        self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
+    ) -> np.ndarray:
+        """Return the next hop as :meth:`hop` does, with randomised routing (keys of draws)."""
+        if not len(at):
+            return at
+        keys = self.groups.keys.take(group)
+        onward, met = randomised_hop(self.states, self.is_alive, at, keys, self.seed, *drawn_by)
+        self._count_hops(kind, at, onward, met)
+        return onward
+
+    def _count_hops(self, kind: str, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+        if self.observer is not None:
+            self.observer.meet(self.tables, at[met.message], met.dead)
+        count_hop(functools.partial(self.count, kind), at, onward, met)
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the delay D between pairs of different nodes, in microseconds: int64."""
+        router = self.ring.router
+        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+
+
+@dataclass(frozen=True)
+class ChildLimits:
+    """The maximal number of children of nodes over all groups, by node number with `capacities`."""
+
+    limit: int
+    capacities: np.ndarray | None = None
+
+    def of(self, number: np.ndarray) -> np.ndarray:
+        """Return the limits of nodes given by their numbers: int64."""
+        if self.capacities is None:
+            return np.full(len(number), self.limit)
+        return self.capacities[number]
+
+
+# --- messages that Pastry routes to groupIds until they end, while no table changes
+
+
+@dataclass(frozen=True)
+class Routing:
+    """A kind of routed messages with a column ``group``, and the table with their ends.
+
+    Messages carry the ``hops`` and ``delay_us`` of their route; the table adds the last node
+    (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
+    """
+
+    kind: str
+    ends: str
+
+
+def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np.ndarray) -> None:
+    """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
+    zero = np.zeros(len(at), dtype=np.int64)
+    began = {"hops": zero, "delay_us": zero}
+    _route(scribe, routing, unrouted({**began, **columns, AT: at}))
+
+
+def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the messages after one more hop, at the nodes `to`."""
+    return {**messages, **_ways(scribe, messages, to), AT: to}
+
+
+def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
+    """Continue routing messages that arrived from other buckets."""
+    if routing.kind in inbox:
+        _route(scribe, routing, inbox[routing.kind])
+
+
+def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
+    """Route messages to their end, or to the edge of the bucket."""
+
+    def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+        onward = scribe.hop(routing.kind, messages[AT], messages["group"])
+        goes = (onward >= 0) & (onward != messages[AT])
+        return onward, {**messages, **_ways(scribe, messages, onward, goes)}
+
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    scribe.note(routing.ends, **ended)
+    if leaving:
+        scribe.tell(routing.kind, leaving.pop(AT), **leaving)
+
+
+def _ways(
+    scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
+) -> dict[str, np.ndarray]:
+    """Return the hops and delays of messages after some of them moved to other nodes."""
+    delay_us = messages["delay_us"]
+    if scribe.timed:
+        delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)
+    return {"hops": messages["hops"] + goes, "delay_us": delay_us}

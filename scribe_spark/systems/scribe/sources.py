@@ -1,0 +1,300 @@
+"""Sources: they route a MULTICAST to the root, and cache the root's address.
+
+If the application acknowledges publications, a source also keeps each publication until a root and
+at least one of its replicas have it.
+
+References
+----------
+JSAC 2002, Sections III.A.3 and III.B.2; NGC 2001, Section 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.systems.scribe.duplicates import (
+    SOURCE,
+    SOURCE_BITS,
+    publication_ids,
+    publication_keys,
+)
+from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.replicas import has_replica
+from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
+from scribe_spark.systems.scribe.state import Unacknowledged
+
+#: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source
+#: died``: the source died while it kept the publication.
+FATES = ("sent", "refused", "no root", "kept", "source died")
+
+_SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
+
+
+@dataclass(frozen=True)
+class Sent(Rows):
+    """The publications of a round, by group, round of publication, and nodeId of the source.
+
+    Publications of earlier rounds were kept by their source.  `root` accepted the publication, or
+    is NONE; `fate` is an index of :data:`FATES`.  `hops` and `delay_us` count the route to the last
+    node, the delay only if `Scribe.timed`.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    root: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    delay_us: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(cls, columns: Columns) -> Sent:
+        """Return publications, given in any order."""
+        return cls(**columns).in_order() if columns else cls()
+
+    @classmethod
+    def of_buckets(cls, columns: Columns) -> Sent:
+        """Return publications from tables in which every bucket lists all of them."""
+        if not columns:
+            return cls()
+        names = np.column_stack([columns["group"], columns["publication"]])
+        return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]))
+
+    def in_order(self) -> Sent:
+        """Return the publications in order; of equal ones, those whose source died are last."""
+        died = self.fate == _SOURCE_DIED
+        keys = (self.source, self.publication >> SOURCE_BITS, self.group, died)
+        return self.take(np.lexsort(keys))
+
+    def taken(self) -> Sent:
+        """Return the publications that roots accepted."""
+        return self.take(self.fate == _SENT)
+
+
+@dataclass(frozen=True)
+class FindRoots(RoundProgram):
+    """Send MULTICASTs to the roots: those of this round, and those that sources kept.
+
+    First, each message goes to the address that its source has cached.  Messages that do not reach
+    a root are then routed: from the source if the address did not answer, otherwise from the node
+    that turned out not to be the root.  Roots do not change during the program.
+    """
+
+    group: np.ndarray
+    source: np.ndarray
+
+    @property
+    def silent(self) -> bool:
+        return self.round.settled and self.round.source == "root"
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        go_on(scribe, _MULTICAST, inbox)
+        if _ADDRESSED in inbox:
+            self._arrive(scribe, inbox[_ADDRESSED])
+        if superstep:
+            return
+        mine = scribe.is_own(self.source)
+        sent = _under_way(scribe, self.group[mine], self.source[mine])
+        group, source = sent["group"], sent["source"]
+        n = len(group)
+        began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
+        scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
+        sent |= began
+        at = _addresses(scribe, group, source)
+        own = scribe.is_root(group, source)
+        at[own] = source[own]
+        away = np.flatnonzero(at != source)
+        arrives = scribe.send("MULTICAST", source[away], at[away])
+        there = away[arrives]
+        addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
+        scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
+        here = np.ones(n, dtype=bool)
+        here[there] = False
+        self._arrive(scribe, {**take(sent, here), AT: source[here]})
+
+    def _arrive(self, scribe: Scribe, came: Columns) -> None:
+        """Handle messages at roots; route the others from the nodes where they are."""
+        root = scribe.is_root(came["group"], came[AT])
+        direct = take(came, np.flatnonzero(root))
+        scribe.note(_ARRIVED, **direct)
+        routed = take(came, np.flatnonzero(~root))
+        begin_routes(scribe, _MULTICAST, routed.pop(AT), **routed)
+
+
+#: A publication that is sent to a cached address.
+_ADDRESSED = "MULTICAST to an address"
+
+#: Tables: publications that reached roots directly, and those that were routed.
+_ARRIVED, _ROUTED = "scribe arrived", "scribe routed"
+
+_MULTICAST = Routing("MULTICAST", ends=_ROUTED)
+
+#: Tables.  SENT: this round's publications of the bucket's sources, with their fates (columns of
+#: `Sent`).  _AT_ROOT: the publications that roots of the bucket may accept.
+SENT, _AT_ROOT = "scribe sent", "scribe publications at roots"
+
+#: The table of acknowledgements that roots owe: ``root, source``.
+_ANSWERED = "scribe answered"
+
+#: The message to a source with the fate of its publication: ``group, publication, root, fate``.
+FATE = "fate"
+
+
+#: The columns of publications at roots.
+_AT_ROOTS = ("group", "source", "publication", "root", "hops", "delay_us")
+
+
+def _all(n: int, fate: int) -> np.ndarray:
+    return np.full(n, fate, dtype=np.int8)
+
+
+def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[str, np.ndarray]:
+    """Return group, source and id of the publications to send, in order: new and kept ones."""
+    kept, ring = scribe.state.kept, scribe.ring
+    names = publication_ids(scribe.number, ring.node[source])
+    if scribe.settled:  # each group has one publication, which needs no id
+        names = np.zeros_like(names)
+    group, publication = np.r_[kept.group, group], np.r_[kept.publication, names]
+    source = np.r_[ring.positions(kept.publication & SOURCE), source]
+    sent = {"group": group, "source": source, "publication": publication}
+    return take(sent, _in_order(sent))
+
+
+def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return the roots that sources have cached; the source itself if it has none."""
+    if scribe.settled and scribe.round.source == "direct":  # all sources know the roots
+        assert scribe.roots is not None
+        return scribe.roots[group]
+    row, at = scribe.state.addresses.find(scribe.key(group, source)), source.copy()
+    at[row >= 0] = scribe.state.addresses.root[row[row >= 0]]
+    return at
+
+
+def _in_order(sent: Columns) -> np.ndarray:
+    """Return the order in which roots accept publications."""
+    return np.lexsort((sent["source"], sent["publication"] >> SOURCE_BITS, sent["group"]))
+
+
+def receive_publications(scribe: Scribe, tables: Tables) -> None:
+    """Handle publications at nodes: check credentials, and send roots' addresses to sources."""
+    direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
+    parts = [] if direct is None else [{**direct, "root": direct[AT]}]
+    if routed is not None:
+        pair = scribe.key(routed["group"], routed[AT])
+        found = routed["delivered"] & scribe.state.copies.has(pair)
+        become_root(scribe, distinct(pair[found]))
+        root, source = np.where(found, routed[AT], NONE), routed["source"]
+        if scribe.round.source != "routed":
+            told = found & (root != source)
+            scribe.send("address", root[told], source[told])
+        parts.append({**routed, "root": root})
+    for part in parts:
+        sent = {name: part[name] for name in _AT_ROOTS}
+        root = sent["root"]
+        refused = (root >= 0) & ~scribe.groups.allows("multicast", sent["group"], sent["source"])
+        scribe.refuse("MULTICAST", refused.sum())
+        fate = np.where(root < 0, _NO_ROOT, np.where(refused, _REFUSED, _SENT)).astype(np.int8)
+        _tell_fates(scribe, sent, fate)
+        scribe.note(_AT_ROOT, **take(sent, np.flatnonzero(fate == _SENT)))
+        _answer(scribe, take(sent, np.flatnonzero(refused)))
+
+
+def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:
+    """Send the fates of publications to their sources, except in a settled round."""
+    if scribe.settled:
+        return
+    columns = {name: sent[name] for name in _AT_ROOTS if name != "source"}
+    scribe.tell(FATE, sent["source"], **columns, fate=fate)
+
+
+def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
+    """Sources record the fates of their publications, and cache the addresses of roots."""
+    sent = tables[SENT]
+    keys = _names(scribe, sent)
+    row = np.argsort(keys)[find_sorted(np.sort(keys), _names(scribe, came))]
+    heard = {name: sent[name].copy() for name in ("fate", "root", "hops", "delay_us")}
+    for name, column in heard.items():
+        column[row] = came[name]
+    tables[SENT] = {**sent, **heard}
+    # all publications of a source to a group reached the same node
+    pair, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
+    fate, root = came["fate"][first], came["root"][first]
+    addresses = scribe.state.addresses
+    forgotten = addresses.find(pair[(fate == _NO_ROOT) & (root < 0)])
+    addresses.drop(forgotten[forgotten >= 0])
+    if scribe.round.source != "routed":
+        addresses.put(pair[fate == _SENT], root=root[fate == _SENT])
+
+
+def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
+    """Return a unique key for each publication."""
+    return publication_keys(scribe, sent["group"], sent["publication"], 0)
+
+
+# ---- what sources keep
+
+
+def take_publications(scribe: Scribe, tables: Tables) -> Columns:
+    """Return the publications that roots accept, in order: columns of `Sent` without the fate.
+
+    If publications are acknowledged, a root needs a live replica to accept one.
+    """
+    sent = tables.pop(_AT_ROOT, None)
+    if sent is None:
+        empty = np.empty(0, dtype=np.int64)
+        return dict.fromkeys(_AT_ROOTS, empty)
+    if scribe.acknowledged:
+        there = has_replica(scribe, sent["group"], sent["root"])
+        left = take(sent, np.flatnonzero(~there))
+        _tell_fates(scribe, left, _all(len(left["root"]), _NO_ROOT))
+        sent = take(sent, np.flatnonzero(there))
+    _answer(scribe, sent)
+    return take(sent, _in_order(sent))
+
+
+def _answer(scribe: Scribe, sent: Columns) -> None:
+    """Record the acknowledgements that roots owe for accepted and refused publications."""
+    if scribe.acknowledged:
+        scribe.note(_ANSWERED, root=sent["root"], source=sent["source"])
+
+
+def acknowledge(scribe: Scribe, tables: Tables) -> None:
+    """Roots acknowledge accepted publications, once replicas have them, and refused ones."""
+    answered = tables.pop(_ANSWERED, None)
+    if answered is not None:
+        root, source = answered["root"], answered["source"]
+        away = root != source
+        scribe.send("acknowledgement", root[away], source[away])
+
+
+def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
+    """Return the publications of the sources (as `Sent`); keep those without a root."""
+    sent = tables.pop(SENT, None)
+    parts = [] if sent is None else [dict(sent)]
+    if scribe.acknowledged:
+        if sent is not None:
+            fate = sent["fate"].copy()
+            young = (sent["publication"] >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
+            fate[young & (fate == _NO_ROOT)] = _KEPT
+            parts = [{**sent, "fate": fate}]
+            scribe.state.kept = Unacknowledged.from_columns(sent).take(fate == _KEPT)
+        elif len(scribe.state.kept):
+            scribe.state.kept = Unacknowledged()
+    if DIED_WITH_SOURCE in tables:
+        died = tables[DIED_WITH_SOURCE]
+        n = len(died["group"])
+        source = scribe.ring.positions(died["publication"] & SOURCE)
+        del tables[DIED_WITH_SOURCE]
+        nowhere, fate = np.full(n, NONE), _all(n, _SOURCE_DIED)
+        none = np.zeros(n, dtype=np.int64)
+        way = {"hops": none, "delay_us": none}
+        parts.append({**died, **way, "source": source, "root": nowhere, "fate": fate})
+    return concatenate(parts) if parts else {}

@@ -1,0 +1,393 @@
+"""The trees and deliveries of a run, as user tables on top of a settled round.
+
+References
+----------
+JSAC 2002, Section III.A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark.core.arrays import NONE, distinct, index_sorted, whole_numbers
+from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.keys import key_parts
+from scribe_spark.core.progress import Progress
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.player import play_in_turn, tables_called
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Keys
+from scribe_spark.engine.views import Names, read_view
+from scribe_spark.multicast import DELIVERIES, EDGES
+from scribe_spark.overlay import Overlay
+from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import JOINING, GroupEvents
+from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.systems.scribe import multicast as payloads
+from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
+from scribe_spark.systems.scribe.events import PlayEvents, join_trees
+from scribe_spark.systems.scribe.figures import deliver_create
+from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.root import MADE, become_root
+from scribe_spark.systems.scribe.round import growing, publishing
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.state import table_of
+from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    pass
+
+SYSTEM = "scribe"
+
+# tables of a bucket
+ENTRIES, CHILDREN = table_of("entries"), table_of("children")
+# kinds of messages
+_ROOT, _PARENT, _CHILD = "root", "parent", "child"
+
+
+@dataclass
+class Trees:
+    """The trees of a settled round, distributed over the buckets of the ring.
+
+    With `in_tasks`, the programs of a phase run in one job whose tasks keep their buckets;
+    otherwise each superstep is a job.
+    """
+
+    overlay: Overlay
+    player: RoundPlayer
+    round: RoundOfGroups
+    in_tasks: bool = False
+
+    @classmethod
+    def over(
+        cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
+    ) -> Trees:
+        """Return trees of groups ``group, key_hi, key_lo``, sorted, with the given tables."""
+        number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
+        ring, underlay = overlay.ring, overlay.underlay
+        keys = hi.view(np.uint64), lo.view(np.uint64)
+        round = settled_round(number, *keys, len(ring), overlay.rule, underlay.lan_us)
+        given = settled_given(ring.facts, ring.bounds, underlay.kernel)
+        return cls(overlay, RoundPlayer(OnSpark(tables, progress=progress), given), round)
+
+    @property
+    def engine(self) -> OnSpark:
+        """The engine of the player."""
+        assert isinstance(self.player.engine, OnSpark)
+        return self.player.engine
+
+    def play(self, orchestrate: Callable[[RoundPlayer, RoundOfGroups], None], called: str) -> None:
+        """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
+        round, given = self.round, self.player.given
+        if not self.in_tasks:
+            orchestrate(self.player, round)
+            return
+
+        def play(engine: InTask) -> None:
+            orchestrate(RoundPlayer(engine, given), round)
+
+        self.engine.play_in_tasks(play, called)
+
+    @property
+    def number(self) -> np.ndarray:
+        """The numbers of the groups: int64, shape (G,)."""
+        return self.round.groups.number
+
+    def fork(
+        self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
+    ) -> Trees:
+        """Return a copy for programs that change it; its jobs' names begin with `called`."""
+        engine = self.engine.fork(called, constant=routes)
+        player = RoundPlayer(engine, replace(self.player.given, seed=seed))
+        return replace(self, player=player, round=round)
+
+    def created(self) -> DataFrame:
+        """Return where each group's CREATE was delivered.
+
+        The columns are ``group, source, source_router, node, router, hops, delay_us, direct_us``.
+        `source` is the creator, `node` the root, and `direct_us` the delay D between them.
+        """
+        delays = self._delays
+
+        def made(some: Columns) -> Columns:
+            creator, root = some["creator"], some[AT]
+            direct_us = np.where(creator == root, 0, delays(creator, root))
+            return {**some, "source": creator, "node": root, "direct_us": direct_us}
+
+        return self._view(MADE, _CREATED_ROWS, made).frame
+
+    @property
+    def names(self) -> Names:
+        """The numbers of nodes and groups and the ids of routers, for views."""
+        given = self.player.given
+        return Names(given.facts, given.kernel, self.number)
+
+    @property
+    def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """A function that returns the delays between nodes at two arrays of ring positions."""
+        given, lan_us = self.player.given, self.round.lan_us
+        facts, kernel = given.facts, given.kernel
+
+        def delays(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+            router = facts.ring.router
+            return kernel.delays(router[one], router[other]) + 2 * lan_us
+
+        return delays
+
+    def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
+        return read_view(self.engine.tables.rows(table), self.names, schema, make)
+
+    def edges(self) -> DataFrame:
+        """Return all edges: ``group, parent, child, parent_router, child_router, delay_us``."""
+        return self.read_edges().frame
+
+    def read_members(self) -> Batches:
+        """Return ``group, node, router`` of all members, for further kernels; lazy."""
+        size = len(self.overlay.ring)
+
+        def made(some: Columns) -> Columns:
+            return key_parts(some["key"][some["member"]], ("group", "node"), size)
+
+        return self._view(ENTRIES, _MEMBERS, made)
+
+    def read_edges(self) -> Batches:
+        """Return the rows of :meth:`edges`, for further kernels; lazy."""
+        size, delays = len(self.overlay.ring), self._delays
+
+        def made(some: Columns) -> Columns:
+            edge = key_parts(some["key"], ("group", "parent", "child"), size)
+            return {**edge, "delay_us": delays(edge["parent"], edge["child"])}
+
+        return self._view(CHILDREN, _EDGES, made)
+
+    def read_extra_joins(self) -> Batches:
+        """Return the JOINs of the bottleneck remover: `multicast.EDGES` and ``probes``."""
+
+        def made(some: Columns) -> Columns:
+            return {**some, "parent": some[AT]}
+
+        return self._view(EXTRA_JOINS, EXTRA_JOINS_COLUMNS, made)
+
+    def release(self) -> None:
+        """Free the tables."""
+        self.player.release()
+
+
+_MEMBERS = "group bigint, node bigint, router bigint"
+_CREATED_ROWS = (
+    "group bigint, source bigint, source_router bigint, node bigint, router bigint, hops int, "
+    "delay_us bigint, direct_us bigint"
+)
+_EDGES = f"{EDGES}, delay_us bigint"
+
+
+def build_trees(
+    overlay: Overlay,
+    groups: DataFrame,
+    members: Table | None,
+    progress: Progress | None = None,
+    *,
+    in_tasks: bool = False,
+) -> Trees:
+    """Build the trees: CREATE every group; then every member sends a JOIN.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, creator``.
+    members : DataFrame, Batches or None
+        ``group, node``; None if no node joins.
+    in_tasks : bool
+        See `Trees`.
+    """
+    listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
+    ring = overlay.ring
+    tables = BucketTables(ring.layout, ring.starts(), overlay.known)
+    trees = Trees.over(overlay, listed, tables, progress)
+    if members is not None:
+        joins = ring.messages(members, JOINING, "node", groups=trees.number)
+        trees.engine.send_first(PlayEvents, joins)
+    creator = ring.facts.positions(listed.column("creator").to_numpy())
+    trees.in_tasks = in_tasks
+    trees.play(partial(grow_trees, creator=creator, events=GroupEvents()), "trees")
+    return trees
+
+
+def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
+    """Return trees with given edges, for example those of a user's variant.
+
+    MULTICAST reads the tables of buckets; therefore each edge is sent to the buckets of both ends,
+    which store it.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, root``.
+    members : DataFrame
+        ``group, node``.
+    edges : DataFrame
+        ``group, parent, child``.
+    """
+    listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
+    ring, number = overlay.ring, listed.column("group").to_numpy()
+
+    def to(node: str, kind: str, table: DataFrame, *others: str) -> DataFrame:
+        """Return messages to one node per row, with the ring positions of the row's other nodes."""
+
+        def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
+            return {other: facts.positions(batch.column(other).to_numpy()) for other in others}
+
+        return ring.messages(table.select("group", node, *others), kind, node, columns, number)
+
+    first = [
+        to("root", _ROOT, groups),
+        to("node", JOINING, members),
+        to("parent", _PARENT, edges, "child"),
+        to("child", _CHILD, edges, "parent"),
+    ]
+    tables = BucketTables(ring.layout, union_tables(first), overlay.known)
+    trees = Trees.over(overlay, listed, tables, None)
+    trees.player.play(Plant(trees.player.given, trees.round))
+    return trees
+
+
+class Plant(RoundProgram):
+    """A program that stores received parents, children and group states in the tables."""
+
+    writes = ("entries", "children", "copies")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """Write the tables; nothing is sent."""
+        entries = scribe.state.entries
+        if _ROOT in inbox:
+            group, root = inbox[_ROOT]["group"], inbox[_ROOT][AT]
+            deliver_create(scribe, group, root, creator=root)
+            become_root(scribe, scribe.key(group, root))
+        if _CHILD in inbox:
+            below = inbox[_CHILD]
+            pair = scribe.key(below["group"], below[AT])
+            new = distinct(pair)
+            entries.enter(new[~entries.has(new)], scribe.number, "own")
+            entries.parent[entries.find(pair)] = below["parent"]
+        if JOINING in inbox:
+            join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][AT])
+        if _PARENT in inbox:
+            above = inbox[_PARENT]
+            edge = scribe.edge(above["group"], above[AT], above["child"])
+            now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
+            scribe.state.children.insert(distinct(edge), **now)
+        entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
+
+
+def multicast(
+    trees: Trees,
+    groups: DataFrame,
+    source: str = "root",
+    progress: Progress | None = None,
+) -> tuple[Batches, Trees]:
+    """Let the source of each group multicast one message.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, root, root_router, source, source_router``.
+    source : str
+        ``root``: the root is the source.  ``routed`` or ``direct``: the group's source first sends
+        the message to the root, routed by the overlay or directly (Section III.A.3: sources cache
+        the rendez-vous point's address).
+
+    Returns
+    -------
+    Batches
+        ``group, node, hops, delay_us``: a row for each member except the source; lazy.
+    Trees
+        The trees from which the rows are read; the caller must release them.
+    """
+    listed = groups.select("group", "root", "source").toArrow()
+    index = index_sorted(trees.number, listed.column("group").to_numpy())
+    facts = trees.overlay.ring.facts
+    roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
+    roots[index] = facts.positions(listed.column("root").to_numpy())
+    source_of[index] = at = facts.positions(listed.column("source").to_numpy())
+    round = replace(trees.round, source=source, roots=roots)
+    sent = trees.fork("", round, routes=source == "routed")
+    sent.play(partial(publish, group=index, source=at), "MULTICAST")
+
+    def members(some: Columns) -> Columns:
+        return take(some, some["node"] != source_of[some["group"]])
+
+    tables = sent.engine.tables
+    names = tables.called(tables_called([payloads.DELIVERIES]).pattern)
+    rows = tables.rows(*names or [payloads.DELIVERIES])
+    return read_view(rows, trees.names, DELIVERIES, members), sent
+
+
+# --- a settled round: round 0 of a world in which no node fails, arrives or leaves
+#
+# All nodes are alive and their tables are right, so no JOIN visits a node twice and no known path
+# to a root is out of date.  Programs skip work that only a later round would need.  A run without
+# rounds is one settled round: CREATEs and JOINs, then one publication per group.
+
+
+def settled_given(
+    facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0
+) -> Environment:
+    """Return the environment of a settled round; called on the driver."""
+    from scribe_spark.config import OverlayConfig  # not on executors
+
+    nobody_arrives = OverlayConfig().for_tasks()
+    return Environment(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
+
+
+def settled_round(
+    number: np.ndarray,
+    key_hi: np.ndarray,
+    key_lo: np.ndarray,
+    size: int,
+    rule: NextHop,
+    lan_us: int,
+) -> RoundOfGroups:
+    """Return the parameters of a settled round; groups ascend, too many raise InputError."""
+    from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
+
+    refuse_groups(len(number), size)
+    groups = Groups(number, Keys(key_hi, key_lo), size)
+    rules = ScribeConfig().for_tasks(), TreesConfig().for_tasks()
+    first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    return replace(first, settled=True, rule=rule)
+
+
+def grow_trees(
+    player: RoundPlayer, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
+) -> None:
+    """Create all groups at the creators' positions, and let their members join.
+
+    The joins may instead be sent to nodes as messages (`events.JOINING`).
+    """
+    created = replace(events, create=(np.arange(len(round.groups)), creator))
+    play_in_turn(player, growing(player, round, Events(), created))
+
+
+def publish(
+    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+) -> None:
+    """Let the sources (ring positions) of the given groups multicast one message each."""
+    play_in_turn(player, publishing(player, round, group, source))
