@@ -111,6 +111,8 @@ UNUSED = [
     ("world", "--groups 4 --generator mass-failure --no-rejoin", None),
     ("world", "--groups 4 --generator churn+group-churn --no-rejoin", None),
     ("world", "--groups 4 --no-rejoin", "--generator churn"),
+    ("world", "--groups 4 --systems gossipsub --lookups 50", "--systems gossipsub,bayeux"),
+    ("world", "--groups 4 --systems flooding --lookups 50", "--flooding-over overlay"),
     ("world", "--groups 4 --deadline 3", "--generator publications"),
     ("world", "--groups 4 --variants lazy --capacities x.csv --limit 5", None),
     ("world", "--groups 4 --publish-seconds 60", "--generator publications"),

@@ -15,18 +15,20 @@ from typing import Any
 from scribe_spark.core.errors import listed
 from scribe_spark.core.paths import exists
 
-#: The package's generators of events, overlays, variants of Scribe's trees, and systems; the
-#: systems add their names (`systems.add_sections`).
+#: A function of a config that returns True if a field has an effect in it.
+Test = Callable[[Any], bool]
+
+#: The package's generators of events, overlays and variants of Scribe's trees.
 GENERATORS = (
     *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),
     *("group-crowd", "group-churn", "publications"),
 )
 OVERLAYS = ("perfect", "arrivals", "can")
 VARIANTS = ("bottleneck", "collapse", "lazy")
-SYSTEMS: set[str] = set()
 
-#: A function of a config that returns True if a field has an effect in it.
-Test = Callable[[Any], bool]
+#: The package's systems -> the test for configs whose world plays Pastry for the system; the
+#: registry of systems fills this table (`registry.add_sections`).
+SYSTEMS: dict[str, Test] = {}
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,9 @@ def plays_scribe(config: Any) -> bool:
 
 
 def plays_pastry(config: Any) -> bool:
-    """Return True if Pastry is simulated; a world with groups plays Pastry if a system needs it."""
-    return not has_groups(config) or used_by("scribe", "bayeux")(config)
+    """Return True if a world plays Pastry: without groups, or for a system that may need Pastry."""
+    tests = (SYSTEMS.get(name, lambda _: True) for name in config.trees.systems)
+    return not has_groups(config) or any(test(config) for test in tests)
 
 
 def has_publications(config: Any) -> bool:

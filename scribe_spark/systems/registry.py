@@ -17,7 +17,7 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -258,7 +258,7 @@ def add_sections() -> None:
     from scribe_spark.config.used_when import SYSTEMS
 
     for system in filter(is_built_in, _SYSTEMS.values()):
-        SYSTEMS.add(system.name)
+        SYSTEMS[system.name] = partial(_needs_pastry, system)
         _add_section(system)
 
 
@@ -364,14 +364,15 @@ def played_systems(config: Any) -> tuple[System, ...]:
 
 
 def plays_pastry(config: Any) -> bool:
-    """Return True if a world plays Pastry: without groups, or for a system that needs its tables.
+    """Return True if a world plays Pastry: without groups, or for a system that needs Pastry."""
+    needed = (_needs_pastry(system, config) for system in played_systems(config))
+    return not config.groups.has_groups or any(needed)
 
-    A system names the tables that it needs (`SystemOnBuckets.reads` and `shares`).
-    """
-    if not config.groups.has_groups:
-        return True
-    systems = (live_system(system, config) for system in played_systems(config))
-    return any(system.reads or system.shares for system in systems)
+
+def _needs_pastry(system: System, config: Any) -> bool:
+    """Return True if a system reads or shares tables of Pastry in a world."""
+    played = live_system(system, config)
+    return bool(played.reads or played.shares)
 
 
 def live_system(system: System, config: Any) -> SystemOnBuckets:
