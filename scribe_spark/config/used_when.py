@@ -14,6 +14,7 @@ from typing import Any
 
 from scribe_spark.core.errors import listed
 from scribe_spark.core.paths import exists
+from scribe_spark.core.systems import SYSTEMS
 
 #: A function of a config that returns True if a field has an effect in it.
 Test = Callable[[Any], bool]
@@ -25,10 +26,6 @@ GENERATORS = (
 )
 OVERLAYS = ("perfect", "arrivals", "can")
 VARIANTS = ("bottleneck", "collapse", "lazy")
-
-#: The package's systems -> the test for configs whose world plays Pastry for the system; the
-#: registry of systems fills this table (`registry.add_sections`).
-SYSTEMS: dict[str, Test] = {}
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,11 @@ def plays_scribe(config: Any) -> bool:
 
 def plays_pastry(config: Any) -> bool:
     """Return True if a world plays Pastry: without groups, or for a system that may need Pastry."""
-    tests = (SYSTEMS.get(name, lambda _: True) for name in config.trees.systems)
-    return not has_groups(config) or any(test(config) for test in tests)
+    needed = (
+        not SYSTEMS.is_built_in(name) or SYSTEMS[name].needs_pastry(config)
+        for name in config.trees.systems
+    )
+    return not has_groups(config) or any(needed)
 
 
 def has_publications(config: Any) -> bool:
@@ -133,7 +133,8 @@ def used_by(*names: str) -> Test:
     """Return a test for configs with one of several variants or systems, or with a user's own."""
 
     def test(config: Any) -> bool:
-        own = {*SYSTEMS, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
+        systems = filter(SYSTEMS.is_built_in, SYSTEMS)
+        own = {*systems, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
         others = own - {*names, *map(_system_of, names)}
         return bool({*config.trees.variants, *config.trees.systems} - others)
 
