@@ -60,7 +60,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
     DUE,
@@ -84,6 +84,7 @@ from scribe_spark.rounds.system import (
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel as Network
+from scribe_spark.underlay.protocol import node_delays
 
 #: Tables of a round: the keys (group, node) of members that stay; copies that came, by group; sums
 #: over the members of a bucket.
@@ -256,12 +257,7 @@ class _ClockedRound:
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
         """Return D between nodes in microseconds, at least `least_us`: int64."""
         router = self.facts.ring.router
-        return np.maximum(self.network.delays(router[a], router[b]) + 2 * self.lan_us, least_us)
-
-    def mine(self, bucket: int, node: np.ndarray) -> np.ndarray:
-        """Return True for the nodes of a bucket."""
-        first, last = self.bounds[bucket : bucket + 2]
-        return (node >= first) & (node < last)
+        return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
         """Play the commands in the buckets, with publications in these rooms.
@@ -289,11 +285,11 @@ class _ClockedRound:
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     """Return a lower bound of the delays between different nodes, at least 1 us."""
-    distinct_routers, least = distinct(np.sort(router)), 0
+    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
-        least = int(network.delays(a[a != b], b[a != b]).min())
-    return max(1, least + 2 * lan_us)
+        least = int(node_delays(network, lan_us, a[a != b], b[a != b]).min())
+    return max(1, least)
 
 
 def _play(round: _ClockedRound, player: SystemPlayer) -> None:
@@ -425,7 +421,7 @@ class _Enter(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, new = self.round, self.arrivals
-        mine = round.mine(bucket, new.key % round.size)
+        mine = in_bucket(self.bounds, bucket, new.key % round.size)
         key = new.key[mine]
         self.put(tables, key)
         if round.system.links:
@@ -441,7 +437,7 @@ class _Enter(_ClockedProgram):
         """Draw the neighbours of all members of groups with newcomers."""
         round, size = self.round, self.round.size
         key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
-        mine = round.mine(bucket, key % size)
+        mine = in_bucket(self.bounds, bucket, key % size)
         if mine.any():
             links = drawn_links(round, key)[mine]
             tables[LINKED] = {"key": key[mine], "neighbours": links}
@@ -484,12 +480,12 @@ class _LetPublish(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round = self.round
-        mine = round.mine(bucket, self.guests % round.size)
+        mine = in_bucket(self.bounds, bucket, self.guests % round.size)
         if mine.any():
             contact = self.contact[mine, None]
             tables[LINKED] = {"key": self.guests[mine], "neighbours": contact}
         self.put(tables, self.guests[mine])
-        value = np.flatnonzero(round.mine(bucket, round.source))
+        value = np.flatnonzero(in_bucket(self.bounds, bucket, round.source))
         key = key_of([round.published[value], round.source[value]], round.size)
         self.command(tables, PUBLISH, key, value=value, time_us=round.publish.at_us[value])
 

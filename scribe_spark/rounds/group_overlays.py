@@ -74,7 +74,7 @@ from scribe_spark.rounds.system import (
     count_messages,
     notes_copies,
 )
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: Tables of a bucket: keys (group, node) of members, and of dead members whose death the others do
 #: not know yet.
@@ -533,8 +533,9 @@ class CountOverlayCopies(_OverlayProgram):
             rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
             if when == "at_us":
                 router = round.facts.ring.router
-                delay_us = round.network[0].delays(router[rows["sender"]], router[rows["node"]])
-                rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.network[1])
+                ends = router[rows["sender"]], router[rows["node"]]
+                kernel, lan_us, *_ = round.network
+                rows["sent_us"] = rows.pop("at_us") - node_delays(kernel, lan_us, *ends)
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct, find_sorted, whole_numbers
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, in_bucket
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import (
     JOINING,
@@ -77,8 +77,7 @@ class _OfMembers:
     def keys(self, bucket: int, pairs: Pairs) -> np.ndarray:
         """Return the sorted keys of the pairs whose nodes are in a bucket."""
         group, node = pairs
-        first, last = self.bounds[bucket : bucket + 2]
-        mine = (node >= first) & (node < last)
+        mine = in_bucket(self.bounds, bucket, node)
         return np.sort(group[mine] * self.groups.size + node[mine])
 
     def members(self, tables: Tables) -> np.ndarray:

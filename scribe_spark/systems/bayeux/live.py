@@ -29,7 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.engine.ring import Keys
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.states import CELLS, LEAVES
@@ -85,7 +85,6 @@ from scribe_spark.systems.bayeux.protocol import (
     at_root,
     flood,
     record,
-    take_tables,
 )
 from scribe_spark.systems.bayeux.sessions import (
     PASTRY,
