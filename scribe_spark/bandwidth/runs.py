@@ -153,12 +153,12 @@ def links_of(stages: Any) -> RoundLinks:
     return RoundLinks.of(stages.config, stages.graph.hosts, stages.overlay.underlay.lan_us)
 
 
-def clock_of(stages: Any, processing_us: int = 0, **discipline: Any) -> Clock:
+def clock_of(stages: Any, **discipline: Any) -> Clock:
     """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
     ring, underlay = stages.overlay.ring, stages.overlay.underlay
     stages.note_clock(player_of(ring.layout))
     links = links_of(stages)
-    return links.clock(ring.facts, ring.bounds, underlay.kernel, processing_us, **discipline)
+    return links.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)
 
 
 # --- where the clock is played

@@ -43,8 +43,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     if graph is not None:
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
-        if config.has_system("can"):
-            config.can.refuse_routers(len(graph.vertices))
+        config.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     sizes: pd.Series | None = None
     if members is not None and is_local(members):

@@ -366,7 +366,7 @@ def clock_in_words(system: System, config: Any) -> str:
     found, bandwidth = system.clock_of(config), getattr(config, "bandwidth", None)
     if bandwidth is None or not bandwidth.on:
         return found
-    if system.family == MESH and not is_built_in(system):
+    if not plays_schedules(system):
         return f"{found}: without transmission" if bandwidth.has_sizes else found
     return f"{found}: {bandwidth.in_words(alone=system.family == IP)}"
 
@@ -378,7 +378,7 @@ def is_built_in(system: System) -> bool:
 
 def plays_schedules(system: System) -> bool:
     """Return True if the system can play several publications of a group."""
-    return system.build is None or is_built_in(system) or system.family != MESH
+    return system.build is None or system.family != MESH
 
 
 def measure_of_round(system: str, measure: str) -> str:

@@ -33,6 +33,7 @@ from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.engine.ring import Keys
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.group_events import to_nodes
 from scribe_spark.rounds.pending import (
     DUE,
     EXPECTED,
@@ -47,7 +48,6 @@ from scribe_spark.rounds.system import (
     DELIVERED,
     LivingRound,
     Multicasts,
-    Pairs,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
@@ -453,12 +453,12 @@ class _BayeuxRound:
 
     def leave(self) -> None:
         """Members quit: rule B15."""
-        self.player.play(Leave(self.sessions), {QUIT: _pairs(self.now.quit)})
+        self.player.play(Leave(self.sessions), {QUIT: to_nodes(self.now.quit)})
         self.player.play(Prune(self.sessions))
 
     def join(self) -> None:
         """All waiting members send JOINs, and roots answer: rule B16."""
-        self.player.play(Join(self.sessions), {MEMBER: _pairs(self.now.join)})
+        self.player.play(Join(self.sessions), {MEMBER: to_nodes(self.now.join)})
         self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
 
@@ -555,7 +555,3 @@ class _BayeuxRound:
 
 def _measured(begun: Begun) -> Multicasts:
     return Multicasts(begun.group, begun.publication, begun.source, begun.hops, begun.delay_us)
-
-
-def _pairs(pairs: Pairs) -> Columns:
-    return {"group": pairs[0], AT: pairs[1]}
