@@ -354,13 +354,10 @@ class _Heartbeat:
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a run."""
         published, now = self.published, self.now
-        if now.in_run:
-            order = np.argsort(published.topic, kind="stable")
-            return Multicasts.from_start(published.topic[order], order, published.source[order])
-        of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
-        topic, first = np.unique(published.topic[of_round], return_index=True)
-        message = of_round[first]
-        return Multicasts.from_start(topic, message, published.source[message])
+        is_new = published.round == now.own.first(now.world_round)
+        message = np.flatnonzero(is_new | now.in_run)
+        of_round = published.topic[message], message, published.source[message]
+        return Multicasts.from_start(*of_round).measured(now.in_run)
 
     def _publish(self) -> dict[str, float]:
         """Announce publications and publish those of this heartbeat; return counts."""
