@@ -663,6 +663,11 @@ class SystemOnBuckets:
         raise NotImplementedError
 
     @property
+    def needs_pastry(self) -> bool:
+        """True if the system reads or shares tables of Pastry."""
+        return bool(self.reads or self.shares)
+
+    @property
     def rounds_before(self) -> int | None:
         """The number of own rounds of a run before the own round with its publications.
 
