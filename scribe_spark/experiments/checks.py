@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
-from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
+from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.inputs import is_local
@@ -43,7 +43,6 @@ def check(config: RunConfig, execution: Execution) -> None:
     if graph is not None:
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
-        config.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     sizes: pd.Series | None = None
     if members is not None and is_local(members):
@@ -61,11 +60,15 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark; refuse one without routes."""
+    """Return the network if it is known without Spark; refuse one without routes, or with too few
+    routers for the config's systems.
+    """
     if needs_spark(config.topology.kind):
         return None
     graph = load(config)
     check_routes(graph, config.topology.tie, config.seed)
+    if isinstance(config, ExperimentConfig):
+        config.refuse_routers(len(graph.vertices))
     return graph
 
 

@@ -199,7 +199,7 @@ class LivingRound:
     environment : Environment or None
         The rules and the observer of the nodes, for a system that shares their tables.
     routers : int
-        The number of routers, in a run.
+        The number of routers.
     """
 
     number: int
