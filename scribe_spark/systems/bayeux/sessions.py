@@ -175,7 +175,7 @@ class Sessions:
 
     @property
     def size(self) -> int:
-        """K, the number of nodes; the keys of tables are built from it."""
+        """K, the number of nodes: a key of a table is a group times K, plus a node."""
         return len(self.facts.ring)
 
     def observe(
