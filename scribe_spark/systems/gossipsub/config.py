@@ -53,14 +53,6 @@ PRESETS = MappingProxyType(
 )
 
 
-def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by flat name, with the preset's values in place of None."""
-    values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
-    names = GossipSubConfig.flat_names()
-    of_preset = {names[field]: value for field, value in values.items()}
-    return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
-
-
 #: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
 _OF_PRESET = WrapValidator(lambda value, check: None if value is None else check(value))
 
@@ -206,6 +198,13 @@ class GossipSubConfig(Section):
             raise InputError("gossipsub_discovery", self.discovery, remedy)
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
         refuse_beside_sizes(config, [("gossipsub_loss", self.loss, 0.0, "give 0")])
+
+    @classmethod
+    def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings by flat name, with the preset's values in place of None."""
+        values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
+        of_preset = {flat: values.get(name) for name, flat in cls.flat_names().items()}
+        return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
     def value(self, name: str) -> Any:
         """Return the value of a field or, if it is None, the preset's value."""
