@@ -30,6 +30,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import loses
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
@@ -163,6 +164,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
+        partial=loses(stages.underlay.kernel),
         scheduled=several,
     )
 

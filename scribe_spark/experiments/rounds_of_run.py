@@ -8,6 +8,7 @@ the run are about these messages, over the remaining nodes and members (docs/rul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -99,8 +100,13 @@ class RoundsOfRun(GrownTrees):
         return self._worlds[variant]
 
     def _play(self, variant: str) -> _GrownInRounds:
-        """Play the world of a variant up to its publications."""
+        """Play the world of a variant up to its publications.
+
+        `lossy_trees` decides which copies of these are lost.
+        """
         run = self._run
+        network = run.underlay
+        self._network.underlay = replace(network, kernel=network.kernel.without_losses())
         config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
         events = self.events
         last = _publication_round(events, config)

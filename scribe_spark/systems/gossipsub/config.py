@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 from pydantic import WrapValidator, model_validator
 
-from scribe_spark.config.bandwidth import refuse_beside_sizes, refuse_two_clocks
+from scribe_spark.config.bandwidth import refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
@@ -192,12 +192,11 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse peers that worlds do not have, and losses and a clock beside those of sizes."""
+        """Refuse peers that worlds do not have, and a clock beside that of sizes."""
         if config.is_world and self.discovery != "dial":
             remedy = "is not supported in worlds; give dial"
             raise InputError("gossipsub_discovery", self.discovery, remedy)
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
-        refuse_beside_sizes(config, [("gossipsub_loss", self.loss, 0.0, "give 0")])
 
     @classmethod
     def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
