@@ -582,6 +582,7 @@ class _PutTables:
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; send nothing."""

@@ -131,6 +131,7 @@ class _Write:
 
     round: OverlayRound
     in_run: bool
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
