@@ -730,9 +730,9 @@ class SystemOnBuckets:
         if measure is not None:
             measure(done)
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        player.free_shared()
         if self.kept:
             player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
-        player.free_shared()
         return done
 
 
