@@ -233,16 +233,16 @@ class OnDriver:
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
     ) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
-        self._tables = BucketTables(ring.layout, rows)
-        self._tables.settle()
-        engine = OnSpark(self._tables)
-        self._state = WorldState.of_engine(engine, ring.facts, ring.bounds, protocols)
+        tables = BucketTables(ring.layout, rows)
+        tables.settle()
+        self._engine = OnSpark(tables)
+        self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)
 
     @property
     def rows(self) -> DataFrame:
         """The rows of the world: `ROWS`; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
-        return self._tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
+        return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
     def play(
         self,
@@ -270,7 +270,7 @@ class OnDriver:
             rounds, by_round, time.monotonic(), messages, memberships
         ):
             lookups = lookup_table(done.result.lookups, self._state.ring.node)
-            told = replace(played, costs=self._tables.costs)
+            told = replace(played, costs=self._engine.tables.costs)
             left.append(RoundLeft(told, done.tables, lookups, done.multicasts))
             self._next = number + 1
             if tell is not None:
