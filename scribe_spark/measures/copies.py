@@ -6,7 +6,7 @@ node is its children.  Other systems report their copies, control messages and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,10 @@ from scribe_spark.measures.distributions import (
     histogram_metrics,
     number_of,
     own,
+    statistics,
 )
-from scribe_spark.measures.formulas import PACKET_NUMBERS, statistics
+from scribe_spark.measures.latency import count_values
+from scribe_spark.measures.link_stress import PACKET_NUMBERS
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
@@ -160,6 +162,20 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 # --- duplicates
 
 
+def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | None]:
+    """Return the numbers of duplicates, which are all `copies` except the first ones.
+
+    `receipts` are the nodes with a first copy, by the number of duplicates that they get.
+    """
+    first = receipts.total
+    return {
+        "duplicates": copies - first,
+        "duplicates.mean": (copies - first) / first if first else None,
+        "duplicates.p95": receipts.nearest_rank(95),
+        "duplicates.max": receipts.max,
+    }
+
+
 def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
     """Count the copies that reach each node of each group; one Spark job."""
     if "copies" not in run:
@@ -180,34 +196,27 @@ def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
         for system, columns in come.items():
             added = add_rows(("first", "copies"), columns, "group", "receiver")
             late = added["copies"] - added["first"]
-            value, receipts = np.unique(late[added["first"] > 0], return_counts=True)
-            yield f"{_SUMS} {system}", {n: np.array([added[n].sum()]) for n in ("copies", "first")}
-            yield f"{_COUNTS} {system}", {"value": value, "count": receipts}
+            yield f"{_COPIES} {system}", {"copies": added["copies"].sum(keepdims=True)}
+            yield f"{_RECEIPTS} {system}", count_values(late[added["first"] > 0])
 
     names = ["system", message, "receiver", "kind", "first"]
     sent = run.batches("copies", names).then(add, ROWS)
     tables = count_in_buckets(sent, buckets, count)
-    systems = sorted(name.removeprefix(f"{_SUMS} ") for name in tables if name.startswith(_SUMS))
-    return {system: _added(tables, system) for system in systems}
+    found = {}
+    for name in tables:
+        if name.startswith(_COPIES):
+            system = name.removeprefix(f"{_COPIES} ")
+            receipts = tables[f"{_RECEIPTS} {system}"]
+            copies = int(tables[name]["copies"].sum())
+            by_duplicates = add_counts(receipts["value"], receipts["count"])
+            found[system] = duplicate_numbers(copies, by_duplicates)
+    return found
 
 
 #: The prefixes of the tables that buckets return; a system's name follows.
-_SUMS, _COUNTS = "sums of", "counts of"
+_COPIES, _RECEIPTS = "copies of", "receipts of"
 
-
-def _added(tables: Mapping[str, Columns], system: str) -> dict[str, float | None]:
-    sums, counts = tables[f"{_SUMS} {system}"], tables[f"{_COUNTS} {system}"]
-    copies, first = (int(sums[name].sum()) for name in ("copies", "first"))
-    of_receipts = add_counts(counts["value"], counts["count"])
-    return {
-        "duplicates": copies - first,
-        "duplicates.mean": (copies - first) / first if first else None,
-        "duplicates.p95": of_receipts.nearest_rank(95),
-        "duplicates.max": of_receipts.max,
-    }
-
-
-#: The definitions of the results of :func:`_added`.
+#: The definitions of the results of :func:`duplicate_numbers`.
 _DUPLICATES = {
     "duplicates": "Copies that reach a node which has the message already, over all groups; only "
     "of systems without trees.",
@@ -248,14 +257,12 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     def count(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         for system, columns in come.items():
             sums = add_rows("value", columns, "node")["value"]
-            of_nodes, nodes = np.unique(sums, return_counts=True)
-            yield system, {"value": of_nodes, "count": nodes}
+            yield system, count_values(sums)
 
     sent = run.batches(table, ["system", node, value]).then(add, ROWS)
     rows = []
     for system, columns in count_in_buckets(sent, buckets, count).items():
-        others = run.nodes - columns["count"].sum()
-        all_nodes = add_counts(np.r_[columns["value"], 0], np.r_[columns["count"], others])
+        all_nodes = add_counts(columns["value"], columns["count"]).with_zeros(run.nodes)
         counted = zip(all_nodes.values, all_nodes.counts, strict=True)
         rows += [(system, value, count) for value, count in counted if count]
     found = pd.DataFrame(rows, columns=["system", "value", "count"])

@@ -11,8 +11,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import column_of, histogram_metrics, values_in
-from scribe_spark.measures.formulas import Statistic, statistics
+from scribe_spark.measures.distributions import (
+    Statistic,
+    column_of,
+    histogram_metrics,
+    statistics,
+    values_in,
+)
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
 from scribe_spark.measures.message_sizes import CONTROL_BYTES
 from scribe_spark.multicast import PAYLOAD

@@ -15,9 +15,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.core.histogram import histogram_of_rows
+from scribe_spark.measures.latency import THOUSANDTHS
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.parts import NodeParts, numbers_of_values
-from scribe_spark.measures.percentiles import THOUSANDTHS
 from scribe_spark.runtime.batches import Batches, Table, by_text
 
 #: The measures that are split by parts: name -> table, column of nodes, column of values.

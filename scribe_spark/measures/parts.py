@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.measures.percentiles import ARRIVED, THOUSANDTHS
+from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.rounds.counts import Counted, Counts
 
