@@ -17,6 +17,7 @@ from scribe_spark import schemas
 from scribe_spark.core.histogram import histogram_of_rows
 from scribe_spark.measures.latency import THOUSANDTHS
 from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.message_bytes import NODE_BYTES
 from scribe_spark.measures.parts import NodeParts, numbers_of_values
 from scribe_spark.runtime.batches import Batches, Table, by_text
 
@@ -29,10 +30,7 @@ SPLIT = {
 }
 
 #: More such measures, for runs whose publications have a size.
-_SPLIT_BYTES = {
-    f"bytes.{name}": ("bytes", "node", name)
-    for name in ("payload_up", "payload_down", "control_up", "control_down")
-}
+_SPLIT_BYTES = {f"bytes.{name}": ("bytes", "node", name) for name in NODE_BYTES}
 
 _COUNTED = "by string, part string, system string, measure string, value double, count bigint"
 _KEYS = ["by", "part", "system", "measure"]
