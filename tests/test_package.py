@@ -220,7 +220,7 @@ def test_executors_need_no_library_of_the_config():
     modules += ", underlay.hops, underlay.matrices, worlds.drivers"
     modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
     modules += ", rounds.group_overlays, measures.copies, measures.delay, measures.distributions"
-    modules += ", measures.latency, measures.message_bytes, measures.node_parts"
+    modules += ", measures.latency, measures.message_bytes, measures.parts"
     modules += ", measures.joining, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"

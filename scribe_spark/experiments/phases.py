@@ -44,7 +44,7 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
-from scribe_spark.measures.node_parts import count_by_part, latencies_by_part, measures_by_part
+from scribe_spark.measures.parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.schedules import publications_of, with_publication
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
