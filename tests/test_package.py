@@ -216,9 +216,10 @@ def test_run_refuses_before_spark(tmp_path, name, says):
 
 def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
-    modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
-    modules += ", underlay.hops, underlay.matrices, worlds.drivers"
-    modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
+    modules = "can.overlay, systems.gossipsub, overlay, pastry, systems.scribe"
+    modules += ", systems.scribe.variants, underlay.hops, underlay.matrices, worlds.drivers"
+    modules += ", bandwidth.runs, bandwidth.windows"
+    modules += ", systems.bayeux.live, systems.flooding.live, systems.gossipsub.round"
     modules += ", rounds.group_overlays, measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.parts"
     modules += ", measures.joining, measures.stress"
