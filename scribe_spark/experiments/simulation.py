@@ -22,8 +22,7 @@ from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.system_rows import Known
-from scribe_spark.measures.node_parts import with_parts
-from scribe_spark.measures.parts import NodeParts, node_parts
+from scribe_spark.measures.parts import NodeParts, node_parts, with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry import node_vertices

@@ -30,10 +30,7 @@ from scribe_spark.measures.multicasts import (
     BASELINES,
     UNICAST,
     MulticastMeasures,
-    Reached,
     SystemTables,
-    copies_of,
-    other_members,
 )
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
@@ -241,15 +238,15 @@ def multicast_columns(
     kernel: Kernel,
 ) -> dict[str, dict[str, Any]]:
     """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
-    multicasts = of.multicasts
-    which, member = other_members(multicasts, of.system.members(tables), len(ring))
+    multicasts, mine = of.multicasts, of.in_bucket(tables, len(ring))
+    which, member = mine.others
     start = multicasts.start[which]
     base_us = measures.base_us(ring, kernel, start, member)
     star = multicasts.group[which], start, member
     direct = multicasts.group[which], member, np.ones(len(which), dtype=np.int64), base_us
-    found = Reached.by(multicasts, of.deliveries(tables, len(ring)))
-    carried = copies_of(multicasts, of.copies(tables))
-    edges = {of.name: tuple(carried.values()), **dict.fromkeys(BASELINES, star)}
+    found, copies = mine.reached, mine.copies
+    carried = copies["group"], copies["sender"], copies["to"]
+    edges = {of.name: carried, **dict.fromkeys(BASELINES, star)}
     delivered = {
         of.name: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
         **dict.fromkeys(BASELINES, direct),
