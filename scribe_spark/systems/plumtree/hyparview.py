@@ -239,7 +239,8 @@ class HyParView:
 
     def _refuse(self, events: ClockEvents) -> None:
         """Note that senders, where they are passive, are not asked again in this round."""
-        row, slot = self._find_passive(events, events.sender)
+        passive = self.passive.take(events.place, axis=0)
+        row, slot = np.nonzero(passive == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
     def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
@@ -249,21 +250,15 @@ class HyParView:
         self._drop_passive(events, node)
 
     def _drop_passive(self, events: ClockEvents, node: np.ndarray) -> None:
-        row, slot = self._find_passive(events, node)
+        passive = self.passive.take(events.place, axis=0)
+        row, slot = np.nonzero(passive == node[:, None])
         self.passive[events.place[row], slot] = NONE
         self._refused[events.place[row], slot] = False
-
-    def _find_passive(self, events: ClockEvents, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the events whose nodes are passive, and their places in the passive views."""
-        here = self.passive.take(events.place, axis=0) == node[:, None]
-        return np.divmod(here.ravel().nonzero()[0], self.rules.passive)
 
     def _into_passive(
         self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
         """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
-        if not len(events):
-            return
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
         known = self.neighbours.node, self.passive
         known = np.concatenate([view.take(events.place, axis=0) for view in known], axis=1)
@@ -275,9 +270,7 @@ class HyParView:
         if not len(some):
             return
         events, fresh, rank, nodes = events.take(some), fresh[some], rank[some], nodes[some]
-        passive, refused = (
-            view.take(events.place, axis=0) for view in (self.passive, self._refused)
-        )
+        passive, refused = (one.take(events.place, axis=0) for one in (self.passive, self._refused))
         # 1. full views lose nodes: those sent before, then others, both drawn
         many = np.count_nonzero(fresh, axis=1) - np.count_nonzero(passive < 0, axis=1)
         full = np.flatnonzero(many > 0)
