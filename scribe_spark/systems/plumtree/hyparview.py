@@ -260,10 +260,9 @@ class HyParView:
     ) -> None:
         """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
-        known = self.neighbours.node, self.passive
-        known = np.concatenate([view.take(events.place, axis=0) for view in known], axis=1)
-        known, asked = (np.ascontiguousarray(view.T) for view in (known, nodes))
-        fresh &= ~(known == asked[:, None]).any(axis=1).T
+        views = [one.take(events.place, axis=0).T for one in (self.neighbours.node, self.passive)]
+        known, asked = map(np.ascontiguousarray, (np.concatenate(views), nodes.T))
+        fresh &= ~np.any(known == asked[:, None], axis=1).T
         rank = np.cumsum(fresh, axis=1) - 1
         fresh &= rank < self.rules.passive
         some = np.flatnonzero(fresh.any(axis=1))
