@@ -171,5 +171,5 @@ class _Phases:
         self, table: str, rows: Table | pa.Table, records: dict[str, Any]
     ) -> DataFrame:
         """Write a table, put its record into `records`, and read it back."""
-        records[table] = self._work.write_table(table, rows)
+        records |= self._work.write_tables({table: rows})
         return self._folder.read_table(table)

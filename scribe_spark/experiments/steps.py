@@ -66,22 +66,19 @@ class Work:
             self.folder.write_json(MANIFEST, text)
             self.manifest = text
 
-    def write_table(self, name: str, rows: Table | pa.Table) -> dict[str, Any]:
-        """Write a table unless another run has taken the lock over; return its record."""
-        self.lock.check()
-        return self.folder.write_table(name, rows)
-
     def write_tables(self, tables: Mapping[str, Table | pa.Table | pd.DataFrame]) -> dict[str, Any]:
-        """Write tables, of which a pandas.DataFrame has few rows; return their records."""
-        return {
-            name: self.write_table(
-                name,
-                schemas.local_table(self.folder.spark, rows, schemas.WRITTEN[name])
-                if isinstance(rows, pd.DataFrame)
-                else rows,
-            )
-            for name, rows in tables.items()
+        """Write tables unless another run has taken the lock over; return their records.
+
+        A pandas.DataFrame has few rows.
+        """
+        self.lock.check()
+        rows = {
+            name: schemas.arrow_table(table, schemas.WRITTEN[name])
+            if isinstance(table, pd.DataFrame)
+            else table
+            for name, table in tables.items()
         }
+        return self.folder.write_tables(rows)
 
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON unless another run has the lock; return the text's digest."""
