@@ -147,7 +147,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
         return None
-    keys = group_keys(simulation.nodes, groups, config, extent)
+    keys = group_keys(simulation.node_rows, groups, config, extent)
     number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
     lists = {
         right: (
