@@ -146,7 +146,7 @@ class _WorldRun:
         """Write the network and the events, and return the world before its first round."""
         self.measured, self.publications, self.watched, self.by_part = {}, [], [], []
         self.simulation.saved.pop("nodes", None)  # the nodes are written again
-        with self.progress.phase("start"):
+        with self.progress.phase("start"), self.work.timed("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
             tables = {
@@ -209,6 +209,9 @@ class _WorldRun:
         while world.number < self.config.world.rounds:
             began = time.monotonic()
             played = world.play(self.config.world.rounds, pause - (began - last_saved), self._tell)
+            in_rounds = sum(each.seconds for each in played.values())
+            self.work.seconds["rounds"] += in_rounds
+            self.work.seconds["planning"] += max(0.0, time.monotonic() - began - in_rounds)
             self.measured |= {number: each.measures for number, each in played.items()}
             self.publications.append(world.publications)
             self.watched.append(world.watched_trees)
@@ -217,7 +220,7 @@ class _WorldRun:
             if is_last or time.monotonic() - last_saved > pause:
                 self._save(world)
                 last_saved = time.monotonic()
-                save = last_saved - began - sum(each.seconds for each in played.values())
+                save = last_saved - began - in_rounds
                 pause = SAVE_EVERY * max(1.0, save / _QUICK)
 
     def _tell(self, number: int, played: Played) -> None:
@@ -280,10 +283,11 @@ class _WorldRun:
             by_part = tables["rounds_by_part"] = self._by_part()
         tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
-        page = render_world(rows, self.work.manifest, watched, latency, by_part)
-        location = self.work.folder.write_page(page)
+        with self.work.timed("page"):
+            page = render_world(rows, self.work.manifest, watched, latency, by_part)
+            location = self.work.folder.write_page(page)
         world_entry = {**self.work.manifest["world"], "tables": tables}
-        self.work.save(self.work.manifest | {"world": world_entry})
+        self.work.save(self.work.with_seconds(self.work.manifest | {"world": world_entry}))
         return location
 
     def _is_readable(self, manifest: Manifest) -> bool:
