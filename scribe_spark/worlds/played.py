@@ -77,7 +77,7 @@ class EventFiles:
     def read(self, rounds: range) -> pa.Table:
         """Return the events of some rounds."""
         wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
-        return pq.read_table(list(self.files), filters=wanted, partitioning=None)
+        return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 
 
 class EventsByRound:
