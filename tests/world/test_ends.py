@@ -15,8 +15,8 @@ from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.worlds.played import EventFiles
 
 CONFIG = WorldConfig(
-    **NETWORK, nodes=60, groups=4, leaf_set=4, lookups=5, rounds=3, publications=2,
-    generator="mass-failure", measures="delay,link_stress",
+    **NETWORK, nodes=60, groups=4, leaf_set=4, lookups=5, rounds=3,
+    generator="mass-failure,publications", measures="delay,link_stress",
 )  # fmt: skip
 
 #: The most queries that Spark plans for a world in tasks, from its start to its page.
