@@ -15,7 +15,7 @@ from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.worlds.played import EventFiles
 
 CONFIG = WorldConfig(
-    **NETWORK, nodes=60, groups=4, leaf_set=4, lookups=5, rounds=3,
+    **NETWORK, nodes=60, groups=4, replicas=1, leaf_set=4, lookups=5, rounds=3,
     generator="mass-failure,publications", measures="delay,link_stress",
 )  # fmt: skip
 
