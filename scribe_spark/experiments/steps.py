@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Work:
         self.folder, self.lock, self.progress = folder, lock, progress
         self.manifest: dict[str, Any] = {}
         #: The seconds that parts of the command have taken so far, by part.
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         if (session := seconds_of_start(folder.spark)) is not None:
             self.seconds["session"] = session
 
