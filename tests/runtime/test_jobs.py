@@ -183,7 +183,7 @@ def test_a_task_makes_arrays_of_rows_where_it_shares_the_disk(spark, monkeypatch
         numbers = np.sort(rows.column("id").to_numpy())
         return {"numbers": numbers, "squares": numbers**2}
 
-    numbers, squares = arrays_of_rows(spark.range(7), make)
+    numbers, squares = arrays_of_rows(Batches.of(spark.range(7)), make)
     assert made_here == ([] if tricks == "all" else [7])
     assert open_array(numbers).tolist() == list(range(7))
     assert open_array(squares).tolist() == [n * n for n in range(7)]
