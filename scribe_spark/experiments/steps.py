@@ -62,8 +62,6 @@ class Work:
         self.manifest: dict[str, Any] = {}
         #: The seconds that parts of the command have taken so far, by part.
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        if (session := seconds_of_start(folder.spark)) is not None:
-            self.seconds["session"] = session
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -76,7 +74,9 @@ class Work:
 
     def with_seconds(self, manifest: Manifest) -> dict[str, Any]:
         """Return the manifest with the seconds of the command's parts."""
-        spent = {part: round(seconds, 3) for part, seconds in self.seconds.items()}
+        session = seconds_of_start(self.folder.spark)
+        started = {} if session is None else {"session": session}
+        spent = {part: round(took, 3) for part, took in (started | self.seconds).items()}
         return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:

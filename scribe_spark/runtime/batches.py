@@ -32,9 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from scribe_spark.core.errors import error_of_task
 from scribe_spark.core.row_hash import hash_rows
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
 from scribe_spark.runtime.sessions import abilities, parallelism
 from scribe_spark.runtime.tricks import enabled
 
@@ -278,12 +277,9 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
         else:
             in_tasks.append(table.then(write, _WRITTEN))
     if in_tasks:
-        try:
-            yield from Batches.union(in_tasks).frame.toArrow().to_pylist()
-        except Exception as error:
-            if (told := error_of_task(error)) is not None:
-                raise told from None
-            raise
+        with errors_of_tasks():
+            listed = Batches.union(in_tasks).frame.toArrow()
+        yield from listed.to_pylist()
 
 
 def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:
