@@ -153,9 +153,13 @@ def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
     return network.played()
 
 
-@pytest.mark.parametrize("views", ["waves", "at_once"])
-def test_newcomers_get_the_views_that_a_queue_of_events_gives(views):
-    world = World(40, {"views": views, "passive": 8, "active": 3})
+@pytest.mark.parametrize(
+    ("views", "refreshes"), [("waves", 0), ("at_once", 0), ("waves", 3), ("at_once", 1)]
+)
+def test_newcomers_get_the_views_that_a_queue_of_events_gives(views, refreshes):
+    """Refreshes of a round begin after the last wave."""
+    every = 30 / refreshes if refreshes else 60.0
+    world = World(40, {"views": views, "passive": 8, "active": 3, "shuffle_seconds": every})
     world.play(join=everybody(world), publish=[(0, 9)])
     seed = int(draws.bits_np(0, "round of a clock", 0) >> np.uint64(1))
     commands, there, wave = [], 0, 0
@@ -166,6 +170,8 @@ def test_newcomers_get_the_views_that_a_queue_of_events_gives(views):
             contact = bits % there if there else -1
             commands.append((wave * WAVE_US, "join", node, contact))
         there, wave = min(40, there + size), wave + 1
+    for at in (wave * WAVE_US + number * int(every * 10**6) for number in range(refreshes)):
+        commands += [(at, "shuffle", node) for node in range(40)]
     expected = _by_the_oracle(world, seed, [*commands, (10**9, "publish", 9, 0)])
     state = world.state()
     assert {key: active | lazy for key, (active, lazy, _) in state.items()} == expected.active
