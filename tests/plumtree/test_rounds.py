@@ -142,6 +142,15 @@ def test_the_first_publication_floods_static_views_and_later_ones_follow_a_tree(
     assert done.measures["eager"] == pytest.approx(2 * 59 / 60)
 
 
+def test_a_copy_that_comes_back_to_the_source_is_no_first_one():
+    """A neighbour of the source has the publication from another node before it has it directly."""
+    world = World(12, {"views": "static", "active": 8})
+    world.play(join=everybody(world), publish=[(0, 2)])
+    copies = world.rows[CARRIED]
+    assert np.count_nonzero(copies["to"] == 2) == 1
+    assert sorted(copies["to"][copies["first"]]) == [node for node in range(12) if node != 2]
+
+
 def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
     """Play commands by the queue of events, with the draws of a round."""
     delays, rules = world.kernel.delay_us + 2 * LAN_US, world.rules
