@@ -231,6 +231,25 @@ def test_any_buckets_leave_the_same(rules):
     assert repr(_story(World(40, rules, buckets=3, cuts=(7, 1, 2)))) == repr(one)
 
 
+def test_a_member_that_leaves_or_quits_tells_its_neighbours():
+    world = World(40, {"shuffle_seconds": 300.0})
+    world.play(join=everybody(world))
+    before = world.state()
+    world.play(leave=[5], quit=[(0, 6)])
+    told = sum(len(one) for member in (5, 6) for one in before[member][:2])
+    assert world.tally.by_kind()["disconnect"] == told > 0
+
+
+def test_nobody_is_a_neighbour_of_itself():
+    """A group of one member and one of two, with views that are given."""
+    world = World(6, STATIC)
+    world.play(join=[(0, 3), (1, 0), (1, 5)])
+    nothing = set()
+    assert world.state() == {
+        3: (nothing, nothing, nothing), 6: ({5}, nothing, nothing), 11: ({0}, nothing, nothing),
+    }  # fmt: skip
+
+
 def test_the_dead_are_forgotten_and_those_that_come_back_begin_anew():
     world = World(40, {"shuffle_seconds": 30.0})
     world.play(join=everybody(world))
