@@ -149,6 +149,25 @@ def test_a_copy_that_comes_back_to_the_source_is_no_first_one():
     copies = world.rows[CARRIED]
     assert np.count_nonzero(copies["to"] == 2) == 1
     assert sorted(copies["to"][copies["first"]]) == [node for node in range(12) if node != 2]
+    came = world.rows[DELIVERED]
+    hops = dict(zip(came["node"].tolist(), came["hops"].tolist(), strict=True)) | {2: 0}
+    assert copies["hops"].tolist() == [1 + hops[node] for node in copies["sender"].tolist()]
+
+
+def test_a_copy_to_a_dead_node_does_not_arrive():
+    """Nodes notice a death when they send."""
+    world = World(40, {"notice": "sending", "shuffle_seconds": 300.0})
+    world.play(join=everybody(world))
+    world.play(fail=[3, 9, 20], publish=[(0, 1)])
+    sent = world.tally.by_kind()
+    assert sent["lost gossip"] > 3
+    copies = world.rows[CARRIED]
+    dead = np.isin(copies["to"], [3, 9, 20])
+    assert (np.count_nonzero(dead), len(dead)) == (sent["lost gossip"], sent["gossip"])
+    assert np.count_nonzero(copies["first"]) == len(world.rows[DELIVERED]["node"])
+    (due,) = zip(*world.play().publications.to_columns().values(), strict=True)
+    first, again = due[-2:]
+    assert first + again == sent["gossip"] - sent["lost gossip"]
 
 
 def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
