@@ -282,7 +282,7 @@ def test_publications_and_all_deliveries(seed: int) -> None:
 
 
 def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
-    """A latency counts at the next whole number; sums of floats are rounded to thousandths before."""
+    """A latency counts at the next whole number; 5.000000001 is a sum of floats."""
     names = ["by", "part", "system", "measure", "value", "count"]
     values = (("west", 4.2, 3), ("west", 5.000000001, 2), ("west", 5.001, 4), ("east", 0.0, 1))
     rows = [("region", part, "can", "delay_ms", value, count) for part, value, count in values]
