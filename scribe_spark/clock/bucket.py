@@ -308,10 +308,10 @@ class BucketClock:
                 return
         at_us = times(rows)
         order = order_of(place, at_us - at_us.min(), *self._ranks(rows))
-        rows, place = rows.take(order, axis=0), place[order]
-        part = index_in_run(place) * len(self._kinds.names) + rows[:, KIND]
+        place = place[order]
+        part = index_in_run(place) * len(self._kinds.names) + rows[order, KIND]
         in_turn = order_of(part)
-        rows, place, part = rows.take(in_turn, axis=0), place[in_turn], part[in_turn]
+        rows, place, part = rows.take(order[in_turn], axis=0), place[in_turn], part[in_turn]
         starts = run_starts(part)
         ends = np.append(starts[1:], len(rows)).tolist()
         for first, end in zip(starts.tolist(), ends, strict=True):

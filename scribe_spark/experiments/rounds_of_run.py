@@ -203,7 +203,7 @@ class RoundsOfRun(GrownTrees):
     def _keys(self) -> DataFrame:
         """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""
         config = self._config
-        keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
+        keys = group_keys(self._network.node_rows, self._start, config, extent_of(config))
         return self._run.memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
 
     def create_routes(self) -> DataFrame:

@@ -358,6 +358,7 @@ class _ClockedProgram:
     """A program of a round that sends nothing."""
 
     round: _ClockedRound
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:

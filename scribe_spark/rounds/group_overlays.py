@@ -360,6 +360,8 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 class Remember(_OverlayProgram):
     """The program by which buckets note their nodes that are members: rule O1."""
 
+    silent: ClassVar[bool] = True
+
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
         round, size = self.round, self.round.size
@@ -450,6 +452,7 @@ class CountOverlayCopies(_OverlayProgram):
     """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
@@ -529,6 +532,7 @@ class CountDue(_OverlayProgram):
     """The program by which buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `rounds.pending.DUE`; nothing is sent."""

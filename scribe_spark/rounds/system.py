@@ -617,6 +617,7 @@ class _PutTables:
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; send nothing."""
@@ -764,9 +765,9 @@ class SystemOnBuckets:
         if measure is not None:
             measure(done)
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        player.free_shared()
         if self.kept:
             player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
-        player.free_shared()
         return done
 
 

@@ -155,6 +155,7 @@ class Repair(SessionProgram):
     accepted: np.ndarray
     first: Multicasts  # the first publication of each group
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; no message is sent."""
@@ -190,6 +191,8 @@ class Repair(SessionProgram):
 @dataclass(frozen=True)
 class GiveUp(SessionProgram):
     """Apply TREEs; drop members that the node's TREE did not reach."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
@@ -249,6 +252,7 @@ class CountHeard(SessionProgram):
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
@@ -350,6 +354,7 @@ class CountSessions(SessionProgram):
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""

@@ -204,6 +204,7 @@ class ForgetDead(SessionProgram):
 
     dead: np.ndarray  # bool, (K,)
     anew: np.ndarray  # bool, (G k,)
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         size = self.sessions.size
@@ -220,6 +221,8 @@ class ForgetDead(SessionProgram):
 
 class Record(SessionProgram):
     """Write the entries of TREEs that arrived; their members stop waiting."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         record(self.sessions, tables)
@@ -265,6 +268,7 @@ class NextHops(SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the edges of the multicast."""

@@ -132,6 +132,7 @@ class _Write:
 
     round: OverlayRound
     in_run: bool
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:

@@ -53,14 +53,6 @@ PRESETS = MappingProxyType(
 )
 
 
-def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by flat name, with the preset's values in place of None."""
-    values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
-    names = GossipSubConfig.flat_names()
-    of_preset = {names[field]: value for field, value in values.items()}
-    return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
-
-
 #: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
 _OF_PRESET = WrapValidator(lambda value, check: None if value is None else check(value))
 
@@ -202,6 +194,13 @@ class GossipSubConfig(Section):
     def check_within(self, config: Any) -> None:
         """Refuse a clock beside that of sizes."""
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
+
+    @classmethod
+    def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings by flat name, with the preset's values in place of None."""
+        values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
+        of_preset = {flat: values.get(name) for name, flat in cls.flat_names().items()}
+        return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
     def value(self, name: str) -> Any:
         """Return the value of a field or, if it is None, the preset's value."""

@@ -116,6 +116,7 @@ class CountCopies(PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
@@ -545,6 +546,7 @@ class NoteState(TopicsProgram):
     """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
 
     heartbeat: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
@@ -569,6 +571,7 @@ class CountRound(PublicationProgram):
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -607,6 +610,7 @@ class Renumber(TopicsProgram):
     """Renumber publications, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""
