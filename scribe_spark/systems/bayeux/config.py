@@ -13,7 +13,8 @@ from scribe_spark.core.key_limits import refuse_groups
 MOST_PARTITIONS = 64
 
 
-_ONE_ROOT = only_in_runs("a world's group has one root, the node closest to the groupId")
+_ONE_ROOT = only_in_runs("members do not change partitions when roots of a world die or return")
+_ALL_LIVE = only_in_runs("surrogate routes know no way around the dead nodes of a world")
 
 
 class BayeuxConfig(Section):
@@ -34,7 +35,7 @@ class BayeuxConfig(Section):
         "Route from the root to a member: by routing tables alone, as in Tapestry (table), or by "
         "Pastry's rule, which can deliver a copy twice (leaf_set)",
     )
-    root: Annotated[Literal["pastry", "surrogate"], _ONE_ROOT] = setting(
+    root: Annotated[Literal["pastry", "surrogate"], _ALL_LIVE] = setting(
         "pastry",
         "Root of a group: the node closest to the groupId (pastry), or the end of Tapestry's "
         "surrogate route (surrogate)",
