@@ -78,12 +78,9 @@ class Phase:
 
 
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
-    graph = simulation.graph
-    for line in graph.notes:
+    for line in simulation.graph.notes:
         simulation.progress.note(line)
-    routers = graph.vertices.rename(columns={"id": "router"})
-    yield "routers", schemas.arrow_table(routers, schemas.ROUTERS)
-    yield "links", schemas.arrow_table(graph.edges, schemas.LINKS)
+    yield from simulation.network_tables.items()
     _ = simulation.underlay  # computing the routes belongs to this phase's time
 
 

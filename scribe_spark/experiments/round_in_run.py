@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import loses
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
@@ -137,8 +138,8 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     is_mesh = system.family == MESH or not live.has_trees
     tables_of_run = _Wanted(is_mesh or several, not is_mesh, guests)
     known = stages.overlay.known if live.reads else []
-    tables = BucketTables(ring.layout, ring.starts(), known)
-    player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
+    starts = BucketTables(ring.layout, ring.starts(), known)
+    player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, tables_of_run)
     if stages.in_tasks:
         player.play_in_tasks(orchestrate, "round 0")
@@ -147,7 +148,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Batches:
-        return read_view(tables.rows(_PREFIX + name), names, schema, make)
+        return read_view(player.tables.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
     kinds = *live.payload, *live.control
@@ -163,6 +164,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
+        partial=loses(stages.underlay.kernel),
         scheduled=several,
     )
 
@@ -280,6 +282,7 @@ class _WriteViews:
     of: SystemTables
     first: np.ndarray  # the first publication of each tree, ascending
     wanted: _Wanted
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables of views, and drop all others; send nothing."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -214,6 +215,15 @@ class Simulation:
         """The graph of routers and links as DataFrames of vertices and edges."""
         return Topology.from_graph(self.spark, self.graph)
 
+    @property
+    def network_tables(self) -> dict[str, pa.Table]:
+        """The graph as the tables ``routers`` and ``links``."""
+        routers = self.graph.vertices.rename(columns={"id": "router"})
+        return {
+            "routers": schemas.arrow_table(routers, schemas.ROUTERS),
+            "links": schemas.arrow_table(self.graph.edges, schemas.LINKS),
+        }
+
     @cached_property
     def underlay(self) -> Underlay:
         """The routes between routers, with delays, available on every executor."""
@@ -268,6 +278,11 @@ class Simulation:
         # the draw takes less time than the wait for the written table
         saved = self.saved.has("nodes")
         return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
+
+    @property
+    def node_rows(self) -> Table:
+        """The rows of :attr:`nodes` for kernels, which draw them anew."""
+        return self.grown.nodes
 
     @stage
     def overlay(self) -> Overlay:

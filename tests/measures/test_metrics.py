@@ -42,6 +42,7 @@ from scribe_spark.measures.metrics import (
     register_measure,
     unregister_measure,
 )
+from scribe_spark.measures.parts import latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
@@ -277,6 +278,18 @@ def test_publications_and_all_deliveries(seed: int) -> None:
         times = [oracle.coverage(found[group], expected[group])[f"t{x}"] for group in groups]
         for name, value in oracle.over_publications(times).items():
             assert over.get(f"{x}.{name}") == (None if value is None else value / 1000)
+
+
+def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
+    """A latency counts at the next whole number; 5.000000001 is a sum of floats."""
+    names = ["by", "part", "system", "measure", "value", "count"]
+    values = (("west", 4.2, 3), ("west", 5.000000001, 2), ("west", 5.001, 4), ("east", 0.0, 1))
+    rows = [("region", part, "can", "delay_ms", value, count) for part, value, count in values]
+    rows.append(("region", "west", "can", "hops", 2.0, 9))
+    found = latencies_by_part(pd.DataFrame(rows, columns=names)).to_pylist()
+    assert [(one["part"], one["value"], one["count"]) for one in found] == [
+        *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4)),
+    ]
 
 
 def test_expected_of_buckets_are_added() -> None:
