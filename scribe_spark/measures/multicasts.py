@@ -61,7 +61,7 @@ from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 from scribe_spark.underlay.size import Size
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -225,7 +225,7 @@ class MulticastMeasures:
 
         With a size, delays include the transmission of each publication alone (rule W11).
         """
-        delay_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
+        delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
         return (
             delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
         )

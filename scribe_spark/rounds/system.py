@@ -362,14 +362,18 @@ class Multicasts(Rows):
 
     @classmethod
     def of_round(cls, now: LivingRound) -> Multicasts:
-        """Return the measured publications of a round, which start at their sources.
+        """Return the measured publications of a round, which start at their sources."""
+        publish = now.publish
+        every = cls.from_start(publish.group, np.arange(len(publish)), publish.node)
+        return every.measured(now.in_run)
+
+    def measured(self, in_run: bool) -> Multicasts:
+        """Return the publications of a round that are measured, sorted.
 
         They are the first publication of each group or, in a run, all publications.
         """
-        order = np.argsort(now.publish.group, kind="stable")
-        if not now.in_run:
-            order = order[run_starts(now.publish.group[order])]
-        return cls.from_start(now.publish.group[order], order, now.publish.node[order])
+        order = np.lexsort((self.publication, self.group))
+        return self.take(order if in_run else order[run_starts(self.group[order])])
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
