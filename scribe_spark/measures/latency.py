@@ -256,7 +256,7 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, .
             unit,
             None,
             f"{words} (nearest rank), over publications, of the {what} until {x} % of the members "
-            "except the source have the publication; absent if they never do.",
+            "except the source have it; absent if never.",
             _number(unit, f"{x}.{name}"),
             systems,
         )

@@ -41,8 +41,7 @@ LINK_STRESS = Measure(
             "links.paper_slots",
             "directed links",
             "10",
-            "The paper's count of links: directed core links, and 100 LAN slots a router, in both "
-            "directions.",
+            "The paper's number of directed links (*slots*).",
             lambda found: found.size.paper_slots,
         ),
     ),
