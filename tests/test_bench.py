@@ -233,7 +233,7 @@ say = lambda line: print(line, file=sys.stderr, flush=True)
 out = Path(flags[flags.index("--out") + 1])
 out.mkdir()
 phases = [{"name": "trees", "rows": 1236}]
-(out / "manifest.json").write_text(json.dumps({"phases": phases}))
+(out / "manifest.json").write_text(json.dumps({"phases": phases, "seconds": {"page": 0.5}}))
 for word in os.environ.get("PYSPARK_SUBMIT_ARGS", "").split():
     if word.startswith("spark.eventLog.dir=file://"):
         log = Path(__file__).with_name("log").read_text()
@@ -274,7 +274,9 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert [step["rows"] for step in one["supersteps"]] == [1234, 0, 3]
     assert one["peak_rss"] >= one["peak_pss"] > 0
     assert one["peak_disk"] >= 0
+    assert one["parts"] == {"page": 0.5}
     told = capsys.readouterr().out
+    assert "seconds of parts, by the manifest: page 0.5" in told
     assert "N = 200, G = 2" in told
     assert "growth exponent" in told
     assert "JOIN 0" in told

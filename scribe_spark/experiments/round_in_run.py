@@ -30,12 +30,13 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import loses
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.experiments.scope import collected
-from scribe_spark.measures.multicasts import Reached, SystemTables
+from scribe_spark.measures.multicasts import InBucket, SystemTables
 from scribe_spark.multicast import (
     CONTROL,
     COPIES,
@@ -163,6 +164,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
+        partial=loses(stages.underlay.kernel),
         scheduled=several,
     )
 
@@ -284,11 +286,12 @@ class _WriteViews:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables of views, and drop all others; send nothing."""
-        copies = self._copies(tables)
+        mine = self.of.in_bucket(tables, self.size)
+        copies = self._copies(mine)
         made = {
             _COPIES: copies if self.wanted.copies else {},
             _EDGES: self._edges(copies) if self.wanted.edges else {},
-            _DELIVERIES: self._deliveries(tables),
+            _DELIVERIES: self._deliveries(mine),
             _STATE: self._state(tables),
             _CONTROL: self._control(tables),
         }
@@ -297,24 +300,22 @@ class _WriteViews:
         tables.update({name: columns for name, columns in made.items() if count_rows(columns)})
         return {}
 
-    def _copies(self, tables: Tables) -> Columns:
-        copies = self.of.copies(tables)
+    def _copies(self, mine: InBucket) -> Columns:
+        copies = mine.copies
         if not count_rows(copies):
             return {}
         missing = [one for one in _OF_COPIES if one not in copies]
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
-        mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
-        return take(copies, mine)
+        return copies
 
     def _edges(self, copies: Columns) -> Columns:
         """Return the copies of the first publication of each tree."""
         return take(copies, find_sorted(self.first, copies["publication"]) >= 0) if copies else {}
 
-    def _deliveries(self, tables: Tables) -> Columns:
-        multicasts = self.of.multicasts
-        found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
+    def _deliveries(self, mine: InBucket) -> Columns:
+        multicasts, found = self.of.multicasts, mine.reached.to_columns()
         of = found.pop("of")
         names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}
         place = key_of([names["group"], found["node"]], self.size)

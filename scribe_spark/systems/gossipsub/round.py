@@ -349,8 +349,10 @@ class _Heartbeat:
         """Return the publications as messages."""
         published = self.published
         of = published.topic, published.source, published.round
-        stamp = published.round, self.now.ring.node[published.source]
-        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+        stamp: tuple[np.ndarray, ...] = published.round, self.now.ring.node[published.source]
+        if self.now.in_run:  # with sizes, a topic may have several publications
+            stamp = () if self.now.links is None else (np.arange(len(published)),)
+        return Messages(*of, self.system.clock, stamp)
 
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a run."""
