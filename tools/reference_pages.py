@@ -113,7 +113,7 @@ def measures_page() -> str:
             names = f"`{name}`"
             if name + _BESIDE in beside:
                 names += f", `{name}{_BESIDE}`"
-                text += f" `{_BESIDE}`: the same for trees of Scribe."
+                text += f" `{_BESIDE}`: in Scribe's trees."
             cells = [" ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
             rows.append([names, *cells])
         header = ("measure", "statistics", "unit", "figure", "definition")

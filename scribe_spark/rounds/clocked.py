@@ -59,6 +59,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
@@ -195,6 +196,7 @@ class _ClockedRound:
     measures: tuple[str, ...]
     observer: Observer
     links: RoundLinks | None
+    lost: Lost | None  # the losses of copies of publications
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
@@ -218,6 +220,7 @@ class _ClockedRound:
             measures=now.measures,
             observer=now.tally.observer,
             links=now.links,
+            lost=now.lost_copies(player.facts, more=("time_us",)),
         )
 
     @property
@@ -259,7 +262,8 @@ class _ClockedRound:
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        setting = KernelSetting(self.size, delay, window_us, wires, records)
+        lost = self.lost if len(room) else None
+        setting = KernelSetting(self.size, delay, window_us, wires, records, lost)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -354,6 +358,7 @@ class _ClockedProgram:
     """A program of a round that sends nothing."""
 
     round: _ClockedRound
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
@@ -546,6 +551,7 @@ class _CountPublications(_ClockedProgram):
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
+            **({} if round.lost is None else {"lost": rows["lost"]}),
         }
 
 

@@ -15,6 +15,15 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
 from scribe_spark.engine.ring import Keys, Ring
 
+#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
+SOURCE_BITS = 32
+
+
+def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return the ids of publications: round << 32 | node number of the source."""
+    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
+
+
 #: The operations that an access list can restrict.
 OPERATIONS = ("create", "join", "multicast")
 

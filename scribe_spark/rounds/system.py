@@ -21,10 +21,18 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.core.arrays import Rows, find_sorted, run_starts, sums_at, whole_numbers
+from scribe_spark.core.arrays import (
+    Rows,
+    find_sorted,
+    index_in_run,
+    run_starts,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.losses import Losses, Lost, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
@@ -32,7 +40,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Pairs
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.groups import Groups, publication_ids
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
@@ -245,6 +253,29 @@ class LivingRound:
     def ends_round(self) -> bool:
         """True in the last own round of a round of the world."""
         return self.number + 1 == self.own.first(self.world_round + 1)
+
+    def lost_copies(
+        self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
+    ) -> Lost | None:
+        """Return the losses of copies of publications; None: the network loses no copies.
+
+        `some` are indices in `publish`, by default all; `more` as in `Losses.of_publications`.
+        """
+        losses = Losses.of(facts, self.kernel)
+        if losses is None:
+            return None
+        publish = self.publish if some is None else self.publish.take(some)
+        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
+        return losses.of_publications(key, more)
+
+    def _names(self, publish: Publishing) -> np.ndarray:
+        """Return numbers that name publications among those of their groups: rule N1."""
+        if not self.in_run:
+            return publication_ids(self.world_round, self.ring.node[publish.node])
+        order = np.argsort(publish.group, kind="stable")
+        name = np.empty(len(order), dtype=np.int64)
+        name[order] = index_in_run(publish.group[order])
+        return name
 
     @property
     def alive(self) -> np.ndarray:
@@ -586,6 +617,7 @@ class _PutTables:
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; send nothing."""
@@ -733,9 +765,9 @@ class SystemOnBuckets:
         if measure is not None:
             measure(done)
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        player.free_shared()
         if self.kept:
             player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
-        player.free_shared()
         return done
 
 

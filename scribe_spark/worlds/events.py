@@ -42,6 +42,7 @@ from scribe_spark.rounds.legality import (
     first_impossible_in_groups,
     live_after,
 )
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
@@ -77,16 +78,27 @@ def _check_here(config: WorldConfig) -> None:
 
 def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
     """Return the events of a world, checked: `schemas.EVENTS`; `nodes` is `schemas.NODES`."""
+    made = written_events(nodes, config)
+    if isinstance(made, Batches):
+        frame, _ = materialise(made.frame)
+    else:
+        frame = local_frame(nodes.sparkSession, made)
+    return schemas.conform(frame, schemas.EVENTS)
+
+
+def written_events(nodes: DataFrame, config: WorldConfig) -> pa.Table | Batches:
+    """Return the events of a world, checked, as its table: `schemas.WORLD_EVENTS`.
+
+    A task makes many events when they are read.
+    """
     spark, extent, path = nodes.sparkSession, extent_of(config), config.world.events
     groups = world_groups(config, extent, spark)
     _check_roots(config, groups)
     if path is not None:
-        checked = check_events(path, extent, start_of(config, extent, groups), spark)
-        return spark.createDataFrame(checked, schemas.EVENTS)
+        return check_events(path, extent, start_of(config, extent, groups), spark)
     if _is_large(config) and not any(g.needs_spark(config) for g in _chosen(config)):
         return _made_in_a_task(spark, config)
-    made = generated(config, extent, groups, nodes)
-    return spark.createDataFrame(sorted_events(made), schemas.EVENTS)
+    return sorted_events(generated(config, extent, groups, nodes))
 
 
 def extent_of(config: WorldConfig) -> Extent:
@@ -200,8 +212,7 @@ def check_events(
 ) -> pa.Table:
     """Read and check a user's table of events; add those of the start of groups.
 
-    Without a session, the table must be on this machine.  The result has the columns of
-    `schemas.EVENTS`.
+    Without a session, the table must be on this machine.  The result is `schemas.WORLD_EVENTS`.
     """
     of_table = path, "events", _COLUMNS, _OPTIONAL
     if spark is None or is_local(path):
@@ -262,11 +273,11 @@ def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
 
 
 def sorted_events(rows: EventRows) -> pa.Table:
-    """Return events as `schemas.EVENTS`, sorted by round, node, event and group."""
+    """Return events as `schemas.WORLD_EVENTS`, sorted by round, node, event and group."""
     rows = rows.take(np.lexsort((rows.groups, rows.events, rows.nodes, rows.rounds)))
     names = pa.DictionaryArray.from_arrays(pa.array(rows.events), pa.array(EVENT_NAMES))
     columns = {
-        "round": pa.array(rows.rounds.astype(np.int32)),
+        "round": pa.array(rows.rounds),
         "node": pa.array(rows.nodes),
         "event": names.cast(pa.string()),
         "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
@@ -304,8 +315,8 @@ def _check_beside(config: WorldConfig) -> bool:
     return True
 
 
-def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
-    """Make the events of a config in a task; the executors hold them."""
+def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
+    """Return the events of a config, which a task makes when they are read."""
 
     def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -313,12 +324,7 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
             rows = generated(config, extent, world_groups(config, extent))
             yield from sorted_events(rows).to_batches(_ROWS)
 
-    with_one_row = local_frame(spark, pa.table({"task": [0]})).coalesce(1)
-    try:
-        return materialise(with_one_row.mapInArrow(make, schemas.EVENTS))[0]
-    except Exception:
-        check_world(config)  # raises a one-line error if the events are refused
-        raise
+    return Batches.made(spark.range(0, 1, 1, 1), make, schemas.WORLD_EVENTS)
 
 
 def _print_check() -> None:

@@ -188,10 +188,11 @@ def test_its_multicasts_take_as_long_as_by_ip_multicast(world):
     assert sum(sent) >= 2 * total > 0
 
 
-def test_the_page_draws_the_systems_side_by_side(world):
+def test_the_page_draws_the_systems_side_by_side(world, drawn_rounds):
     from scribe_spark.report.world import render_world
 
-    page = render_world(world["rounds"], {"resolved": {}, "config": {}})
+    with drawn_rounds():
+        page = render_world(world["rounds"], {"resolved": {}, "config": {}})
     assert "Systems side by side" in page.html
     assert "Direct" in page.figures["round-systems-publications-in-time"]
     alone = world["rounds"][world["rounds"]["system"] != "direct"]

@@ -115,6 +115,7 @@ class CountCopies(PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
@@ -348,8 +349,10 @@ class _Heartbeat:
         """Return the publications as messages."""
         published = self.published
         of = published.topic, published.source, published.round
-        stamp = published.round, self.now.ring.node[published.source]
-        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+        stamp: tuple[np.ndarray, ...] = published.round, self.now.ring.node[published.source]
+        if self.now.in_run:  # with sizes, a topic may have several publications
+            stamp = () if self.now.links is None else (np.arange(len(published)),)
+        return Messages(*of, self.system.clock, stamp)
 
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a run."""
@@ -541,6 +544,7 @@ class NoteState(TopicsProgram):
     """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
 
     heartbeat: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
@@ -565,6 +569,7 @@ class CountRound(PublicationProgram):
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -603,6 +608,7 @@ class Renumber(TopicsProgram):
     """Renumber publications, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""

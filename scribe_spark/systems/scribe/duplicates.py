@@ -8,16 +8,11 @@ from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.scribe import Scribe
 
-#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
-SOURCE_BITS = 32
+#: The bits of a publication's id that are the source's node number.
 SOURCE = 2**SOURCE_BITS - 1
-
-
-def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the ids of publications: round << 32 | node number of the source."""
-    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:

@@ -18,12 +18,8 @@ from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, w
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.duplicates import (
-    SOURCE,
-    SOURCE_BITS,
-    publication_ids,
-    publication_keys,
-)
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
+from scribe_spark.systems.scribe.duplicates import SOURCE, publication_keys
 from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.replicas import has_replica
