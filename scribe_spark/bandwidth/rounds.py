@@ -9,7 +9,7 @@ Rules: docs/rules.md, W10, W11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -50,10 +50,29 @@ class Begun(Rows):
     #: The names of the publications whose copies they go along, in tables of copies and deliveries;
     #: by default their own names.
     along: np.ndarray = field(default_factory=whole_numbers)
+    #: With a schedule, the times since the begin of the round, and the sizes in bytes; negative
+    #: values are those of a world without a schedule.
+    at_us: np.ndarray = None  # type: ignore[assignment]
+    size: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not len(self.along):
             object.__setattr__(self, "along", self.publication)
+        for name in ("at_us", "size"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.full_like(self.group, NONE))
+
+    def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
+        """Return the publications in order of time, from the times and sizes of all by name.
+
+        Times and sizes that are set stay.
+        """
+        row, made = np.flatnonzero(self.at_us < 0), self
+        if len(row):
+            times, sizes = self.at_us.copy(), self.size.copy()
+            times[row], sizes[row] = at_us[self.publication[row]], size[self.publication[row]]
+            made = replace(self, at_us=times, size=sizes)
+        return made.take(np.lexsort((made.publication, made.group, made.at_us)))
 
     @property
     def relayed(self) -> np.ndarray:

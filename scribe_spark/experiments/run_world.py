@@ -36,6 +36,7 @@ from scribe_spark.measures.latency import (
     latency_rows,
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
+from scribe_spark.measures.schedules import PUBLICATION
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
@@ -147,12 +148,13 @@ class _WorldRun:
         with self.progress.phase("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
+            events = world_events(self.simulation.nodes, self.config)
             tables = {
                 "routers": self.simulation.topology.routers(),
                 "links": self.simulation.topology.links(),
                 "nodes": self.simulation.written_nodes,
                 "events": schemas.conform(
-                    world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
+                    events, schemas.events_of(schemas.WORLD_EVENTS, events.columns)
                 ),
             }
             records = self.work.write_tables(tables)
@@ -242,14 +244,16 @@ class _WorldRun:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
             systems = [SCRIBE, *BASELINES]
-            if self.config.bandwidth.has_sizes:  # the clock has not played its copies
+            if self.config.bandwidth.on:  # the clock has not played its copies
                 systems.remove(UNICAST)
-            rows = Batches.of(world.deliveries, LATENCY_COLUMNS)
+            published = world.published
+            more = [] if published is None else [PUBLICATION]
+            rows = Batches.of(world.deliveries, [*LATENCY_COLUMNS, *more])
             found = collect_latencies(rows, systems, buckets=self.buckets)
             last = {
                 "tree_edges": edges,
                 "deliveries": delivered,
-                "latency": latency_rows(found, world.number - 1),
+                "latency": latency_rows(found, world.number - 1, published),
                 "latency_counts": latency_counts(found),
             }
             tables = {**tables, **self.work.write_tables(last)}

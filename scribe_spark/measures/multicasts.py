@@ -23,6 +23,7 @@ from scribe_spark.core.arrays import (
     distinct,
     find_sorted,
     index_sorted,
+    run_starts,
     sums_at,
     whole_numbers,
 )
@@ -158,9 +159,9 @@ def other_members(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return all members (keys of group and node) except starts: index of the multicast, node."""
     group, node = np.divmod(members, size)
-    of = find_sorted(multicasts.group, group)
-    others = (of >= 0) & (multicasts.start[of] != node) if len(multicasts) else of >= 0
-    return of[others], node[others]
+    row, of = multicasts.of_groups(group)
+    others = multicasts.start[of] != node[row]
+    return of[others], node[row[others]]
 
 
 @dataclass(frozen=True)
@@ -187,11 +188,24 @@ class Reached(Rows):
 
 
 def copies_of(multicasts: Multicasts, copies: Columns) -> Columns:
-    """Return group, sender and receiver (``to``) of the copies of multicasts, with lost ones."""
+    """Return group, sender and receiver (``to``) of the copies of multicasts, with lost ones.
+
+    The column ``of`` has the index of the multicast.
+    """
     if not copies:
-        return dict.fromkeys(("group", "sender", "to"), whole_numbers())
-    own = multicasts.find(copies["group"], copies["publication"]) >= 0
-    return {name: copies[name][own] for name in ("group", "sender", "to")}
+        return dict.fromkeys(("group", "sender", "to", "of"), whole_numbers())
+    of = multicasts.find(copies["group"], copies["publication"])
+    own = of >= 0
+    return {**{name: copies[name][own] for name in ("group", "sender", "to")}, "of": of[own]}
+
+
+def links_of(multicasts: Multicasts, copies: Columns) -> Columns:
+    """Return group, sender and receiver of copies; with a schedule, each link once per group."""
+    sent = copies_of(multicasts, copies)
+    if not multicasts.are_scheduled:
+        return sent
+    sent = take(sent, np.lexsort((sent["to"], sent["sender"], sent["group"])))
+    return take(sent, run_starts(*(sent[name] for name in ("group", "sender", "to"))))
 
 
 @dataclass(frozen=True)
@@ -219,16 +233,25 @@ class MulticastMeasures:
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
-        self, ring: Ring, kernel: Kernel, start: np.ndarray, member: np.ndarray
+        self,
+        ring: Ring,
+        kernel: Kernel,
+        multicasts: Multicasts,
+        of: np.ndarray,
+        member: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays by IP multicast from starts to members, given by position: int64.
+        """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
-        With a size, delays include the transmission of each publication alone (rule W11).
+        `of` are indices of multicasts, `member` positions.  With a size, delays include the
+        transmission of each publication alone (rule W11).
         """
+        start = multicasts.start[of]
         delay_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
-        return (
-            delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
-        )
+        if self.links is None:
+            return delay_us
+        size = multicasts.size[of]
+        size = np.where(size < 0, self.links.size, size)
+        return self.links.routed_us(ring, start, member, delay_us, size)
 
     def measures(
         self, taken: Mapping[str, Columns], of: SystemTables, nodes: int
@@ -339,8 +362,8 @@ class MeasureMulticasts(NodeProgram):
 
     def _base_us(self, multicasts: Multicasts, found: Reached) -> np.ndarray:
         """Return the delay of each delivery by IP multicast."""
-        start = multicasts.start[found.of]
-        return self.measured.base_us(self.given.facts.ring, self.given.kernel, start, found.node)
+        network = self.given.facts.ring, self.given.kernel
+        return self.measured.base_us(*network, multicasts, found.of, found.node)
 
     @property
     def _router(self) -> np.ndarray:
@@ -358,7 +381,8 @@ class MeasureMulticasts(NodeProgram):
             count_in_parts(counts, self.measured.parts, name, number, values)
         if len(found):
             base_us = self._base_us(multicasts, found)
-            delays = {"group": found.of, "total": found.delay_us, "most": found.delay_us}
+            group = multicasts.group[found.of]
+            delays = {"group": group, "total": found.delay_us, "most": found.delay_us}
             base = {"base_total": base_us, "base_most": base_us}
             one = np.ones(len(found), dtype=np.int64)
             append(tables, _DELAYS, add_delays({**delays, **base, "reached": one}))
@@ -375,7 +399,7 @@ class MeasureMulticasts(NodeProgram):
         own = found.take(multicasts.group[found.of] == largest)
         if len(own):
             ratio = rdp_ratios(own.delay_us, self._base_us(multicasts, own))
-            append(tables, _RATIOS, {"group": own.of, "ratio": ratio})
+            append(tables, _RATIOS, {"group": multicasts.group[own.of], "ratio": ratio})
 
     def _send_latencies(self, tables: Tables, multicasts: Multicasts) -> dict[str, Columns]:
         """Return deliveries, and numbers of expected ones, as messages to the starts."""
@@ -412,7 +436,7 @@ class MeasureMulticasts(NodeProgram):
         if "lost" in copies:
             copies = take(copies, ~copies["lost"])
         sent = copies_of(multicasts, copies)
-        place, came = np.unique(key_of([sent["group"], sent["to"]], self._size), return_counts=True)
+        place, came = np.unique(key_of([sent["of"], sent["to"]], self._size), return_counts=True)
         return {AT: place % self._size, "place": place, "copies": came} if len(place) else {}
 
     def _count_duplicates(self, came: Columns, multicasts: Multicasts, counts: Counts) -> None:
@@ -422,8 +446,7 @@ class MeasureMulticasts(NodeProgram):
         that comes back is its first one.
         """
         place, copies = add_expected(came["place"], came["copies"])
-        group, node = np.divmod(place, self._size)
-        of = find_sorted(multicasts.group, group)
+        of, node = np.divmod(place, self._size)
         at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
         alive = self.given.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
@@ -435,7 +458,7 @@ class MeasureMulticasts(NodeProgram):
         """Put the bucket's copies on links, and those of baselines to its members."""
         sent, router = copies_of(multicasts, self.of.copies(tables)), self._router
         if self.of.system.merged:
-            of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
+            of, member = sent["of"], sent["to"]
         else:
             packets.carry(self.of.name, router, sent["sender"], sent["to"])
             if not self.of.beside:
@@ -460,7 +483,7 @@ class MeasureMulticasts(NodeProgram):
             place = place[self.given.is_alive(place % self._size)]
             self._count_children(bucket, place, np.ones(len(place), dtype=np.int64), counts)
             return {}
-        sent = copies_of(multicasts, self.of.copies(tables))
+        sent = links_of(multicasts, self.of.copies(tables))
         key = key_of([sent["group"], sent["sender"]], self._size)
         place, copies = np.unique(key, return_counts=True)
         return {AT: place % self._size, "place": place, "copies": copies} if len(place) else {}

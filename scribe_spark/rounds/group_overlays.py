@@ -262,6 +262,7 @@ class GroupOverlays(SystemOnBuckets):
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
             now.tally.observer,
+            now.scheduled,
         )
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
@@ -340,6 +341,7 @@ class OverlayRound:
     key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     observer: Observer
+    scheduled: bool  # True if publications have sizes of their own
 
     @property
     def size(self) -> int:
@@ -490,15 +492,22 @@ class CountOverlayCopies(_OverlayProgram):
             return {}
         if "publication" in rows:
             return {**rows, "group": rows["publication"]}
-        first = np.unique(self.round.of, return_index=True)[1]  # each topic has one publication
-        return {**rows, "group": first[rows["group"]]}
+        # all publications of a topic go the same way
+        of_topic = np.argsort(self.round.of, kind="stable")
+        first, end = (
+            np.searchsorted(self.round.of[of_topic], rows["group"], side)
+            for side in ("left", "right")
+        )
+        row, place = expand(first, end)
+        return {**take(rows, row), "group": of_topic[place]}
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
-        ends = copies["sender"], copies["node"]
-        round.observer.send(tables, PAYLOAD, arrives, *ends, round.publish.group[copies["group"]])
+        ends = copies["sender"], copies["node"], round.publish.group[copies["group"]]
+        size = round.publish.size[copies["group"]] if round.scheduled else None
+        round.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
         first, group = copies["first"][arrives], round.publish.group[copies["group"][arrives]]
         rows = {"first": group[first], "again": group[~first]}
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}

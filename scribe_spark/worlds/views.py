@@ -32,7 +32,7 @@ from scribe_spark.measures.multicasts import (
     MulticastMeasures,
     Reached,
     SystemTables,
-    copies_of,
+    links_of,
     other_members,
 )
 from scribe_spark.pastry.knowledge import live_knowledge
@@ -243,15 +243,20 @@ def multicast_columns(
     """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
     multicasts = of.multicasts
     which, member = other_members(multicasts, of.system.members(tables), len(ring))
-    start = multicasts.start[which]
-    base_us = measures.base_us(ring, kernel, start, member)
+    start, number = multicasts.start[which], multicasts.number
+    base_us = measures.base_us(ring, kernel, multicasts, which, member)
     star = multicasts.group[which], start, member
-    direct = multicasts.group[which], member, np.ones(len(which), dtype=np.int64), base_us
+    if multicasts.are_scheduled:
+        star = tuple(np.unique(np.stack(star), axis=1))
+    one = np.ones(len(which), dtype=np.int64)
+    direct = multicasts.group[which], member, one, base_us, number[which]
     found = Reached.by(multicasts, of.deliveries(tables, len(ring)))
-    carried = copies_of(multicasts, of.copies(tables))
-    edges = {of.name: tuple(carried.values()), **dict.fromkeys(BASELINES, star)}
+    group = multicasts.group[found.of]
+    carried = links_of(multicasts, of.copies(tables))
+    links = carried["group"], carried["sender"], carried["to"]
+    edges = {of.name: links, **dict.fromkeys(BASELINES, star)}
     delivered = {
-        of.name: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
+        of.name: (group, found.node, found.hops, found.delay_us, number[found.of]),
         **dict.fromkeys(BASELINES, direct),
     }
     if measures.links is not None:
@@ -263,7 +268,7 @@ def multicast_columns(
         return {"system": np.repeat(list(rows), length), **dict(zip(names, joined, strict=True))}
 
     called = columns("group", "parent", "child", rows=edges)
-    came = columns("group", "node", "hops", "delay_us", rows=delivered)
+    came = columns("group", "node", "hops", "delay_us", "publication", rows=delivered)
     return {
         "tree_edges": called | {"merged": called["system"] == BASELINES[0]},
         "deliveries": came | {"delay_ms": came["delay_us"] / schemas.MICROSECONDS},

@@ -96,6 +96,7 @@ class Messages:
     published: np.ndarray  # (M,): the heartbeats of the publications
     clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
     stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+    size: np.ndarray | None = None  # (M,): the sizes in bytes, in a world with a schedule
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,10 @@ class CountCopies(PublicationProgram):
                 by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
                 noted += self._rows(PAYLOAD, sent)
                 if not self.topics.in_run:
-                    self.topics.observe(tables, PAYLOAD, sent["sender"], sent["node"], ~lost)
+                    size = self.messages.size
+                    size = None if size is None else size[sent["message"]]
+                    ends = sent["sender"], sent["node"]
+                    self.topics.observe(tables, PAYLOAD, *ends, ~lost, size=size)
         for kind in TOLD:
             noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
         if noted:
@@ -218,6 +221,10 @@ class _PublishedMessages(SortedTable):
     duplicates: np.ndarray = field(default_factory=whole_numbers)
     #: The number of nodes that announce it in the next heartbeat.
     told: np.ndarray = field(default_factory=whole_numbers)
+    #: The index in `LivingRound.publish` of its heartbeat, the turn, and the size in bytes.
+    number: np.ndarray = field(default_factory=whole_numbers)
+    turn: np.ndarray = field(default_factory=whole_numbers)
+    size: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -347,17 +354,25 @@ class _Heartbeat:
     def _messages(self) -> Messages:
         """Return the publications as messages."""
         published = self.published
-        of = published.topic, published.source, published.round
-        stamp = published.round, self.now.ring.node[published.source]
-        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+        of, now = (published.topic, published.source, published.round), self.now
+        source = now.ring.node[published.source] + published.turn * len(now.ring)
+        stamp = published.round, source
+        size = published.size if now.scheduled else None
+        return Messages(*of, self.system.clock, () if now.in_run else stamp, size)
 
     def _multicasts(self) -> Multicasts:
-        """Return the first publication of each topic in the world's round; all of a run."""
+        """Return the first publication of each topic in the world's round; all of a schedule."""
         published, now = self.published, self.now
         if now.in_run:
             order = np.argsort(published.topic, kind="stable")
             return Multicasts.from_start(published.topic[order], order, published.source[order])
         of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
+        if now.scheduled:
+            message = of_round[np.argsort(published.topic[of_round], kind="stable")]
+            made = Multicasts.from_start(
+                published.topic[message], message, published.source[message]
+            )
+            return replace(made, number=published.number[message], size=published.size[message])
         topic, first = np.unique(published.topic[of_round], return_index=True)
         message = of_round[first]
         return Multicasts.from_start(topic, message, published.source[message])
@@ -370,7 +385,9 @@ class _Heartbeat:
         new = np.arange(len(now.publish)) + len(published)
         of = {"topic": now.publish.group, "source": now.publish.node}
         none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
-        published.insert(new, round=number, **of, **none)
+        of_schedule = {"turn": now.publish.turn, "size": now.publish.size}
+        numbers = np.arange(len(new))
+        published.insert(new, round=number, **of, **none, number=numbers, **of_schedule)
         program = self.topics, self._messages(), number
         if now.in_run and len(new):
             player.play(NoteState(self.topics, now.number))
