@@ -63,16 +63,15 @@ class Begun(Rows):
                 object.__setattr__(self, name, np.full_like(self.group, NONE))
 
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
-        """Return the publications in order of time, from the times and sizes of all by name.
+        """Return the publications by number, with the times and sizes of all by number.
 
-        Times and sizes that are set stay.
+        Their names are their numbers, unless times and sizes are set already.
         """
-        row, made = np.flatnonzero(self.at_us < 0), self
-        if len(row):
-            times, sizes = self.at_us.copy(), self.size.copy()
-            times[row], sizes[row] = at_us[self.publication[row]], size[self.publication[row]]
-            made = replace(self, at_us=times, size=sizes)
-        return made.take(np.lexsort((made.publication, made.group, made.at_us)))
+        if (self.at_us >= 0).all():
+            return self
+        by_number = self.take(np.argsort(self.publication))
+        number = by_number.publication
+        return replace(by_number, at_us=at_us[number], size=size[number])
 
     @property
     def relayed(self) -> np.ndarray:

@@ -242,12 +242,16 @@ def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Mult
         row = of_round.find(one.group, one.publication)
         return np.where(one.publication >> SOURCE_BITS == now.number, row, NONE)
 
+    def number_of(row: np.ndarray) -> np.ndarray:
+        number = np.r_[order, NONE][row]
+        number[row < 0] = len(order) + np.arange(np.count_nonzero(row < 0))
+        return number
+
     row = row_of(found)
-    number = np.r_[order, NONE][row]
-    number[row < 0] = len(order) + np.arange(np.count_nonzero(row < 0))
-    found = replace(found, number=number, size=size[row])
+    found = replace(found, number=number_of(row), size=size[row])
     row = row_of(begun)
-    return found, replace(begun, at_us=at_us[row], size=size[row])
+    begun = replace(begun, at_us=at_us[row], size=size[row])
+    return found, begun.take(np.lexsort((number_of(row), begun.at_us)))
 
 
 def live_scribe(config: WorldConfig) -> LiveScribe:
