@@ -23,6 +23,9 @@ flag = $(if $($(1)),--$(lower) "$$SCRIBE_$(1)")
 # words, but neither quotes nor file name patterns
 args = $(if $(ARGS),$$SCRIBE_ARGS)
 
+# $(call page,PAGE,OUT,FLAGS) runs the experiments of a page of results, and writes the page
+page = @set -f; $(BIN)/python -m tools.results $(1) $(2) $(args) && $(BIN)/python -m tools.results $(1) $(2) $(3)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -72,23 +75,19 @@ world: setup ## Simulate rounds in which nodes arrive and fail: CONFIG=data/worl
 
 .PHONY: living
 living: setup ## Measure arrivals, failures and churn, and write docs/living_results.md
-	@$(BIN)/python -m tools.living_results out/living
-	@$(BIN)/python -m tools.living_results out/living --page docs/living_results.md
+	$(call page,living,out/living,--page docs/living_results.md)
 
 .PHONY: groups-results
 groups-results: setup ## Measure Scribe under failures, churn and crowds, and write docs/groups_results.md (an hour)
-	@$(BIN)/python -m tools.groups_results out/groups
-	@$(BIN)/python -m tools.groups_results out/groups --page docs/groups_results.md
+	$(call page,groups,out/groups,--page docs/groups_results.md)
 
 .PHONY: rad-under-churn
 rad-under-churn: setup ## Measure RAD, RMD and node stress under churn, with and without the bottleneck remover, and write figure and table of docs/living.md
-	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn
-	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page docs/living.md
+	$(call page,rad-under-churn,out/rad-under-churn,--page docs/living.md)
 
 .PHONY: peers-living
 peers-living: setup ## Measure Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." selects worlds)
-	@set -f; $(BIN)/python -m tools.peers_living out/peers-living $(args)
-	@$(BIN)/python -m tools.peers_living out/peers-living --page docs/peers_living.md
+	$(call page,peers-living,out/peers-living,--page docs/peers_living.md)
 
 .PHONY: reference-tree
 reference-tree: setup ## Measure Costa and Frey's tree over a DHT (their Figures 3 and 4); ARGS="--scaling 1000,1000000" for large trees
@@ -96,13 +95,11 @@ reference-tree: setup ## Measure Costa and Frey's tree over a DHT (their Figures
 
 .PHONY: reference-tree-results
 reference-tree-results: setup ## Measure that tree with up to 1,000,000 hosts, and write the tables of docs/reference_tree.md (half an hour)
-	@$(BIN)/python -m tools.reference_tree_results out/reference-trees
-	@$(BIN)/python -m tools.reference_tree_results out/reference-trees --page docs/reference_tree.md
+	$(call page,reference-tree,out/reference-trees,--page docs/reference_tree.md)
 
 .PHONY: peers
 peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write docs/peers.md (ARGS="--size 10000 150" for a smaller network)
-	@set -f; $(BIN)/python -m tools.peers_results out/peers $(args)
-	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md --readme README.md
+	$(call page,peers,out/peers,--page docs/peers.md --readme README.md)
 
 .PHONY: gossipsub-results
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)

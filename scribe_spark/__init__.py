@@ -4,7 +4,8 @@
 >>> done = run(RunConfig(nodes=2_000, groups=50), out="out/small")
 >>> done.table("tree_edges").groupBy("system").count().show()
 
-Each name below is loaded at its first use, so that ``import scribe_spark`` (and the command line's
+The registry of systems is loaded at once, because systems declare sections of the configs.  Each
+other name below is loaded at its first use, so that ``import scribe_spark`` (and the command line's
 ``--help``) does not wait for pyspark.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.core.registry import load
+from scribe_spark.systems.registry import System, register_system, tree_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from scribe_spark.overlays import OverlayKind, register_overlay
     from scribe_spark.pastry import PastryOverlay
     from scribe_spark.runtime.session import session
-    from scribe_spark.systems.registry import System, register_system, tree_variant
     from scribe_spark.systems.scribe import Variant
     from scribe_spark.topology import Topology, TopologyKind, register_topology
     from scribe_spark.worlds import World
@@ -66,7 +67,7 @@ __all__ = [
     "register_topology",
 ]
 
-#: The module of each name.
+#: The module of each name that is loaded at its first use.
 _HOMES = {
     "RunConfig": "config",
     "WorldConfig": "config",
@@ -81,11 +82,8 @@ _HOMES = {
     "Routed": "overlay",
     "Step": "overlay",
     "Topology": "topology",
-    "System": "systems.registry",
     "Multicast": "multicast",
-    "register_system": "systems.registry",
     "Variant": "systems.scribe",
-    "tree_variant": "systems.registry",
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",

@@ -216,10 +216,11 @@ def test_run_refuses_before_spark(tmp_path, name, says):
 
 def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
-    modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
+    modules = "can.overlay, overlay, pastry, systems.scribe, systems.scribe.variants"
     modules += ", underlay.hops, underlay.matrices, worlds.drivers"
-    modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
-    modules += ", rounds.group_overlays, measures.copies, measures.delay, measures.distributions"
+    modules += ", bandwidth.runs, bandwidth.windows, systems.bayeux.live, systems.flooding.live"
+    modules += ", systems.gossipsub.round, systems.plumtree.overlay, rounds.group_overlays"
+    modules += ", measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.node_parts"
     modules += ", measures.joining, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))

@@ -1,4 +1,4 @@
-"""What is shared by the programs that run experiments and write pages of them: tools/pages.py."""
+"""What all pages of results share: tools/results.py, tools/pages.py, tools/folders.py."""
 
 from __future__ import annotations
 
@@ -6,59 +6,65 @@ import sys
 
 import pytest
 
-from tools import pages as module
+from tools import pages, results
 from tools.folders import Folder
+from tools.results import Page, Section
 
-COMMANDS = {"one": ["world", "--rounds", "1"], "two": ["sweep"]}
-
-
-@pytest.fixture(scope="module")
-def pages():
-    return module
+PAGE = Page(
+    {"one": "world --rounds 1", "two": "sweep"},
+    more=lambda out, file: f"{out} {file}",
+    sized=lambda name, size: f"--sized {name} {' '.join(size)}",
+)
 
 
 @pytest.fixture
-def commands(pages, monkeypatch):
-    """The commands that are run, none of which does anything."""
+def commands(monkeypatch):
+    """The commands that are run, none of which does anything, of a page of two experiments."""
     ran = []
-    monkeypatch.setattr(pages.subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.setattr(results.subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.setattr(results, "page_of", lambda name: PAGE)
     return ran
 
 
-def test_experiments_are_run_with_resume(pages, commands, tmp_path):
-    pages.main("", COMMANDS, None, [str(tmp_path)])
+def test_experiments_are_run_with_resume(commands, tmp_path):
+    results.main(["living", str(tmp_path)])
     program = [sys.executable, "-m", "scribe_spark.cli"]
     assert commands == [
-        [*program, *command, "--out", str(tmp_path / name), "--resume"]
-        for name, command in COMMANDS.items()
+        [*program, *command.split(), "--out", str(tmp_path / name), "--resume"]
+        for name, command in PAGE.experiments.items()
     ]
 
 
-def test_only_some_experiments_are_run(pages, commands, tmp_path, capsys):
-    pages.main("", COMMANDS, None, [str(tmp_path), "--only", "two"])
-    assert [command[3] for command in commands] == ["sweep"]
+def test_only_some_experiments_are_run(commands, tmp_path, capsys):
+    results.main(["living", str(tmp_path), "--only", "two", "--size", "9", "3"])
+    assert [command[3:8] for command in commands] == [["sweep", "--sized", "two", "9", "3"]]
     with pytest.raises(SystemExit):
-        pages.main("", COMMANDS, None, [str(tmp_path), "--only", "three"])
+        results.main(["living", str(tmp_path), "--only", "three"])
     assert "invalid choice: 'three'" in capsys.readouterr().err
 
 
-def test_a_page_runs_nothing(pages, commands, tmp_path):
+def test_a_page_runs_nothing(commands, tmp_path):
     file = tmp_path / "page.md"
-    pages.main(
-        "", COMMANDS, lambda *told: "{} {}".format(*told), [str(tmp_path), "--page", str(file)]
-    )
+    results.main(["living", str(tmp_path), "--page", str(file)])
     assert file.read_text() == f"{tmp_path} {file}"
     assert not commands
 
 
-def test_sections_are_those_whose_experiment_is_there(pages, tmp_path):
+def test_sections_are_those_whose_experiment_is_there(tmp_path):
     (tmp_path / "two").mkdir()
-    sections = [
-        pages.Section(f"{name[:2]}*", f"of {name}: {{n:,}}\n{{table}}\n",
-                      lambda out: {"n": 1000, "table": ["| a |", out.name]})
-        for name in COMMANDS
-    ]  # fmt: skip
-    assert pages.sections(tmp_path, sections) == f"of two: 1,000\n| a |\n{tmp_path.name}\n"
+    (tmp_path / "three").mkdir()
+    every = (
+        Section("on*", "of one: {table}\n", lambda out: ["| a |"]),
+        Section("tw*", "of two: {n:,}\n{table}\n", lambda out: {"n": 1000, "table": ["| a |"]}),
+        Section("three", "of three: {table}\n", lambda out: ["| b |", out.name]),
+    )
+    text = Page({}, every, head="head\n").text(tmp_path, tmp_path / "page.md")
+    assert text == f"head\nof two: 1,000\n| a |\nof three: | b |\n{tmp_path.name}\n"
+
+
+@pytest.mark.parametrize("name", results.PAGES)
+def test_every_page_has_experiments(name):
+    assert results.page_of(name).experiments
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
     assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
 
 
-def test_a_table_in_markdown(pages):
+def test_a_table_in_markdown():
     rows = [["1", "", "3"], ["4", "5", ""]]
     assert pages.table(["a", "b", "c"], rows) == [
         "| a | b | c |",
@@ -86,7 +92,7 @@ def test_a_table_in_markdown(pages):
     ]
 
 
-def test_lines_between_marks_are_replaced(pages):
+def test_lines_between_marks_are_replaced():
     marks = ("<!-- begin -->\n", "<!-- end -->\n")
     text = "before\n<!-- begin -->\nold\n<!-- end -->\nafter\n"
     new = pages.with_lines(text, marks, ["new"])

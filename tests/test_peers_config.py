@@ -93,7 +93,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
         ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
         ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
         ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
-        ({"can_landmarks": 3}, "can_landmarks = 3: applies to runs only"),
         (
             {"systems": "gossipsub", "gossipsub_discovery": "graph"},
             "'graph': is not supported in worlds",
@@ -119,26 +118,32 @@ def test_runs_are_checked_before_any_work(given, line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "line"),
+    ("command", "flags", "line"),
     [
         (
+            "run",
             ["--can-dimensions", "3"],
             "can_dimensions = 3: has no effect without can in --systems; give both",
         ),
         (
+            "run",
             ["--overlay-dimensions", "3"],
             "overlay_dimensions = 3: has no effect without --overlay can; give both",
         ),
-        (
-            ["--systems", "can", "--can-landmarks", "8"],
-            "can_landmarks = 8: must be at most the 3 routers of the network",
+        *(
+            (
+                command,
+                ["--systems", "can", "--can-landmarks", "8"],
+                "can_landmarks = 8: must be at most the 3 routers of the network",
+            )
+            for command in ("run", "world")
         ),
     ],
 )
-def test_flags_are_refused_before_any_work(flags, line, tmp_path, call):
+def test_flags_are_refused_before_any_work(command, flags, line, tmp_path, call):
     links = tmp_path / "links.csv"
     links.write_text("src,dst,delay_ms\n1,2,1\n2,3,1\n")
-    given = "run", "--nodes", 5, "--groups", 1, "--topology", links, "--out", tmp_path / "out"
+    given = command, "--nodes", 5, "--groups", 1, "--topology", links, "--out", tmp_path / "out"
     code, _, err = call(*given, *flags)
     assert (code, err.strip()) == (2, f"scribe-spark: error: {line}")
 

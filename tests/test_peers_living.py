@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tools import peers_living
 from tools.folders import COUNTS
-from tools.peers_living import CHURN, FAILURE
+from tools.peers_living_results import CHURN, FAILURE, FIGURE, PEERS_LIVING, commands
 
 
 def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -> None:
@@ -74,7 +73,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     world(tmp_path / "quarter-fails-peers-1", ["scribe", "gossipsub"], FAILURE[0], {2: 10})
     world(tmp_path / "quarter-fails-flooded-1", ["scribe", "can"], FAILURE[0], {})
     world(tmp_path / "lifetime-600-reliable-3", ["scribe"], CHURN[0], {})
-    text = peers_living.page(tmp_path, tmp_path / "page.md")
+    text = PEERS_LIVING.text(tmp_path, tmp_path / "page.md")
     rows = rows_of(text)
     assert [row["system"] for row in rows] == [
         "Scribe, best effort",
@@ -104,7 +103,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     told = [gossip[f"{name} group"] for name in ("RAD, median", "RAD, largest")]
     assert told == ["1.5", largest]
     assert scribe["RAD, median group"] == "-"
-    drawing = (tmp_path / peers_living.FIGURE).read_text("utf-8")
+    drawing = (tmp_path / FIGURE).read_text("utf-8")
     assert "quarter-fails, Scribe, best effort: least 91.7 %" in drawing
     assert "quarter-fails, GossipSub: least 100 %" in drawing
     assert f"GossipSub: RAD, largest group, mean of the rounds {drawn}" in drawing
@@ -116,7 +115,7 @@ def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> N
     world(tmp_path / "lifetime-1800-peers-1", ["scribe"], CHURN[0],
           dict.fromkeys(range(60), 10) | worst)  # fmt: skip
     world(tmp_path / "lifetime-1800-peers-2", ["scribe"], CHURN[0], dict.fromkeys(range(60), 20))
-    (row,) = rows_of(peers_living.page(tmp_path, tmp_path / "page.md"))
+    (row,) = rows_of(PEERS_LIVING.text(tmp_path, tmp_path / "page.md"))
     assert (row["seeds"], row["rounds"]) == ("2", "1-13 to 54")
     # of all 120 deliveries 110 and 100; of the two groups 90 and 100 %, 80 and 100 %
     assert row["in time, %"] == "87.500 ± 5.89"
@@ -127,11 +126,11 @@ def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> N
 @pytest.mark.parametrize("nodes", [100, 100_000])
 def test_the_same_events_for_all_systems(nodes: int) -> None:
     """Only the delivery and the systems differ between the worlds of a scenario and a seed."""
-    commands = peers_living.commands(nodes, 5)
-    assert len(commands) == 3 * 11
-    for name, command in commands.items():
+    words = {name: command.split() for name, command in commands(nodes, 5).items()}
+    assert len(words) == 3 * 11
+    for name, command in words.items():
         scenario, _, seed = name.rsplit("-", 2)
-        other = commands[f"{scenario}-reliable-{seed}"]
+        other = words[f"{scenario}-reliable-{seed}"]
         differ = [one for one, two in zip(command, other, strict=True) if one != two]
         beside = ([systems] for systems in ("scribe,gossipsub,bayeux", "scribe,flooding,can"))
         assert differ in ([], ["best-effort"], *(["best-effort", *one] for one in beside))

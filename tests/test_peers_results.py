@@ -1,4 +1,4 @@
-"""The experiments of tools/peers_results.py, and the page that it writes of what they leave."""
+"""The experiments of docs/peers.md, and the page that is written of what they leave."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from command_line import exit_code
 
-from tools import peers_results
+from tools import results
 from tools.folders import Folder
 from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, Case, grid_of, verdict
 from tools.peers_claims import rows_of as rows_of_claims
-from tools.peers_results import edge_lengths, tree_shape
+from tools.peers_results import PEERS, README_MARKS, edge_lengths, tree_shape
 
 #: Of each system, so that one is more than the other by a factor.
 NUMBERS = {
@@ -72,22 +72,21 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 def page_of(out: Path) -> str:
     file = out / "page.md"
-    peers_results.main([str(out), "--page", str(file)])
+    results.main(["peers", str(out), "--page", str(file)])
     return file.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", [*peers_results.PEERS, *peers_results.WORLDS])
+@pytest.mark.parametrize("name", PEERS.experiments)
 def test_commands_are_understood(name, monkeypatch, capsys):
     monkeypatch.chdir(Path(__file__).parents[1])  # their configs are the checkout's
     for size in (None, ["600", "9"]):
-        code = exit_code([*peers_results.command(name, size), "--dry-run"])
+        code = exit_code([*PEERS.command(name, size), "--dry-run"])
         assert code == 0, capsys.readouterr().err
 
 
 def test_the_needs_of_claims_are_experiments():
-    known = {*peers_results.PEERS, *peers_results.WORLDS}
     for claim in (*CLAIMS, *DIRECTIONS):
-        assert {*claim.needs.split()} <= known, claim.words
+        assert {*claim.needs.split()} <= PEERS.experiments.keys(), claim.words
 
 
 def test_a_verdict_is_true_false_or_depends():
@@ -172,12 +171,12 @@ def test_readme_has_the_most_telling_rows(tmp_path):
     common = {"groups": GROUPS, "members": MEMBERS, "tree_edges": EDGES}
     write_run(tmp_path, "can", {"scribe": 1, "can": 2}, **common, **tables)
     readme = tmp_path / "README.md"
-    readme.write_text("before\n" + "old\n".join(peers_results.README_MARKS) + "after\n")
+    readme.write_text("before\n" + "old\n".join(README_MARKS) + "after\n")
     file = tmp_path / "page.md"
-    peers_results.main([str(tmp_path), "--page", str(file), "--readme", str(readme)])
-    before, _, after = readme.read_text().partition(peers_results.README_MARKS[0])
+    results.main(["peers", str(tmp_path), "--page", str(file), "--readme", str(readme)])
+    before, _, after = readme.read_text().partition(README_MARKS[0])
     assert (before, after.endswith("after\n")) == ("before\n", True)
-    lines = after.partition(peers_results.README_MARKS[1])[0].splitlines()
+    lines = after.partition(README_MARKS[1])[0].splitlines()
     assert lines[0].startswith(
         "| 1,000 nodes, 40 groups | latency, median, ms | latency, 99th percentile, ms "
         "| RAD, median group | RAD, largest group |"

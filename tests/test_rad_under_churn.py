@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tools import rad_under_churn
+from tools import results
+from tools.pastry_results import RAD_UNDER_CHURN
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def out(tmp_path: Path) -> Path:
 
 def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("before\n" + "old\n".join(rad_under_churn.MARKS) + "after\n", "utf-8")
-    rad_under_churn.main([str(out), "--page", str(page)])
+    page.write_text("before\n" + "old\n".join(RAD_UNDER_CHURN.marks or ()) + "after\n", "utf-8")
+    results.main(["rad-under-churn", str(out), "--page", str(page)])
     text = page.read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
@@ -61,6 +62,6 @@ def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: 
             "1.52 ± 0.673",
         ),
     ]
-    figure = (tmp_path / rad_under_churn.FIGURE).read_text("utf-8")
+    figure = (tmp_path / "figure-rad-under-churn.svg").read_text("utf-8")
     assert "RAD, median over the groups" in figure
     assert "with the bottleneck remover" in figure

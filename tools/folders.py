@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.systems.scribe.scribe import CONTROL_KINDS
 from scribe_spark.worlds.summary import (
     TOLERANCE,
     WINDOW,
@@ -35,9 +35,6 @@ COUNTS = ("expected", "due", "in_time", "late", "lost", "first_copies", "duplica
 #: Files of which a complete run, a complete world, and an experiment in Python have one.
 _ENDS = ("metrics.json", "tables/rounds", "result.json")
 
-#: Scribe's messages that are copies of publications; all other kinds are control.
-_PAYLOAD = ("payload", "retransmission", "MULTICAST")
-
 
 @dataclass(frozen=True)
 class Folder:
@@ -47,7 +44,7 @@ class Folder:
     system: str = "scribe"
 
     #: Kinds of Scribe's messages that count as control.
-    control_kinds: ClassVar = tuple(kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD)
+    control_kinds: ClassVar = CONTROL_KINDS
 
     @classmethod
     def find(cls, out: Path, patterns: str) -> list[Self]:
@@ -74,6 +71,11 @@ class Folder:
     def config(self) -> dict[str, Any]:
         """The values of all fields of the config."""
         return self.manifest["resolved"]
+
+    @property
+    def round_seconds(self) -> float:
+        """The seconds of a round of a world."""
+        return float(self.manifest["round"]["seconds"])
 
     @property
     def seconds(self) -> float:
@@ -155,7 +157,7 @@ class Folder:
     def rate(self, kinds: Sequence[str]) -> pd.Series:
         """Return Scribe's messages of some kinds per live node and second, by rounds."""
         sent = sum((self.of(f"messages.{kind}") for kind in kinds), start=0.0)
-        return sent / self.measures["nodes.live"] / self.manifest["round"]["seconds"]
+        return sent / self.measures["nodes.live"] / self.round_seconds
 
     @cached_property
     def control(self) -> pd.Series:

@@ -240,8 +240,8 @@ def _duplicates(nodes: int, seeds: Sequence[int]) -> list[str]:
         again = [np.sum(~done.copies["first"]) / (len(done.arrivals) - 1) for done in each]
         found.append(-float(np.mean(again)))
     reached = np.interp(-_VAC, found, _PROCESSING_MS)  # duplicates fall as processing takes longer
-    what = f"duplicates per node, {nodes:,} nodes, D = 8"
-    return [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
+    time = f"{_VAC} with a processing time of {reached:.0f} ms"
+    return [f"duplicates per node, {nodes:,} nodes, D = 8", f"{_VAC}", time]
 
 
 def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:

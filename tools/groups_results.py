@@ -1,17 +1,14 @@
 """Scribe's trees in worlds: the experiments and the sections of ``docs/groups_results.md``.
 
-``python -m tools.groups_results OUT [--only NAME ...] [--page FILE]``
-
 Most experiments are a command of scribe-spark, some with events that are written to OUT/inputs
-before; one steps a world in Python (:mod:`groups_root`).
+before; one steps a world in Python (:mod:`tools.groups_root`).
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,59 +18,44 @@ import pandas as pd
 
 from scribe_spark.core import draws
 from scribe_spark.core.paths import replace_file
-from tools import groups_root, pages
-from tools.folders import (
-    COUNTS,
-    STEADY_RULE,
-    Columns,
-    Folder,
-    cells_of,
-    of,
-    rounds_in_words,
-)
-from tools.pages import Panel, Section, number, over_seeds, per_cent, table
+from tools import groups_root, results
+from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, of, rounds_in_words
+from tools.pages import Line, Panel, draw, number, over_seeds, per_cent, table
+from tools.results import Page, Section
 
 # --- the experiments
 
 #: `data/groups_root_failures.toml` without its generators: events are a table.
-CREATED_AGAIN = {"nodes": 10_000, "groups": 150, "seed": 1, "rounds": 20, "lookups": 0}
+CREATED_AGAIN = "--nodes 10000 --groups 150 --seed 1 --rounds 20 --lookups 0"
 
-#: Nodes -> how often some of them fail, the first round in which they do, and rounds between.
+#: Nodes -> how often some of them fail; the first round in which they do, and rounds between.
 WAVES = {1_000: 20, 10_000: 5, 100_000: 2}
 _FIRST, _BETWEEN = 4, 6
 
 
-def local_world(nodes: int) -> dict[str, int]:
-    """Return a world in which few nodes fail: as many groups for each node whatever its size."""
+def local_world(nodes: int) -> str:
+    """Return the flags of a world in which few nodes fail: 15 groups for each 1,000 nodes."""
     rounds, groups = _FIRST + WAVES[nodes] * _BETWEEN, 15 * nodes // 1_000
-    return {"nodes": nodes, "groups": groups, "seed": 1, "rounds": rounds, "lookups": 0}
-
-
-def _flags(config: Mapping[str, int]) -> str:
-    return " ".join(f"--{name} {value}" for name, value in config.items())
+    return f"--nodes {nodes} --groups {groups} --seed 1 --rounds {rounds} --lookups 0"
 
 
 _SEEDS = range(1, 6)
-_LIFETIMES = (20, 60, 200)
 _MASS = "world --config data/groups_mass_failure.toml"
 _CHURN = "world --config data/groups_churn.toml --lifetime"
 _HOLDERS = "world --config data/groups_root_failures.toml --holders"
 
-#: Folder in OUT -> command of scribe-spark; none where the world is stepped in Python.
-EXPERIMENTS: dict[str, list[str]] = {
-    name: command.split()
-    for name, command in {
-        **{f"mass-{seed}": f"{_MASS} --seed {seed}" for seed in _SEEDS},
-        **{f"mass-{seed}-replicas-8": f"{_MASS} --seed {seed} --replicas 8" for seed in _SEEDS},
-        "mass-best-effort": f"{_MASS} --delivery best-effort",
-        "root": "",
-        **{f"holders-{count}": f"{_HOLDERS} {count}" for count in (1, 4, 5)},
-        "created-again": f"world {_flags(CREATED_AGAIN)}",
-        "crowd": "world --config data/groups_flash_crowd.toml",
-        **{f"local-{nodes}": f"world {_flags(local_world(nodes))}" for nodes in WAVES},
-        **{f"churn-{n}-{s}": f"{_CHURN} {n} --seed {s}" for s in _SEEDS for n in _LIFETIMES},
-        "waited-20": f"{_CHURN} 20 --deadline 20",
-    }.items()
+#: Folder in OUT -> command of scribe-spark; none for the world that is stepped in Python.
+EXPERIMENTS = {
+    **{f"mass-{seed}": f"{_MASS} --seed {seed}" for seed in _SEEDS},
+    **{f"mass-{seed}-replicas-8": f"{_MASS} --seed {seed} --replicas 8" for seed in _SEEDS},
+    "mass-best-effort": f"{_MASS} --delivery best-effort",
+    "root": "",
+    **{f"holders-{count}": f"{_HOLDERS} {count}" for count in (1, 4, 5)},
+    "created-again": f"world {CREATED_AGAIN}",
+    "crowd": "world --config data/groups_flash_crowd.toml",
+    **{f"local-{nodes}": f"world {local_world(nodes)}" for nodes in WAVES},
+    **{f"churn-{n}-{s}": f"{_CHURN} {n} --seed {s}" for s in _SEEDS for n in (20, 60, 200)},
+    "waited-20": f"{_CHURN} 20 --deadline 20",
 }
 
 
@@ -126,21 +108,19 @@ _EVENTS: dict[str, Callable[[Path], pd.DataFrame]] = {
 }
 
 
-def run(out: Path, names: Iterable[str]) -> None:
-    """Run the experiments that are not complete."""
-    for name in names:
-        if name == "root":
-            groups_root.run(out / name)
-            continue
-        if name == "created-again":
-            run(out, ["holders-5"])
-        command = EXPERIMENTS[name]
-        if name in _EVENTS:
-            file = out / "inputs" / name / "events.csv"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(file, _EVENTS[name](out).to_csv(index=False).encode())
-            command = [*command, "--events", str(file)]
-        pages.run({name: command}, out, [name])
+def run(out: Path, name: str, words: list[str]) -> None:
+    """Run an experiment that is not complete."""
+    if name == "root":
+        groups_root.run(out / name)
+        return
+    if name == "created-again":
+        run(out, "holders-5", GROUPS.command("holders-5"))
+    if name in _EVENTS:
+        file = out / "inputs" / name / "events.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, _EVENTS[name](out).to_csv(index=False).encode())
+        words = [*words, "--events", str(file)]
+    results.run(out, name, words)
 
 
 # --- many nodes fail
@@ -149,13 +129,10 @@ _DISORDER = "scribe.deliveries.out_of_order"
 _MASS_HEADS = "delivery | k | seeds | rounds until reached again, most | lost deliveries | expected deliveries | duplicates | out of order | late | repaired after N rounds | groups lost | deliveries lost with them"
 
 
-def _mass(out: Path) -> dict[str, Any]:
+def _mass(out: Path) -> list[str]:
     worlds = pd.DataFrame([_mass_numbers(world) for world in Folder.find(out, "mass-*")])
-    rows = [
-        [delivery, str(replicas), *_mass_cells(some)]
-        for (delivery, replicas), some in worlds.groupby(["delivery", "replicas"])
-    ]
-    return {"table": table(_MASS_HEADS.split(" | "), rows)}
+    every = worlds.groupby(["delivery", "replicas"])
+    return table(_MASS_HEADS, ([one[0], str(one[1]), *_mass_cells(some)] for one, some in every))
 
 
 def _mass_numbers(world: Folder) -> dict[str, Any]:
@@ -178,14 +155,13 @@ def _mass_numbers(world: Folder) -> dict[str, Any]:
 def _mass_cells(worlds: pd.DataFrame) -> list[str]:
     """Return the cells of the worlds of all seeds."""
     seeds, again = sorted(worlds["seed"]), worlds["again"].max()
-    sums = worlds[["lost", "due", "duplicates", "disorder", "late"]].sum()
     waits: Counter[int] = sum(worlds["repaired"], Counter())
     return [
         str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
         "never" if math.isinf(again) else number(again),
-        *map(number, sums),
+        *map(number, worlds[["lost", "due", "duplicates", "disorder", "late"]].sum()),
         ", ".join(f"{n}: {number(count)}" for n, count in sorted(waits.items())),
-        *(number(worlds[name].sum()) for name in ("groups", "with groups")),
+        *map(number, worlds[["groups", "with groups"]].sum()),
     ]
 
 
@@ -210,9 +186,8 @@ _ROOT_ROWS = {
     "JOINs and publications by nodes that the list does not name": "{tried} and {tried}",
     "refused by the new root's tree": "{refused[JOIN]:,.0f} and {refused[MULTICAST]:,.0f}",
     "members in the end, of the nodes that the list names": "{joined_named:,} of {named:,}",
-    "deliveries in time of a publication by one of them":
-        "{permitted[in_time]:,} of {permitted[expected]:,}",
-}  # fmt: skip
+    "deliveries in time of a publication by one of them": "{permitted[in_time]:,} of {permitted[expected]:,}",
+}
 
 
 def _root(out: Path) -> dict[str, Any]:
@@ -235,7 +210,7 @@ _HOLDERS_HEADS = (
 )
 
 
-def _holders(out: Path) -> dict[str, Any]:
+def _holders(out: Path) -> list[str]:
     rows = []
     for world in (world for name in _FAIL for world in Folder.find(out, name)):
         lost = world.of("scribe.groups.lost")
@@ -243,7 +218,7 @@ def _holders(out: Path) -> dict[str, Any]:
         cells = [_FAIL[world.path.name], number(-world.of("nodes.live").diff().min())]
         cells += [most if most == last else f"{most}, then {last}", *_ten(world, *_PARTS)]
         rows.append([*cells, number(world.total("scribe.refused.no group"))])
-    return {"table": table(_HOLDERS_HEADS.split(" | "), rows)}
+    return table(_HOLDERS_HEADS, rows)
 
 
 def _ten(world: Folder, *parts: tuple[int, int]) -> list[str]:
@@ -273,36 +248,36 @@ class _World(Folder):
         """Return a measure in the rounds that count."""
         return self.of(f"scribe.{name}").loc[self.first : self.last]
 
+    def sum(self, *names: str) -> float:
+        """Return the sum of measures over the rounds that count."""
+        return float(sum(self.rounds(name).sum() for name in names))
+
     def share(self, name: str) -> float:
         """Return the share of the expected deliveries, in per cent."""
-        counted, expected = self.rounds(name).sum(), self.rounds("publications.expected").sum()
-        return 100 * float(counted) / max(1.0, float(expected))
+        return 100 * self.sum(name) / max(1.0, self.sum("publications.expected"))
 
     def sent(self, *kinds: str) -> float:
         """Return the messages of some kinds per live node and second."""
         some = self.measures.loc[self.first : self.last]
         sent = sum(of(some, f"messages.{kind}").sum() for kind in kinds)
-        return float(sent) / some["nodes.live"].sum() / self.manifest["round"]["seconds"]
+        return float(sent) / some["nodes.live"].sum() / self.round_seconds
 
-
-def _sum(name: str) -> Callable[[_World], float]:
-    return lambda world: float(world.rounds(name).sum())
+    def later(self) -> list[str]:
+        """Return the measures of deliveries after the deadline."""
+        late = self.spread("scribe.deliveries.late")
+        return [f"deliveries.late.{n}" for n in late if n > _DEADLINE]
 
 
 _DELIVERIES: Columns = {
-    "expected": _sum("publications.expected"),
+    "expected": lambda world: world.sum("publications.expected"),
     "in time, %": lambda world: world.share("publications.in_time"),
     "median group, %": lambda world: world.median_group,
     "late, %": lambda world: world.share("publications.late"),
-    "lost": _sum("publications.lost"),
-    "came later": lambda world: sum(
-        world.rounds(f"deliveries.late.{n}").sum()
-        for n in world.spread("scribe.deliveries.late")
-        if n > _DEADLINE
-    ),
-    "died": _sum("publications.source died"),
-    "duplicates": _sum("publications.duplicates"),
-    "out of order": _sum("deliveries.out_of_order"),
+    "lost": lambda world: world.sum("publications.lost"),
+    "came later": lambda world: world.sum(*world.later()),
+    "died": lambda world: world.sum("publications.source died"),
+    "duplicates": lambda world: world.sum("publications.duplicates"),
+    "out of order": lambda world: world.sum("deliveries.out_of_order"),
     "orphans, mean": lambda world: float(world.rounds("orphans").mean()),
     "groups lost, most": lambda world: float(world.rounds("groups.lost").max()),
 }
@@ -320,47 +295,38 @@ def _rounds(seeds: Sequence[Folder]) -> str:
     return rounds_in_words([world.begin for world in seeds], seeds[0].last)
 
 
-def _churn(out: Path) -> dict[str, Any]:
+def _churn(out: Path) -> list[str]:
     rows = [
         [number(life), f"{len(seeds)}", _rounds(seeds), *cells_of(_DELIVERIES, seeds)]
         for life, seeds in _by_lifetime(out).items()
     ]
-    waited = []
+    lines = table(["lifetime", "seeds", "rounds", *_DELIVERIES], rows)
     for world in _World.find(out, "waited-20"):
         lost, expected = (number(_DELIVERIES[name](world)) for name in ("lost", "expected"))
-        waited = [
-            "",
-            f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds "
-            f"{_rounds([world])}: {lost} of {expected} deliveries lost.",
-        ]
-    heads = ["lifetime", "seeds", "rounds", *_DELIVERIES]
-    return {"table": [*table(heads, rows), *waited]}
+        lines += ["", f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds {_rounds([world])}: {lost} of {expected} deliveries lost."]  # fmt: skip
+    return lines
 
 
-def churn_figure(out: Path) -> str:
-    """Return the figure of churn as SVG, of the first seed of each lifetime."""
+def churn_figure(out: Path, file: Path) -> None:
+    """Write the figure of churn, of the first seed of each lifetime."""
     worlds = _by_lifetime(out)
-    shares: list[tuple[str, pd.Series, int]] = []
-    messages: list[tuple[str, pd.Series, int]] = []
+    shares: list[Line] = []
+    messages: list[Line] = []
     for style, (life, (first, *_)) in enumerate(worlds.items()):
         in_time, expected = (first.of(f"scribe.publications.{n}") for n in ("in_time", "expected"))
         for lines, line in ((shares, in_time / expected), (messages, first.rate(_KINDS.split()))):
             lines.append((f"lifetime {life}", line.loc[1 : first.last], style))
     axes = {"xlabel": "round", "ylabel": "delivered in time, share of expected"}
-    rates = {"xlabel": "round", "ylabel": "Scribe's messages per live node and second"}
+    rates = {"xlabel": "round", "ylabel": "Scribe's messages per live node and second", "ylim": (0, None)}  # fmt: skip
+    legend = {"fontsize": 7, "loc": "lower right"}
     panels = (
         Panel((0.08, 0.16, 0.4, 0.74), shares, axes),
-        Panel(
-            *((0.58, 0.16, 0.4, 0.74), messages, {**rates, "ylim": (0, None)}),
-            legend={"fontsize": 7, "loc": "lower right"},
-        ),
+        Panel((0.58, 0.16, 0.4, 0.74), messages, rates, legend=legend),
     )
-    words = "; ".join(
-        f"lifetime {life}: {cells_of(_DELIVERIES, seeds)[1]} % in time"
-        for life, seeds in worlds.items()
-    )
+    in_time = {life: cells_of(_DELIVERIES, seeds)[1] for life, seeds in worlds.items()}
+    words = "; ".join(f"lifetime {life}: {cell} % in time" for life, cell in in_time.items())
     heading = "Sustained churn: deliveries in time and messages, by rounds"
-    return pages.draw((7.2, 2.9), panels, "groups-churn", heading, words)
+    draw(file, (7.2, 2.9), panels, heading, words)
 
 
 # --- a flash crowd
@@ -377,16 +343,20 @@ def _crowd(out: Path) -> dict[str, Any]:
     at_root = world.of(answered)[at]
     words = f"{number(at_root)} ({per_cent(at_root, own + forwarder)})"
     next_round = (world.of(f"scribe.publications.{n}")[at + 1] for n in ("in_time", "expected"))
-    rows = {
-        "JOINs sent by nodes that join": number(own),
-        "messages JOIN (hops) for each node that joins": number(
-            world.of("messages.JOIN")[at] / own
-        ),
-        "JOINs that are answered by the root": words if answered in world.measures else "-",
-        "children of the root in the end": number(tree["parent"].value_counts().get(root, 0)),
-        "in time in the next round": per_cent(*next_round),
-    }
-    return {"round": at, "table": table(["", "measured"], [[*row] for row in rows.items()])}
+    rows = [
+        ["JOINs sent by nodes that join", number(own)],
+        [
+            "messages JOIN (hops) for each node that joins",
+            number(world.of("messages.JOIN")[at] / own),
+        ],
+        ["JOINs that are answered by the root", words if answered in world.measures else "-"],
+        [
+            "children of the root in the end",
+            number(tree["parent"].value_counts().get(root, 0)),
+        ],
+        ["in time in the next round", per_cent(*next_round)],
+    ]
+    return {"round": at, "table": table(["", "measured"], rows)}
 
 
 # --- the claims of JSAC 2002, Section III.B
@@ -394,71 +364,65 @@ def _crowd(out: Path) -> dict[str, Any]:
 Worlds = Sequence[Folder]
 
 
-def _yes(is_so: bool) -> str:
-    return "Yes" if is_so else "No"
+def _yes(is_so: bool, words: str, otherwise: str = "No") -> str:
+    return f"{'Yes' if is_so else otherwise}: {words}"
 
 
 def _implicit(worlds: Worlds) -> str:
     heartbeats, payloads = (worlds[0].of(f"messages.{kind}") for kind in ("heartbeat", "payload"))
     before, after = heartbeats[4], heartbeats.iloc[-1]
     words = f"{number(before)} explicit heartbeats and {number(payloads[4])} payloads in a round"
-    lost = f"; {number(after)} heartbeats in lost groups" if after else ""
-    return f"{_yes(not before)}: {words}{lost}"
+    return _yes(not before, words + (f"; {number(after)} heartbeats in lost groups" if after else ""))  # fmt: skip
 
 
 def _repaired(worlds: Worlds) -> str:
-    waits: Counter[int] = Counter()
-    for world in worlds:
-        waits.update(world.spread("scribe.repaired"))
+    waits = sum((Counter(world.spread("scribe.repaired")) for world in worlds), Counter[int]())
     if not waits:
         return ""
     all_, first, words = sum(waits.values()), min(waits), "failures"
     if all("scribe.failures" in world.measures for world in worlds):
         words = f"of {number(sum(world.total('scribe.failures') for world in worlds))} failures"
-    return (
-        f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, "
-        f"the last after {max(waits)}"
-    )
+    return f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, the last after {max(waits)}"  # fmt: skip
 
 
 def _survives(worlds: Worlds) -> str:
     four, five = (world.of("scribe.groups.lost").max() for world in worlds)
     lost = f"{number(four)} of 10 groups are lost if 4 of 5 holders fail"
-    return f"{_yes(not four)}: {lost}, {number(five)} if all fail"
+    return _yes(not four, f"{lost}, {number(five)} if all fail")
 
 
 def _children_join(worlds: Worlds) -> str:
     found = worlds[0].json("result.json")
     exact = not found["children_not_rejoined"] and not found["rejoined_no_children"]
     words = "{rejoined:,} of {members:,} members; the root had {children:,} children"
-    return f"{'Yes' if exact else 'Not exactly'}: {words.format(**found)}"
+    return _yes(exact, words.format(**found), "Not exactly")
 
 
 def _new_root(worlds: Worlds) -> str:
     found = worlds[0].json("result.json")
     refused = (f"{number(count)} {kind}s" for kind, count in sorted(found["refused"].items()))
     words = f"it refused {' and '.join(refused)} of nodes that are not on the access list"
-    return f"{_yes(found['new_root'] == found['nearest'])}: {words}"
+    return _yes(found["new_root"] == found["nearest"], words)
 
 
 def _senders(worlds: Worlds) -> str:
     (in_time,), lost = _ten(worlds[0], (8, 10**6)), worlds[0].total("messages.lost MULTICAST")
     words = f"{in_time} in time from 3 rounds after the failure"
-    return f"{_yes(in_time == '100 %')}: {words}; {number(lost)} MULTICASTs met a dead node before"
+    return _yes(in_time == "100 %", f"{words}; {number(lost)} MULTICASTs met a dead node before")
 
 
 def _discarded(worlds: Worlds) -> str:
     entries = sum(world.of("scribe.children").iloc[-1] for world in worlds)
     children = sum(world.table("memberships")["parent"].notna().sum() for world in worlds)
     words = f"{number(entries)} entries and {number(children)} children 14 rounds after a quarter"
-    return f"{'Yes' if entries == children else 'Not all'}: {words} of the nodes failed"
+    return _yes(entries == children, f"{words} of the nodes failed", "Not all")
 
 
 def _detection(worlds: Worlds) -> str:
-    parts = []
-    for life, seeds in _by_lifetime(worlds[0].path.parent).items():
-        rate = over_seeds([world.sent("heartbeat", "refresh") for world in seeds])
-        parts.append(f"{rate} (lifetime {life})")
+    parts = [
+        f"{over_seeds([world.sent('heartbeat', 'refresh') for world in seeds])} (lifetime {life})"
+        for life, seeds in _by_lifetime(worlds[0].path.parent).items()
+    ]
     return f"Heartbeats and refreshes per live node and second: {', '.join(parts)}"
 
 
@@ -475,7 +439,7 @@ def _local(worlds: Worlds) -> str:
 def _best_effort(worlds: Worlds) -> str:
     sums = worlds[0].publications[~worlds[0].is_lost][["lost", "due"]].sum()
     words = f"{per_cent(sums['lost'], sums['due'])} of deliveries lost"
-    return f"{_yes(sums['lost'] > 0)}: {words}{_out_of_order(worlds)}"
+    return _yes(sums["lost"] > 0, f"{words}{_out_of_order(worlds)}")
 
 
 def _reliable(worlds: Worlds) -> str:
@@ -485,7 +449,7 @@ def _reliable(worlds: Worlds) -> str:
 
 
 def _out_of_order(worlds: Worlds) -> str:
-    """Return the deliveries out of order in words, where all worlds count them."""
+    """Return the deliveries out of order in words, if all worlds count them."""
     if not all(_DISORDER in world.measures for world in worlds):
         return ""
     return f", {number(sum(world.total(_DISORDER) for world in worlds))} out of order"
@@ -513,24 +477,18 @@ _CLAIMS: tuple[tuple[str, str, Callable[[Worlds], str]], ...] = (
 )  # fmt: skip
 
 
-def _claims(out: Path) -> str:
-    """Return the section of the claims whose experiments are there."""
+def _more(out: Path, file: Path) -> str:
+    """Return the section of the claims whose experiments are there; write the figure of churn."""
+    if Folder.find(out, "churn-*"):
+        churn_figure(out, file.parent / FIGURE)
     found = ((words, Folder.find(out, needs), answer) for words, needs, answer in _CLAIMS)
     answers = [(words, answer(worlds)) for words, worlds, answer in found if worlds]
     rows = [[f'"{words}"', answer] for words, answer in answers if answer]
-    lines = ["", "## The claims of JSAC III.B", "", *table(["claim", "measured"], rows), ""]
+    lines = ["", "## The claims of JSAC III.B", "", *table("claim | measured", rows), ""]
     return "\n".join(lines) if rows else ""
 
 
-# --- the page
-
-_HEAD = """\
-# Scribe's trees in worlds, measured
-
-This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
-"""
-
-_SECTIONS = (
+GROUPS = Page(EXPERIMENTS, (
     Section("mass-*/tables/rounds", """
 ## A quarter of the nodes fails at once
 
@@ -568,17 +526,8 @@ _SECTIONS = (
 
 {table}
 """, _crowd),
-)  # fmt: skip
+), more=_more, play=run, head="""\
+# Scribe's trees in worlds, measured
 
-
-def page(out: Path, file: Path) -> str:
-    """Return the page of the experiments that are there; write its figure beside it."""
-    if Folder.find(out, "churn-*"):
-        replace_file(file.parent / FIGURE, churn_figure(out).encode())
-    return _HEAD + pages.sections(out, _SECTIONS) + _claims(out)
-
-
-main = partial(pages.main, "Measure Scribe in worlds.", EXPERIMENTS, page, play=run)
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
+""")  # fmt: skip

@@ -30,6 +30,7 @@ _GROUP = 1
 #: arrive, when they join and publish, and when one that may publishes.
 _FAILS, _REPAIRED, _ARRIVE, _TRY, _PERMITTED = 5, 8, 9, 11, 13
 
+_REFUSED = ("JOIN", "MULTICAST")
 _SIZES = {"nodes": 10_200, "initial": 10_000, "groups": 150}
 
 
@@ -60,19 +61,14 @@ def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
         **{"generator": "root-failure+publications", **sizes},
     )
     with Simulation(spark, config) as simulation:
-        events = _events(simulation, config, named.tolist(), unnamed.tolist())
-        return _played(simulation, config, events, named.tolist(), unnamed.tolist())
+        return _played(simulation, config, named.tolist(), unnamed.tolist())
 
 
 def _played(
-    simulation: Simulation,
-    config: WorldConfig,
-    events: DataFrame,
-    named: list[int],
-    unnamed: list[int],
+    simulation: Simulation, config: WorldConfig, named: list[int], unnamed: list[int]
 ) -> dict[str, Any]:
     """Play the world; return the numbers."""
-    world = make_world(simulation, config, events)
+    world = make_world(simulation, config, _events(simulation, config, named, unnamed))
     trees, measured, published = [], [], []
     for _ in range(config.world.rounds):
         measured.append(world.step())
@@ -88,22 +84,16 @@ def _played(
     # nodes that are in the tree before and after, under another parent
     rejoined = set(both.index[both["parent_before"] != both["parent_after"]]) - {new}
     joined = set(end.index[end["member"]])
-    refused = (measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in ("JOIN", "MULTICAST"))
+    refused = {kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in _REFUSED}
     return {
-        "members": int(before["member"].sum()),
-        "root": root,
-        "new_root": new,
+        **{"members": int(before["member"].sum()), "root": root, "new_root": new},
         "nearest": _nearest(simulation, config, root),
-        "new_root_was_child": new in children,
-        "children": len(children),
-        "rejoined": len(rejoined),
+        **{"new_root_was_child": new in children, "children": len(children)},
+        **{"rejoined": len(rejoined), "rejoined_no_children": len(rejoined - children)},
         "children_not_rejoined": len(children - rejoined - {new}),
-        "rejoined_no_children": len(rejoined - children),
-        "tried": len(unnamed),
-        "refused": dict(zip(("JOIN", "MULTICAST"), refused, strict=True)),
-        "joined_unnamed": len(joined & {*unnamed}),
-        "named": len(named),
+        **{"tried": len(unnamed), "refused": refused, "named": len(named)},
         "joined_named": len(joined & {*named}),
+        "joined_unnamed": len(joined & {*unnamed}),
         "permitted": {name: int(permitted[name]) for name in COUNTS},
     }
 

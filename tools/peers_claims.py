@@ -200,10 +200,8 @@ def _first_hop_lists(peers: Peers) -> Iterator[Case]:
     nodes = peer.table("nodes", ["node", "id_hi"]).set_index("node")["id_hi"]
     digit = nodes.astype("uint64") // 2 ** (64 - b)
     differs = lists["root"].map(digit) != lists["child"].map(digit)
-    for words, some in (
-        ("all that the root sends to", lists),
-        ("those with another first digit than the root", lists[differs]),
-    ):
+    far = "those with another first digit than the root"
+    for words, some in (("all that the root sends to", lists), (far, lists[differs])):
         if len(some):
             ratio = float((some["entries"] * 2**b / some["size"]).mean())
             told = f"in groups of 1,000 and more, {words}: {number(ratio)} x |G|/b"
@@ -241,9 +239,7 @@ def _root_failures(peers: Peers) -> Iterator[Case]:
     for system, survives in (("bayeux", False), ("scribe", True)):
         rounds = peers["bayeux_roots"].table("publications", ["due", "lost", "round"], system)
         last = rounds.loc[rounds["due"] > 0, "round"].max()
-        lost, due = (
-            int(rounds.loc[rounds["round"] == last, name].sum()) for name in ("lost", "due")
-        )
+        lost, due = rounds.loc[rounds["round"] == last, ["lost", "due"]].sum()
         words = f"{system}: {share(lost, due)} lost of the last publications that are due"
         yield Case((lost == 0) == survives, words)
 
@@ -391,7 +387,7 @@ def grid_of(peers: Peers) -> list[list[str]]:
     rows = [["", *(f"{words}: {_GRID_METRICS[metric]}" for words, metric in columns)]]
     for one in _COMBINATIONS:
         values = (_value(peers, _GRIDS[words], one, metric) for words, metric in columns)
-        rows.append([one, *("-" if value is None else number(value) for value in values)])
+        rows.append([one, *map(number, values)])
     return rows
 
 
@@ -410,14 +406,12 @@ def _direction(overlays: Iterable[tuple[str, str]], metrics: str, holds: Holds) 
 
 def _many_duplicates(peers: Peers) -> Iterator[Case]:
     """Flooding a CAN of few dimensions beside one of more."""
-    for name in ("can_2", "can"):
-        again, dimensions = (
-            peers[name].value("duplicates.mean"),
-            peers[name].config["can_dimensions"],
-        )
+    both = peers["can_2"], peers["can"]
+    for peer in both:
+        again, d = peer.value("duplicates.mean"), peer.config["can_dimensions"]
         if again is not None:
-            yield Case(again > 0, f"d = {dimensions}: {number(again)} duplicates a member")
-    values = peers["can_2"].value("link_stress.max"), peers["can"].value("link_stress.max")
+            yield Case(again > 0, f"d = {d}: {number(again)} duplicates a member")
+    values = (peer.value("link_stress.max") for peer in both)
     yield from _case(_more, "maximum link stress {} with d = 2, {} with d = 6", *values)
 
 

@@ -1,8 +1,5 @@
 """Scribe among its peers: the experiments and the tables of ``docs/peers.md``.
 
-``python -m tools.peers_results OUT [--only NAME ...] [--size NODES GROUPS]`` runs experiments;
-``--page FILE [--readme FILE]`` writes the page, and README's rows of it.
-
 Each system is run beside Scribe, and all begin with the same overlay and groups: what a run takes
 longer than that of Scribe alone is what the system takes.
 """
@@ -11,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +20,14 @@ from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import Simulation
 from scribe_spark.systems.registry import TREE, find_system
-from tools import pages
+from tools import results
 from tools.folders import Folder
 from tools.pages import number, table, with_lines
 from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, grid_of, rows_of
+from tools.results import Page
 
 #: Run -> its systems beside Scribe, and flags; it is about the first of them.
-PEERS = {
+RUNS = {
     "scribe": "scribe,naive_unicast",
     "scribe_bottleneck": "scribe_bottleneck",
     "bayeux": "bayeux",
@@ -56,34 +53,33 @@ _GRID_NODES = 80_000
 _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
 
 #: The roots of five groups fail.
-WORLDS = {
-    "bayeux_roots": "world --systems scribe,bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 "
-    "--deadline 1 --roots 5 --generator root-failure+publications --publish-rate 1",
-}
+_ROOTS = "bayeux_roots"
+_ROOTS_FAIL = "world --systems scribe,bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 --deadline 1 --roots 5 --generator root-failure+publications --publish-rate 1"
 
 
 # --- running
 
 
-def command(name: str, size: Sequence[str] | None = None) -> list[str]:
-    """Return the command of an experiment, perhaps with other numbers of nodes and groups."""
-    sized = [] if size is None else ["--nodes", size[0], "--groups", size[1]]
-    if name in WORLDS:
-        initial = [] if size is None else ["--initial", str(int(size[0]) * 5 // 6)]
-        return [*WORLDS[name].split(), *sized, *initial]
-    systems, *flags = PEERS[name].split()
-    if name in _GRID and size is None:
-        sized = ["--nodes", str(_GRID_NODES)]
+def _command(name: str) -> str:
+    """Return the command of a run."""
+    systems, _, flags = RUNS[name].partition(" ")
     named = ",".join(dict.fromkeys(["scribe", *systems.split(",")]))
-    return ["run", "--config", "data/peers.toml", "--systems", named, *sized, *flags]
+    nodes = f"--nodes {_GRID_NODES} " if name in _GRID else ""
+    return f"run --config data/peers.toml --systems {named} {nodes}{flags}"
 
 
-def run(out: Path, names: Iterable[str], size: Sequence[str] | None) -> None:
-    """Run the experiments that are not complete."""
-    for name in names:
-        pages.run({name: command(name, size)}, out, [name])
-        if name == "bayeux" and not (out / name / LENGTHS).exists():
-            _write_lengths(Folder(out / name, "bayeux"))
+def _sized(name: str, size: Sequence[str]) -> str:
+    """Return the flags of other numbers of nodes and groups; one group stays one group."""
+    groups = "" if "--groups 1" in RUNS.get(name, "") else f" --groups {size[1]}"
+    initial = f" --initial {int(size[0]) * 5 // 6}" if name == _ROOTS else ""
+    return f"--nodes {size[0]}{groups}{initial}"
+
+
+def run(out: Path, name: str, words: list[str]) -> None:
+    """Run an experiment that is not complete."""
+    results.run(out, name, words)
+    if name == "bayeux" and not (out / name / LENGTHS).exists():
+        _write_lengths(Folder(out / name, "bayeux"))
 
 
 def _write_lengths(peer: Folder) -> None:
@@ -172,27 +168,29 @@ Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003)
 _END = "\n[peers_living.md](peers_living.md) compares the systems while nodes fail.\n"
 
 
-def page(out: Path) -> str:
+def _page(out: Path, file: Path) -> str:
     """Return ``docs/peers.md``, of the experiments that are there."""
-    every = {name: _peer(out, name) for name in [*PEERS, *WORLDS]}
+    every = {name: _peer(out, name) for name in PEERS.experiments}
     peers = {name: peer for name, peer in every.items() if peer.is_complete}
     sizes = peers["scribe"].table("groups", ["size"])["size"]
     about = {**peers["scribe"].config, "half": int(sizes.median()), "most": int(sizes.max())}
-    parts = [_ABOUT.format(**about), table(["system", *_COLUMNS.values(), "seconds"], _rows(peers))]
+    parts = [
+        _ABOUT.format(**about),
+        *table(["system", *_COLUMNS.values(), "seconds"], _rows(peers)),
+    ]
     claims, directions = rows_of(CLAIMS, peers), rows_of(DIRECTIONS, peers)
     if claims:
-        parts += [_VERDICTS, table(["source", "claim", "measured", "verdict"], claims)]
+        parts += [_VERDICTS, *table("source | claim | measured | verdict", claims)]
     if directions:
         head, *grid = grid_of(peers) or [[]]
-        parts += [_GRID_WORDS, *([table(head, grid), ""] if grid else [])]
-        parts += [table(["source", "claim", "other measures", "verdict"], directions)]
-    lines = [one if isinstance(one, str) else "\n".join(one) for one in [*parts, _END]]
-    return "\n".join(lines)
+        parts += [_GRID_WORDS, *([*table(head, grid), ""] if grid else [])]
+        parts += table("source | claim | other measures | verdict", directions)
+    return "\n".join([*parts, _END])
 
 
 def _peer(out: Path, name: str) -> Folder:
     """Return a run and the system that it is about."""
-    return Folder(out / name, re.split("[ ,]", PEERS.get(name, "scribe"))[0])
+    return Folder(out / name, re.split("[ ,]", RUNS.get(name, "scribe"))[0])
 
 
 def _rows(peers: Mapping[str, Folder]) -> list[list[str]]:
@@ -201,11 +199,12 @@ def _rows(peers: Mapping[str, Folder]) -> list[list[str]]:
     alone = peers["scribe"].seconds
     rows[0][-1] = f"{alone:.0f}"
     for name, peer in peers.items():
-        if name in PEERS and name not in _GRID and peer.system not in _IN_SCRIBES:
+        if name in RUNS and name not in _GRID and peer.system not in _IN_SCRIBES:
             seconds = f"{peer.seconds:.0f} ({peer.seconds - alone:+.0f})"
-            flags = PEERS[name].replace("--", "").split()[1:]
-            seconds = seconds.replace("-", "\N{MINUS SIGN}")
-            rows.append(_row(peer, peer.system, seconds, " ".join(flags)))
+            flags = RUNS[name].replace("--", "").split()[1:]
+            rows.append(
+                _row(peer, peer.system, seconds.replace("-", "\N{MINUS SIGN}"), " ".join(flags))
+            )
     return rows
 
 
@@ -218,8 +217,7 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
     values = {metric: peer.value(metric, system) for metric in _COLUMNS}
     if known is not None and known.family == TREE:  # that hands over its edges
         values["duplicates.mean"] = values["duplicates.mean"] or 0
-    cells = ["-" if value is None else number(value) for value in values.values()]
-    return [" ".join(told), *cells, seconds]
+    return [" ".join(told), *map(number, values.values()), seconds]
 
 
 #: The lines of README.md that are those of the page, in short: the runs and the columns.
@@ -231,32 +229,21 @@ _README_COLUMNS = (
 )
 
 
-def readme_lines(out: Path) -> list[str]:
-    """Return the most telling rows of the table, of the systems that were run."""
-    peers = [_peer(out, name) for name in _README_RUNS]
-    there = [peer for peer in peers if peer.is_complete]
+def _readme(out: Path, text: str) -> str:
+    """Return README.md with the most telling rows of the table, of the systems that were run."""
+    there = [peer for name in _README_RUNS if (peer := _peer(out, name)).is_complete]
     head = "{nodes:,} nodes, {groups:,} groups".format(**there[0].config)
     rows = [_row(peer, peer.system, "") for peer in there]
     shown = [0, *(1 + [*_COLUMNS].index(name) for name in _README_COLUMNS)]
     heads = [head, *(_COLUMNS[name] for name in _README_COLUMNS)]
-    return table(heads, ([row[place] for place in shown] for row in rows))
+    lines = table(heads, ([row[place] for place in shown] for row in rows))
+    return with_lines(text, README_MARKS, lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run experiments, or write the page of them."""
-    parser = pages.parser("Measure Scribe among its peers.", [*PEERS, *WORLDS])
-    parser.add_argument("--size", nargs=2, metavar=("NODES", "GROUPS"), help="instead of the full")
-    parser.add_argument("--readme", type=Path, help="with --page: write its lines here, too")
-    given = parser.parse_args(arguments)
-    if given.page is None:
-        run(given.out, given.only, given.size)
-        return
-    replace_file(given.page, page(given.out).encode())
-    if given.readme is not None:
-        text = given.readme.read_text("utf-8")
-        text = with_lines(text, README_MARKS, readme_lines(given.out))
-        replace_file(given.readme, text.encode())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+PEERS = Page(
+    {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL},
+    more=_page,
+    play=run,
+    sized=_sized,
+    readme=_readme,
+)

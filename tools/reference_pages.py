@@ -12,7 +12,7 @@ from scribe_spark import schemas
 from scribe_spark.cli.program import PURPOSES, CommandLine
 from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
 from scribe_spark.measures.metrics import all_measures
-from scribe_spark.systems.registry import add_sections, all_systems, described
+from scribe_spark.systems.registry import all_systems, described
 from scribe_spark.worlds.summary import measure_of, summary_units
 from tools.columns import COLUMNS, ROWS
 from tools.field_units import unit_of
@@ -36,7 +36,6 @@ _HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "mean
 
 def configuration_page() -> str:
     """Return ``docs/configuration.md``."""
-    add_sections()
     sections: dict[str, list[list[str]]] = {}
     for by_command in documentation():
         first, *_ = by_command.values()

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from scribe_spark.config.bandwidth import refuse_two_clocks
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.overlay import MOST_DIMENSIONS
-from scribe_spark.config.section import Section, only_in_runs, setting, unset, within
+from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
@@ -59,9 +59,7 @@ class CanConfig(Section):
         0.0, "CAN: time between a node's first copy and the copies that it sends, in ms"
     )
 
-    landmarks: Annotated[
-        int, within(0, MOST_LANDMARKS), only_in_runs("in a world points are drawn")
-    ] = setting(
+    landmarks: Annotated[int, within(0, MOST_LANDMARKS)] = setting(
         0,
         "Number of landmark routers; nodes with the same order of delays to them get near zones "
         "(distributed binning). 0: random zones",

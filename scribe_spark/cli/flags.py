@@ -20,20 +20,17 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
-from scribe_spark.config.fields import added_fields, all_fields_of
+from scribe_spark.config.fields import COMMANDS, AllFields
 from scribe_spark.config.kinds import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.systems.registry import (
-    add_sections,
     check_systems,
     described,
     system_choices,
     variant_choices,
 )
-
-add_sections()  # before flags are made of the fields
 
 EXECUTION_FIELDS = fields_of(Execution, "execution")
 PAPER_FIELDS = fields_of(Paper, "paper")
@@ -167,12 +164,9 @@ def with_added(command: click.Command, name: str) -> click.Command:
     """Return a command with additional flags for the fields that extensions have added."""
     if name not in ("run", "sweep", "world"):
         return command
-    extended = copy.copy(command)
-    there = {param.name for param in command.params}
-    extended.params = [
-        *command.params,
-        *options(one for one in added_fields() if one.flat not in there),
-    ]
+    extended, there = copy.copy(command), {param.name for param in command.params}
+    fields = COMMANDS["run" if name == "sweep" else name].values()
+    extended.params = [*command.params, *options(one for one in fields if one.flat not in there)]
     return extended
 
 
@@ -228,7 +222,7 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
     """
     kind = type(configs[0])
     usual, values = kind().flat(), [config.flat() for config in configs]
-    for name, field in all_fields_of(kind).items():
+    for name, field in AllFields(kind).items():
         if name not in flags or all(value[name] == usual[name] for value in values):
             continue
         for rule in field.rules:

@@ -6,7 +6,7 @@ where it writes; as this never changes a result, it does not count when two resu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -37,11 +37,12 @@ from scribe_spark.config.section import (
     unset,
     within,
 )
-from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.sectioned import Sectioned, SectionsBesideSystems
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
+from scribe_spark.core.systems import SYSTEMS
 
 #: The variants that worlds have, and the reasons why they do not have the others.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")
@@ -74,7 +75,7 @@ class NetworkConfig(Sectioned):
 
 
 class ExperimentConfig(NetworkConfig):
-    """The settings of a run or a world; systems add their sections (`fields.add_section`).
+    """The settings of a run or a world; systems declare further sections.
 
     Each setting is an argument by its own name (``nodes=9``) or in its section
     (``overlay={"nodes": 9}``).  `docs/configuration.md` lists all settings.
@@ -114,7 +115,9 @@ class ExperimentConfig(NetworkConfig):
 
     def _systems(self) -> Iterator[Section]:
         """Return the sections of the systems that the config names."""
-        return (getattr(self, name) for name in self.sections if self.has_system(name))
+        for system in SYSTEMS.values():
+            if system.config_section is not None and self.has_system(system.name):
+                yield getattr(self, system.config_section)
 
     def has_system(self, name: str) -> bool:
         """Return True if `systems` or `variants` contains the name of a system."""
@@ -192,15 +195,17 @@ class RunConfig(ExperimentConfig):
     (2000, 'hash', 9)
     """
 
-    sections: ClassVar[dict[str, type[Section]]] = {
-        "overlay": OverlayConfig,
-        "groups": GroupsConfig,
-        "topology": TopologyConfig,
-        "bandwidth": BandwidthConfig,
-        "trees": TreesConfig,
-        "world": RoundsConfig,
-        "scribe": ScribeConfig,
-    }
+    sections: ClassVar[Mapping[str, type[Section]]] = SectionsBesideSystems(
+        {
+            "overlay": OverlayConfig,
+            "groups": GroupsConfig,
+            "topology": TopologyConfig,
+            "bandwidth": BandwidthConfig,
+            "trees": TreesConfig,
+            "world": RoundsConfig,
+            "scribe": ScribeConfig,
+        }
+    )
 
     # tells type checkers that flat names are arguments, too
     def __init__(self, **given: Any) -> None:
@@ -247,15 +252,17 @@ class WorldConfig(ExperimentConfig):
     """
 
     command: ClassVar[str] = "world"
-    sections: ClassVar[dict[str, type[Section]]] = {
-        "world": RoundsConfig,
-        "scribe": ScribeConfig,
-        "groups": GroupsConfig,
-        "trees": TreesConfig,
-        "overlay": OverlayConfig,
-        "topology": TopologyConfig,
-        "bandwidth": BandwidthConfig,
-    }
+    sections: ClassVar[Mapping[str, type[Section]]] = SectionsBesideSystems(
+        {
+            "world": RoundsConfig,
+            "scribe": ScribeConfig,
+            "groups": GroupsConfig,
+            "trees": TreesConfig,
+            "overlay": OverlayConfig,
+            "topology": TopologyConfig,
+            "bandwidth": BandwidthConfig,
+        }
+    )
 
     # tells type checkers that flat names are arguments, too
     def __init__(self, **given: Any) -> None:

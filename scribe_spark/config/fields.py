@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -14,9 +15,10 @@ from scribe_spark.config.kinds import ValueKind, kind_of
 from scribe_spark.config.paper import Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section
-from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.sectioned import Sectioned, section_of
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.errors import shown
+from scribe_spark.core.systems import Declared
 
 
 @dataclass(frozen=True)
@@ -97,27 +99,50 @@ def _bounds(field: FieldInfo) -> str:
     return f"{limits.get('ge', '')}..{most}"
 
 
-def all_fields_of(model: type[Sectioned], own: str = "run") -> dict[str, FieldRecord]:
-    """Return the fields of a config by flat name; those outside of sections get section `own`."""
-    found = fields_of(model, own, model.command)
-    for name, section in model.sections.items():
+class AllFields(Mapping[str, FieldRecord]):
+    """The fields of a config by flat name, also those of sections that systems declare later.
+
+    Fields outside of sections have the section ``run``.
+    """
+
+    def __init__(self, model: type[Sectioned]) -> None:
+        self._model = model
+
+    def _all(self) -> dict[str, FieldRecord]:
+        return _fields_with(self._model, tuple(self._model.sections.items()))
+
+    def __getitem__(self, name: str) -> FieldRecord:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+@cache
+def _fields_with(
+    model: type[Sectioned], sections: tuple[tuple[str, type[Section]], ...]
+) -> dict[str, FieldRecord]:
+    """Return the fields of a config that has these sections."""
+    found = fields_of(model, "run", model.command)
+    for name, section in sections:
         found |= fields_of(section, name, model.command)
     return found
 
 
 #: The fields of a run, by flat name.
-RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig)
+RUN_FIELDS = AllFields(RunConfig)
 
 #: The fields of a world, by flat name.
-WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig)
-
+WORLD_FIELDS = AllFields(WorldConfig)
 
 #: The fields of the experiments on the reference tree, by flat name.
-REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig)
-
+REFERENCE_TREE_FIELDS = AllFields(ReferenceTreeConfig)
 
 #: Command -> the fields of its config; each command has a column in docs/configuration.md.
-COMMANDS: dict[str, dict[str, FieldRecord]] = {
+COMMANDS = {
     "run": RUN_FIELDS,
     "world": WORLD_FIELDS,
     "reference-tree": REFERENCE_TREE_FIELDS,
@@ -144,43 +169,21 @@ def about(section: str) -> str:
     return models[section].about if section in models else ""
 
 
-# --- the sections that systems declare
+def refuse_taken(system: Declared, former: Declared | None) -> None:
+    """Raise a ValueError if a user's system declares a name, or a flat name, that is in use.
 
-_CONFIGS = ((RunConfig, RUN_FIELDS), (WorldConfig, WORLD_FIELDS))
-
-#: The sections that systems have added, by name.
-_ADDED: dict[str, type[Section]] = {}
-
-
-def add_section(name: str, section: type[Section]) -> None:
-    """Add a section to the configs of runs and worlds; it replaces an added one of the same name.
-
-    The command line makes flags of the sections that exist when a command begins.  A name, or a
-    flat name of a field, that is in use raises a ValueError.
+    `former` is the system of the same name that a user has registered before, if there is one: the
+    section may replace that of `former`.
     """
-    remove_section(name)
-    for config, fields in _CONFIGS:
-        taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()}
-        for one in (name, *section.flat_names().values()):
-            if one in taken:
-                raise ValueError(f"{shown(one)} is a name in {config.__name__}; take another name")
-    for config, fields in _CONFIGS:
-        config.sections[name] = section
-        fields.update(fields_of(section, name, config.command))
-    _ADDED[name] = section
-
-
-def added_fields() -> list[FieldRecord]:
-    """Return the fields of all added sections."""
-    return [one for name, model in _ADDED.items() for one in fields_of(model, name).values()]
-
-
-def remove_section(name: str) -> None:
-    """Remove an added section, if there is one of that name."""
-    section = _ADDED.pop(name, None)
-    if section is None:
+    if system.config_section is None:
         return
-    for config, fields in _CONFIGS:
-        del config.sections[name]
-        for flat in section.flat_names().values():
-            fields.pop(flat, None)
+    names = [system.config_section, *section_of(system).flat_names().values()]
+    free: set[str] = set()
+    if former is not None and former.config_section is not None:
+        free = {former.config_section, *section_of(former).flat_names().values()}
+    for config in (RunConfig, WorldConfig):
+        fields = AllFields(config)
+        taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()} - free
+        for name in names:
+            if name in taken:
+                raise ValueError(f"{shown(name)} is a name in {config.__name__}; take another name")

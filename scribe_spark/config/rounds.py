@@ -65,7 +65,7 @@ _OF_FAILURES = used_when(
     nodes_fail,
     "nodes that fail: --events, or --generator mass-failure, adjacent-failure, root-failure, churn",
 )
-_OF_PASTRY = used_when(plays_pastry, "a system that needs Pastry: --systems scribe or bayeux")
+_OF_PASTRY = used_when(plays_pastry, "a system that needs Pastry, such as --systems scribe")
 _AT_ONCE = generated_by(
     *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd")
 )

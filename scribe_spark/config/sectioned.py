@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
 from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError, check_names
+from scribe_spark.core.systems import SYSTEMS, Declared
+
+
+class SectionsBesideSystems(Mapping[str, type[Section]]):
+    """The sections of a config by name, and after them those that systems declare at this time."""
+
+    def __init__(self, sections: Mapping[str, type[Section]]) -> None:
+        self._sections = sections
+
+    def _all(self) -> dict[str, type[Section]]:
+        declared = {
+            system.config_section: section_of(system)
+            for system in SYSTEMS.values()
+            if system.config_section is not None
+        }
+        return {**self._sections, **declared}
+
+    def __getitem__(self, name: str) -> type[Section]:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def section_of(system: Declared) -> type[Section]:
+    """Return the class of the section that a system declares."""
+    given = system.config
+    return resolve_name(given) if isinstance(given, str) else given
 
 
 class Sectioned(Section):
     """A config with sections of fields, and own fields that belong to no section.
 
-    `sections` are in the order of flags and docs; sections that systems declare
-    (`fields.add_section`) are attributes, but not fields of the model.  `command` decides which
-    fields the config has (`OnlyIn`), and which defaults (`Differs`).
+    `sections` are in the order of flags and docs; sections that systems declare are attributes, but
+    not fields of the model.  `command` decides which fields the config has (`OnlyIn`), and which
+    defaults (`Differs`).
     """
 
-    sections: ClassVar[dict[str, type[Section]]] = {}
+    sections: ClassVar[Mapping[str, type[Section]]] = {}
     command: ClassVar[str] = "run"
     _outside: dict[str, Section] = PrivateAttr(default_factory=dict)
 
@@ -93,8 +124,6 @@ class Sectioned(Section):
         >>> RunConfig.flat_values({"overlay": {"nodes": 5}, "overlay.b": 2})
         {'nodes': 5, 'b': 2}
         """
-        # declarations of systems have sections; the registry of systems is in a higher layer
-        import_module("scribe_spark.systems.registry").add_sections()
         sections, own = {**cls.sections, **(beside or {})}, [*cls.fields_outside(), *tables]
         taken = _Taken(cls.command, sections, own, what, cls.refused_fields())
         found: dict[str, Any] = {}

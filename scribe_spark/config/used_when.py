@@ -14,19 +14,18 @@ from typing import Any
 
 from scribe_spark.core.errors import listed
 from scribe_spark.core.paths import exists
+from scribe_spark.core.systems import SYSTEMS
 
-#: The package's generators of events, overlays, variants of Scribe's trees, and systems; the
-#: systems add their names (`systems.add_sections`).
+#: A function of a config that returns True if a field has an effect in it.
+Test = Callable[[Any], bool]
+
+#: The package's generators of events, overlays and variants of Scribe's trees.
 GENERATORS = (
     *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),
     *("group-crowd", "group-churn", "publications"),
 )
 OVERLAYS = ("perfect", "arrivals", "can")
 VARIANTS = ("bottleneck", "collapse", "lazy")
-SYSTEMS: set[str] = set()
-
-#: A function of a config that returns True if a field has an effect in it.
-Test = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,12 @@ def plays_scribe(config: Any) -> bool:
 
 
 def plays_pastry(config: Any) -> bool:
-    """Return True if Pastry is simulated; a world with groups plays Pastry if a system needs it."""
-    return not has_groups(config) or used_by("scribe", "bayeux")(config)
+    """Return True if a world plays Pastry: without groups, or for a system that may need Pastry."""
+    needed = (
+        not SYSTEMS.is_built_in(name) or SYSTEMS[name].needs_pastry(config)
+        for name in config.trees.systems
+    )
+    return not has_groups(config) or any(needed)
 
 
 def has_publications(config: Any) -> bool:
@@ -130,7 +133,8 @@ def used_by(*names: str) -> Test:
     """Return a test for configs with one of several variants or systems, or with a user's own."""
 
     def test(config: Any) -> bool:
-        own = {*SYSTEMS, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
+        systems = filter(SYSTEMS.is_built_in, SYSTEMS)
+        own = {*systems, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
         others = own - {*names, *map(_system_of, names)}
         return bool({*config.trees.variants, *config.trees.systems} - others)
 

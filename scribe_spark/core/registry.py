@@ -36,8 +36,14 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, what: str, *built_in: T) -> None:
         self._what = what
-        self._entries = {entry.name: entry for entry in built_in}
-        self._built_in = frozenset(self._entries)
+        self._entries: dict[str, T] = {}
+        self._built_in: frozenset[str] = frozenset()
+        self.build_in(*built_in)
+
+    def build_in(self, *entries: T) -> None:
+        """Add entries of the package."""
+        self._entries |= {entry.name: entry for entry in entries}
+        self._built_in |= {entry.name for entry in entries}
 
     def __getitem__(self, name: str) -> T:
         return self._entries[name]

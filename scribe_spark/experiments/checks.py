@@ -43,8 +43,6 @@ def check(config: RunConfig, execution: Execution) -> None:
     if graph is not None:
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
-        if config.has_system("can"):
-            config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     sizes: pd.Series | None = None
     if members is not None and is_local(members):
@@ -62,11 +60,15 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark; refuse one without routes."""
+    """Return the network if it is known without Spark; refuse one without routes, or with too few
+    routers for the config's systems.
+    """
     if needs_spark(config.topology.kind):
         return None
     graph = load(config)
     check_routes(graph, config.topology.tie, config.seed)
+    if isinstance(config, RunConfig | WorldConfig) and config.has_system("can"):
+        config.can.refuse_routers(len(graph.vertices))
     return graph
 
 

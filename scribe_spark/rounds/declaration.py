@@ -177,6 +177,10 @@ class System:
         """The name of the system's section in configs; None without a section."""
         return None if self.config is None else self.section or self.name
 
+    def needs_pastry(self, config: Any) -> bool:
+        """Return True if the system needs Pastry's tables in the world of a config."""
+        return self.world is not None and self.world(config).needs_pastry
+
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""
         found = self.clock(config) if callable(self.clock) else self.clock

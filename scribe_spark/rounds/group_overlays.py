@@ -174,7 +174,7 @@ class Network:
     in_run : bool
         True in a run, in which building is counted: `Built.kept`, `Built.told`.
     routers : int
-        The number of routers, in a run.
+        The number of routers.
     shared : mapping of str to ndarray
         The arrays of `GroupOverlays.shared_in_run`.
     """

@@ -182,7 +182,7 @@ class LivingRound:
     environment : Environment or None
         The rules and the observer of the nodes, for a system that shares their tables.
     routers : int
-        The number of routers, in a run.
+        The number of routers.
     """
 
     number: int
@@ -675,6 +675,11 @@ class SystemOnBuckets:
     def control(self) -> tuple[str, ...]:
         """All other kinds of messages; empty if control messages are not simulated."""
         raise NotImplementedError
+
+    @property
+    def needs_pastry(self) -> bool:
+        """True if the system reads or shares tables of Pastry."""
+        return bool(self.reads or self.shares)
 
     @property
     def rounds_before(self) -> int | None:

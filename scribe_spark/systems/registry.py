@@ -17,13 +17,12 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.can.declaration import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import Registry
+from scribe_spark.core.systems import SYSTEMS
 from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System
 from scribe_spark.systems.bayeux.declaration import BAYEUX
 from scribe_spark.systems.flooding.declaration import FLOODING
@@ -161,8 +160,8 @@ def tree_variant(
 
 # --- the registry
 
-_SYSTEMS: Registry[System] = Registry(
-    "system",
+_SYSTEMS: Registry[System] = SYSTEMS
+_SYSTEMS.build_in(
     System(
         SCRIBE,
         "Scribe",
@@ -235,41 +234,15 @@ def register_system(system: System) -> System:
         if other.label == system.label:
             raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
     if not _SYSTEMS.is_built_in(system.name):
-        _add_section(system)
+        from scribe_spark.config.fields import refuse_taken
+
+        refuse_taken(system, _SYSTEMS.get(system.name))
     return _SYSTEMS.register(system)
-
-
-def _add_section(system: System) -> None:
-    """Add the section of a system to the configs of runs and worlds."""
-    from scribe_spark.config.fields import add_section
-
-    if system.config is not None and system.config_section is not None:
-        given = system.config
-        model = resolve_name(given) if isinstance(given, str) else given
-        add_section(system.config_section, model)
-
-
-@cache
-def add_sections() -> None:
-    """Add the sections of the package's systems that declare them, once in each process.
-
-    The first config of a process calls this function.
-    """
-    from scribe_spark.config.used_when import SYSTEMS
-
-    for system in filter(is_built_in, _SYSTEMS.values()):
-        SYSTEMS.add(system.name)
-        _add_section(system)
 
 
 def unregister_system(name: str) -> None:
     """Remove a user's system and its section, if there is one of that name."""
-    system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
-    if system is not None and system.config_section is not None:
-        from scribe_spark.config.fields import remove_section
-
-        remove_section(system.config_section)
 
 
 def all_systems() -> tuple[System, ...]:
@@ -364,14 +337,9 @@ def played_systems(config: Any) -> tuple[System, ...]:
 
 
 def plays_pastry(config: Any) -> bool:
-    """Return True if a world plays Pastry: without groups, or for a system that needs its tables.
-
-    A system names the tables that it needs (`SystemOnBuckets.reads` and `shares`).
-    """
-    if not config.groups.has_groups:
-        return True
+    """Return True if a world plays Pastry: without groups, or for a system that needs Pastry."""
     systems = (live_system(system, config) for system in played_systems(config))
-    return any(system.reads or system.shares for system in systems)
+    return not config.groups.has_groups or any(system.needs_pastry for system in systems)
 
 
 def live_system(system: System, config: Any) -> SystemOnBuckets:

@@ -375,6 +375,7 @@ def round_of_systems(
         group_events=of_groups,
         watched=index_sorted(groups.number, live.watched),
         environment=given,
+        routers=live.link_stress.routers,
     )
 
 

@@ -33,6 +33,7 @@ class OverlaysCase:
     flooding: str
     clock: str
     processing_us: int
+    landmarks: tuple[int, ...] = ()  # routers
 
 
 def random_overlays(seed: int) -> OverlaysCase:
@@ -96,7 +97,8 @@ class World:
         self.members = {group: set() for group in case.keys}
         routes = case.routes()
         self.overlay = case.overlay(routes)
-        self.points = Points(Space.of(self.given.dimensions), self.draw, case.router, routes.delay)
+        of_nodes = case.router, routes.delay, self.given.landmarks
+        self.points = Points(Space.of(self.given.dimensions), self.draw, *of_nodes)
 
     def step(self, number: int) -> list[tuple[int, int, Spread]]:
         """Play a round; return the publications: group, source, what came of each."""

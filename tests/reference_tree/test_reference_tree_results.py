@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,11 @@ import pytest
 from scribe_spark.config import ReferenceTreeConfig
 from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.experiments.reference_tree import tidy
-from tools import reference_tree_results
+from tools import results
+from tools.pastry_results import REFERENCE_TREE
 
+MARKS = REFERENCE_TREE.marks or ()
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def job():
-    return reference_tree_results
 
 
 def write(out: Path, name: str, measured) -> None:
@@ -26,7 +22,7 @@ def write(out: Path, name: str, measured) -> None:
     tidy(measured).to_parquet(folder / "part.parquet")
 
 
-def test_tables_between_the_marks(job, tmp_path):
+def test_tables_between_the_marks(tmp_path):
     events = {f"faults.{event}": {0: 4} for event in ("connection", "disconnection")}
     areas = {"area.connection": {3: 4}, "area.disconnection": {5: 4}}
     areas |= {"area_without.connection": {2: 4}, "area_without.disconnection": {4: 4}}
@@ -35,11 +31,11 @@ def test_tables_between_the_marks(job, tmp_path):
     large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
     write(tmp_path, "scaling-pastry", {TreePoint("scaling", 1024, 128, 2, "pastry"): large})
     file = tmp_path / "page.md"
-    file.write_text("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n")
-    job.main([str(tmp_path), "--page", str(file)])
+    file.write_text("before\n" + MARKS[0] + "old\n" + MARKS[1] + "after\n")
+    results.main(["reference-tree", str(tmp_path), "--page", str(file)])
     page = file.read_text("utf-8")
-    assert page.startswith("before\n" + job.MARKS[0])
-    assert page.endswith(job.MARKS[1] + "after\n")
+    assert page.startswith("before\n" + MARKS[0])
+    assert page.endswith(MARKS[1] + "after\n")
     assert "old" not in page
     for line in (
         "*More children* (120 hosts, 256 keys): with up to 3 children, at most 10.00 % of the "
@@ -51,18 +47,19 @@ def test_tables_between_the_marks(job, tmp_path):
         assert f"\n{line}\n" in page
     file.write_text("nothing")
     with pytest.raises(SystemExit, match="the page has no lines"):
-        job.main([str(tmp_path), "--page", str(file)])
+        results.main(["reference-tree", str(tmp_path), "--page", str(file)])
     assert file.read_text() == "nothing"
 
 
-def test_every_experiment_is_a_command(job):
-    for flags in job.EXPERIMENTS.values():
-        words = shlex.split(flags)
+def test_every_experiment_is_a_command():
+    for name in REFERENCE_TREE.experiments:
+        command, *words = REFERENCE_TREE.command(name)
+        assert command == "reference-tree"
         pairs = zip(words[::2], words[1::2], strict=True)
         ReferenceTreeConfig(**{flag[2:]: int(v) if flag == "--connections" else v
                                for flag, v in pairs})  # fmt: skip
 
 
-def test_the_page_has_the_marks(job):
+def test_the_page_has_the_marks():
     text = (ROOT / "docs" / "reference_tree.md").read_text("utf-8")
-    assert all(mark in text for mark in job.MARKS)
+    assert all(mark in text for mark in MARKS)

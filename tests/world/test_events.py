@@ -22,6 +22,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.rounds import memberships
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import FAIL, JOIN, RECOVER
 from scribe_spark.rounds.events import ImpossibleRound, end_lives
@@ -417,7 +418,8 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
     lives = Lives.of(extent.nodes, np.flatnonzero(ring.node < extent.initial))
     bounds = np.array([0, extent.nodes // 2, extent.nodes])
     given: Any = RingInMemory(ring), bounds, None, None, Observer(())
-    player = RoundPlayer(InTask([Tables(), Tables()]), Environment(*given, lives=lives), lives)
+    buckets = [Tables(), Tables()]
+    player = RoundPlayer(InTask(buckets), Environment(*given, lives=lives), lives)
     for number in range(extent.rounds):
         rows = [row[1:] for row in table if row[0] == number]
         node, event, group = zip(*rows, strict=True) if rows else ((), (), ())
@@ -436,6 +438,9 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
         lives.enter(of_nodes.entering)
         for program in change_memberships(player, groups, of_nodes, of_groups):
             player.play(program)
+        for tables, first, last in zip(buckets, bounds[:-1], bounds[1:], strict=True):
+            members = tables.get(memberships.MEMBERS, {"key": at[:0]})["key"] % extent.nodes
+            assert ((members >= first) & (members < last)).all()
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from oracle.random_cases import Case
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import LiveCan
-from scribe_spark.can.zones import Space
+from scribe_spark.can.zones import Space, draw_landmarks
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.events import Events
@@ -67,7 +67,7 @@ def system_of(name: str, given: OverlaysCase) -> GroupOverlays:
         return LiveIpMulticast()
     space = Space(given.dimensions, most_bits(given.dimensions))
     clock = given.clock, given.processing_us
-    return LiveCan(space, case.seed, given.flooding, *clock)
+    return LiveCan(space, case.seed, given.flooding, *clock, len(given.landmarks))
 
 
 def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Counter:
@@ -79,6 +79,9 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         Numbers of buckets into which the state is cut between rounds, one after the other.
     """
     given = random_overlays(seed)
+    if landmarks := seed % 5 % (len(given.case.routers) + 1):
+        drawn = draw_landmarks(given.case.seed, landmarks, len(given.case.routers))
+        given = replace(given, landmarks=tuple(drawn.tolist()))
     case, oracle = given.case, World(given, name, draw_of(given.case.seed))
     ring, at, kernel = network_of(case)
     number_of = np.array(sorted(case.keys), dtype=np.int64)
@@ -116,6 +119,7 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
             ),
             *(given.deadline, sent, np.full(len(ring), NEVER)),
             measures=("delay", "link_stress" if system.merged else "node_stress"),
+            routers=len(case.routers),
         )
         found: list[tuple] = []
 

@@ -1,4 +1,4 @@
-"""The experiments of tools/groups_results.py, and the page that it writes of what they leave."""
+"""The experiments of docs/groups_results.md, and the page that is written of what they leave."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import checks
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_world
-from tools import groups_results
-
-
-@pytest.fixture(scope="module")
-def job():
-    return groups_results
+from tools import groups_root, results
+from tools.groups_results import GROUPS, created_again, failures, local_world
 
 
 def write(out, name, measures, published=None, trees=None, resolved=None):
@@ -48,13 +44,13 @@ def write(out, name, measures, published=None, trees=None, resolved=None):
     (out / name / "manifest.json").write_text(json.dumps(manifest))
 
 
-def page_of(job, out):
+def page_of(out):
     file = out / "page.md"
-    job.main([str(out), "--page", str(file)])
+    results.main(["groups", str(out), "--page", str(file)])
     return file.read_text("utf-8")
 
 
-def test_commands_are_of_worlds(job, monkeypatch):
+def test_commands_are_of_worlds(monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])  # their configs are the checkout's
     graphs, load = {}, checks.load  # most have the same network
 
@@ -67,17 +63,18 @@ def test_commands_are_of_worlds(job, monkeypatch):
 
     monkeypatch.setattr(checks, "load", load_once)
     monkeypatch.setattr(checks, "check_routes", lambda *_: None)
-    for name, command in job.EXPERIMENTS.items():
+    for name in GROUPS.experiments:
+        command = GROUPS.command(name)
         one_of_many = "--seed" in command and command[command.index("--seed") + 1] != "1"
         if command and not one_of_many:
             assert exit_code([*command, "--dry-run"]) == 0, name
 
 
-def test_nothing_is_there(job, tmp_path):
-    assert "##" not in page_of(job, tmp_path)
+def test_nothing_is_there(tmp_path):
+    assert "##" not in page_of(tmp_path)
 
 
-def test_a_mass_failure_is_met_or_not(job, tmp_path):
+def test_a_mass_failure_is_met_or_not(tmp_path):
     resolved = {"delivery": "reliable", "replicas": 5, "seed": 3}
     measures = {
         "nodes.live": [8] * 5 + [6] * 6,
@@ -90,36 +87,38 @@ def test_a_mass_failure_is_met_or_not(job, tmp_path):
     # of a group whose state is lost in round 5
     published += [(n, 2, 2, 2 * (n < 5), 0, 2 * (n >= 5), 0) for n in range(11)]
     write(tmp_path, "mass-3", measures, published, resolved=resolved)
-    page = page_of(job, tmp_path)
+    page = page_of(tmp_path)
     row = "| reliable | 5 | 3 | 2 | 0 | 44 | 0 | 4 | 4 | 2: 7 | 1 | 12 |"
     assert row in page.splitlines()
     answer = "| 7 failures repaired, 100 % after 2 rounds, the last after 2 |"
     assert answer in page
     again = [(n, 1, 4, 4 - (n == 9), 1 * (n == 9), 0, 0) for n in range(11)]
     write(tmp_path, "mass-4", measures, again, resolved={**resolved, "seed": 4})
-    page = page_of(job, tmp_path)
+    page = page_of(tmp_path)
     # the slower of two seeds, and their sums: the second has lost no group
     row = "| reliable | 5 | 3 to 4 | 5 | 0 | 88 | 0 | 8 | 5 | 2: 14 | 2 | 12 |"
     assert row in page.splitlines()
     never = [(n, 1, 4, 4 - (n == 10), 1 * (n == 10), 0, 0) for n in range(11)]
     write(tmp_path, "mass-5", measures, never, resolved={**resolved, "seed": 5})
-    page = page_of(job, tmp_path)
+    page = page_of(tmp_path)
     assert "| reliable | 5 | 3 to 5 | never |" in page
 
 
-def test_who_takes_part_in_a_repair(job, tmp_path):
+def test_who_takes_part_in_a_repair(tmp_path):
     measures = {
         "nodes.live": [1_000, 1_000, 990, 990],
         **{"scribe.failures": [0, 0, 4, 0], "scribe.repair.nodes": [0, 0, 0, 10]},
     }
     write(tmp_path, "local-1000", measures)
-    assert "Nodes per failure: 2.5 of 1,000 (1 log_16 N) |" in page_of(job, tmp_path)
+    assert "Nodes per failure: 2.5 of 1,000 (1 log_16 N) |" in page_of(tmp_path)
 
 
-def test_few_nodes_fail_at_a_time(job, tmp_path):
-    events = job.failures(tmp_path, 1_000)
+def test_few_nodes_fail_at_a_time(tmp_path):
+    events = failures(tmp_path, 1_000)
     events.to_csv(tmp_path / "events.csv", index=False)
-    check_world(WorldConfig(**job.local_world(1_000), events=str(tmp_path / "events.csv")))
+    words = local_world(1_000).replace("--", "").split()
+    sizes = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    check_world(WorldConfig(**sizes, events=str(tmp_path / "events.csv")))
     assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
     assert events["node"].is_unique
 
@@ -146,11 +145,11 @@ def under_churn(out, seed, late, rounds=44, begin=7):
     write(out, f"churn-60-{seed}", measures, published, resolved={"deadline": 10})
 
 
-def test_churn_has_a_table_of_the_steady_state_and_a_figure(job, tmp_path):
+def test_churn_has_a_table_of_the_steady_state_and_a_figure(tmp_path):
     """Of two seeds, of which 4 and 6 of 50 deliveries are late in a round."""
     under_churn(tmp_path, 1, 4)
     under_churn(tmp_path, 2, 6)
-    page = page_of(job, tmp_path)
+    page = page_of(tmp_path)
     # rounds 7 to 33; the median of 87.5 and 100 % is 93.75 %, of 82.5 and 100 % 91.25 %
     row = (
         "| 60 | 2 | 7 to 33 | 1,350 | 88.000 ± 2.83 | 92.500 ± 1.77 | 10 ± 2.83 | 27 | 27 | 54 "
@@ -164,13 +163,13 @@ def test_churn_has_a_table_of_the_steady_state_and_a_figure(job, tmp_path):
     assert "lifetime 60: 88.000 ± 2.83 % in time" in figure
 
 
-def test_a_world_that_has_not_settled_says_so(job, tmp_path):
+def test_a_world_that_has_not_settled_says_so(tmp_path):
     """It gets worse up to the last but ten: of the last ten rounds eight lose nothing more."""
     under_churn(tmp_path, 1, 4, rounds=36, begin=18)
-    assert "| 60 | 1 | not settled; last 10 | 500 | " in page_of(job, tmp_path)
+    assert "| 60 | 1 | not settled; last 10 | 500 | " in page_of(tmp_path)
 
 
-def test_lost_groups_are_created_again(job, tmp_path):
+def test_lost_groups_are_created_again(tmp_path):
     folder = tmp_path / "holders-5"
     write(
         tmp_path, "holders-5", {"nodes.live": [4]}, [(19, 1, 3, 0, 0, 3, 0), (19, 2, 3, 3, 0, 0, 0)]
@@ -182,7 +181,7 @@ def test_lost_groups_are_created_again(job, tmp_path):
     events = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
     (folder / "tables" / "events").mkdir()
     events.to_parquet(folder / "tables" / "events" / "part.parquet")
-    made = job.created_again(tmp_path)
+    made = created_again(tmp_path)
     assert made["event"].value_counts().to_dict() == {
         "join": 30,
         "create": 1,
@@ -194,7 +193,7 @@ def test_lost_groups_are_created_again(job, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
+def test_the_roots_children_join_again_and_no_others(spark, tmp_path):
     given = {
         **NETWORK,
         "nodes": 84,
@@ -204,7 +203,7 @@ def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
         "leaf_set": 8,
         "replicas": 3,
     }
-    found = job.groups_root.played(spark, tmp_path, **given)
+    found = groups_root.played(spark, tmp_path, **given)
     assert found["new_root"] == found["nearest"] != found["root"]
     assert found["children"] > 1
     assert found["rejoined_no_children"] == found["children_not_rejoined"] == 0

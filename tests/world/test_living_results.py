@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tools import living_results
+from tools.results import page_of
 
 MEASURES = ("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost", "cells.missing",
             "cells.dead", "cells.delay", "cells.nearest_delay")  # fmt: skip
@@ -28,7 +28,7 @@ def write(folder: Path, value: float) -> None:
 def test_churn_is_told_by_rounds_and_in_the_steady_state_of_all_seeds(tmp_path):
     write(tmp_path / "churn", 1.0)
     write(tmp_path / "churn-2", 3.0)
-    page = living_results.page(tmp_path)
+    page = page_of("living").text(tmp_path, tmp_path / "page.md")
     rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows[1:]] == ["0-19", "20-39", "steady, 2 seeds"]
     assert rows[2][3] == "1"

@@ -1,29 +1,22 @@
 """Scribe and other systems under the same failures and churn: ``docs/peers_living.md``.
 
-``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
-
-Each world is a folder of OUT, of a scenario, its systems and a seed; a complete one is not played
-again, so the command goes on where it was interrupted.  The worlds of the first seed come first.
-``--page`` writes the page of what is there, and ``figure-peers-living.svg`` beside it.
-``make peers-living NODES=10000`` plays smaller worlds, with as many groups fewer.
+Each world is a folder of OUT, of a scenario, its systems and a seed.  The worlds of the first seed
+come first.  ``make peers-living NODES=10000`` plays smaller worlds, with as many groups fewer.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from scribe_spark.core.paths import replace_file
 from scribe_spark.measures.incomplete import NOT_SIMULATED, has_control, incomplete_rounds
-from tools import pages
 from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds_in_words
-from tools.pages import Panel, number, table
+from tools.pages import Line, Panel, draw, number, table
+from tools.results import Page
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
@@ -32,7 +25,6 @@ FIGURE = "figure-peers-living.svg"
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
 #: churn.
 FAILURE, CHURN = (16, 8), (60, 5)
-
 
 #: Name -> the events in the table, and in the figure, and flags.
 _QUARTER = "quarter-fails"
@@ -65,14 +57,10 @@ _KINDS = {
 _RELIABLE = "Scribe, reliable"
 
 
-def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
+def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, str]:
     """Return the command of each world, by the name of its folder, the most telling ones first."""
-    every = [
-        (name, world, seed)
-        for name in _SCENARIOS
-        for world in _WORLDS
-        for seed in _WORLDS[world][2]
-    ]
+    worlds = [(world, seed) for world, (_, _, seeds) in _WORLDS.items() for seed in seeds]
+    every = ((name, *world) for name in _SCENARIOS for world in worlds)
     found = {}
     for name, world, seed in sorted(every, key=lambda one: one[2] > 1):
         (rounds, deadline), size = CHURN, f"--nodes {nodes * 6 // 5} --initial {nodes}"
@@ -83,7 +71,7 @@ def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
             f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
             f"--deadline {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
             f"--delivery {delivery} --systems {systems} --measures delay"
-        ).split()
+        )
     return found
 
 
@@ -137,7 +125,7 @@ class Seen(Folder):
         line = self.of(scribes if self.system == "scribe" else f"{self.system}.link_stress.{which}")
         line = line[(line > 0) & (line.index >= self.first)]
         found = float(line.mean()) if len(line) else 0.0
-        return found / self.manifest["round"]["seconds"] if which.startswith("control.") else found
+        return found / self.round_seconds if which.startswith("control.") else found
 
 
 #: Scenario and system of the page -> the system in the world of each seed.
@@ -192,8 +180,8 @@ _ROWS = {
 }
 
 
-def figure(found: Found) -> str:
-    """Return the figure as SVG, by the round of publication: the share delivered, and RAD."""
+def figure(found: Found, file: Path) -> None:
+    """Write the figure, by the round of publication: the share delivered, and RAD."""
     panels, words = [], []
     scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
     for row, (drawn, heading) in enumerate(_ROWS.items()):
@@ -203,22 +191,19 @@ def figure(found: Found) -> str:
             axes |= {"xlabel": "round of publication"} if row == len(_ROWS) - 1 else {}
             axes |= {} if place else {"ylabel": heading}
             below = place == min(1, len(scenarios) - 1) and not row  # below the lines of churn
-            panels.append(
-                Panel(
-                    *((0.07 + place * 0.315, 0.7 - row * 0.305, 0.27, 0.22), lines, axes),
-                    "" if row else _SCENARIOS[scenario][1].replace(", mean", ",\nmean"),
-                    {"fontsize": 5.5, "loc": "lower left"} if below else None,
-                )
-            )
+            legend = {"fontsize": 5.5, "loc": "lower left"} if below else None
+            title = "" if row else _SCENARIOS[scenario][1].replace(", mean", ",\nmean")
+            at = 0.07 + place * 0.315, 0.7 - row * 0.305, 0.27, 0.22
+            panels.append(Panel(at, lines, axes, title, legend))
             for label, line, _ in lines:
                 mean = f"{heading}, mean of the rounds {number(line.mean())}"
                 told = mean if row else f"least {number(line.min())} %"
                 words.append(f"{scenario}, {label}: {told}")
     heading = "Deliveries in their round, and RAD: systems under the same events"
-    return pages.draw((7.6, 5.6), panels, "peers-living", heading, "; ".join(words))
+    draw(file, (7.6, 5.6), panels, heading, "; ".join(words))
 
 
-def _lines(found: Found, scenario: str, drawn: str) -> Iterator[tuple[str, pd.Series, int]]:
+def _lines(found: Found, scenario: str, drawn: str) -> Iterator[Line]:
     """Yield label, values by rounds over all seeds, and style; delivery changes no ratio."""
     for style, kind in enumerate(_KINDS):
         worlds, reliable = found.get((scenario, kind), []), kind == _RELIABLE
@@ -255,7 +240,7 @@ This page compares systems in worlds with the same events: the same nodes fail a
 def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
-    replace_file(file.parent / FIGURE, figure(found).encode())
+    figure(found, file.parent / FIGURE)
     every = [one for worlds in found.values() for one in worlds]
     lengths = dict.fromkeys(one.manifest["round"]["has"] for one in every)
     sizes = sorted({one.config["initial"] or one.config["nodes"] for one in every})
@@ -270,7 +255,4 @@ def page(out: Path, file: Path) -> str:
     )
 
 
-main = partial(pages.main, "Measure systems under the same events.", commands(), page)
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+PEERS_LIVING = Page(commands(), more=page)
