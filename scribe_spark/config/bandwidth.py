@@ -82,12 +82,12 @@ class BandwidthConfig(Section):
     )
     schedule: Location | None = unset(
         "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
-        "such as 250ms,1,17,128KB; plain numbers are ms and bytes; in a world, time counts from "
-        "the beginning of round 0",
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes. A world's time begins with "
+        "round 0",
     )
     publications: Annotated[int | None, within(1, MOST_PUBLICATIONS)] = unset(
-        "Number of publications of each group, or of each member with --published-by everyone; in "
-        "a world, in each round [default: in a run, one per group]",
+        "Number of publications of each group, or of each member with --published-by everyone; a "
+        "world has as many in each round [default: one per group of a run]",
     )
     interval: Annotated[Time, _OF_NUMBERS] = setting(
         "0us", "Time between two of --publications of a group; 0us: all at once"
