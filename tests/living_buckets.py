@@ -148,7 +148,7 @@ class SystemBuckets:
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})
-        sent = copies_of(done.multicasts, rows).values()
+        sent = list(copies_of(done.multicasts, rows).values())[:3]
         copies = Counter(zip(*(column.tolist() for column in sent), strict=True))
         return {n.removeprefix(f"{name}."): value for n, value in found.items()}, copies
 

@@ -161,11 +161,11 @@ def made_events(
     (`schemas.NODES`), what needs them is left out.  `schedule` is the config's table, if it has
     been read; see :func:`check_events` for `times`.
     """
-    sizes, path, timed = config.bandwidth, config.world.events, None
-    if path is not None:
+    sizes, timed = config.bandwidth, None
+    if config.world.events is not None:
         spark = None if nodes is None else nodes.sparkSession
         start = start_of(config, extent, groups)
-        rows, timed = check_events(config, path, extent, start, spark, times=times)
+        rows, timed = check_events(config, extent, start, spark, times=times)
     else:
         rows = generated(config, extent, groups, nodes)
     if groups is None or not sizes.several:
@@ -289,17 +289,18 @@ _OPTIONAL = ("group", *TIMES)
 
 def check_events(
     config: WorldConfig,
-    path: str,
     extent: Extent,
     start: GroupStart | None = None,
     spark: SparkSession | None = None,
     times: bool = True,
 ) -> tuple[EventRows, TimedRows | None]:
-    """Read and check a user's table of events; add those of the start of groups.
+    """Read and check the table of events of a config; add those of the start of groups.
 
     Without a session, the table must be on this machine.  The second result is None if the table
     has no column of times or sizes; without `times`, as in a run, these columns are not read.
     """
+    path = config.world.events
+    assert path is not None
     columns = {name: kind for name, kind in _COLUMNS.items() if times or name not in TIMES}
     of_table = path, "events", columns, _OPTIONAL
     if spark is None or is_local(path):

@@ -380,9 +380,13 @@ def round_of_systems(
 
 
 def split_events(
-    number: int, events: Mapping[str, np.ndarray], known: Ring, live: LiveGroups, groups: Groups
+    number: int,
+    events: Mapping[str, np.ndarray],
+    known: Ring,
+    groups: Groups,
+    times: RoundTimes | None = None,
 ) -> tuple[Events, GroupEvents]:
-    """Split events into node events and group events.
+    """Split events into node events and group events; `times` are those of a schedule.
 
     Events that are given in Python are unchecked: those of unknown nodes or groups are refused
     (`ImpossibleRound`).
@@ -394,9 +398,13 @@ def split_events(
         of_nodes = Events.of(known, node[of_node], event[of_node])
         rest = node[~of_node], event[~of_node], group[~of_node]
         if np.isin(rest[1], EVENT_NAMES[NODE_EVENTS:]).all():
-            times = _times_of(number, events, live, ~of_node)
-            of_groups = GroupEvents.of(known, groups, *rest, *times)
-            _refuse_turns(number, live, of_groups)
+            own = () if times is None else _times_of(number, events, times, ~of_node)
+            of_groups = GroupEvents.of(known, groups, *rest, *own)
+            if times is not None and of_groups.schedule is not None:
+                fault = times.too_many(of_groups.schedule)
+                if fault is not None:
+                    group = groups.number[of_groups.schedule.group[fault[0]]]
+                    raise ImpossibleRound(number, f"group {group} has {fault[1]}")
             return of_nodes, of_groups
     rows = EventRows(np.full(len(node), number), node, event_codes(event), group)
     what = first_bad_cell(rows, event, Extent(len(known), number + 1, 0), groups.number)
@@ -405,32 +413,20 @@ def split_events(
 
 
 def _times_of(
-    number: int, events: Mapping[str, np.ndarray], live: LiveGroups, mask: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Return the times and sizes of some events in a world with a schedule."""
-    if live.times is None:
-        return ()
+    number: int, events: Mapping[str, np.ndarray], times: RoundTimes, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times and sizes of some events of a round; refuse impossible ones."""
     at_us, size = (
         events[name] if name in events else np.full(len(mask), NONE, dtype=np.int64)
         for name in TIMES
     )
     publishes = events["event"] == EVENT_NAMES[PUBLISH]
-    fault = live.times.first_fault(publishes, at_us, size)
+    fault = times.first_fault(publishes, at_us, size)
     if fault is not None:
         row, words = fault
         cells = f"round={number}, node={events['node'][row]}, event={events['event'][row]}"
         raise ImpossibleRound(number, f"row {cells} {words}")
-    return tuple(column[mask] for column in live.times.timed(at_us, size))
-
-
-def _refuse_turns(number: int, live: LiveGroups, events: GroupEvents) -> None:
-    """Refuse a round with more publications of a group than names can number."""
-    if live.times is None or events.schedule is None:
-        return
-    fault = live.times.too_many(events.schedule)
-    if fault is not None:
-        group = live.numbers[events.schedule.group[fault[0]]]
-        raise ImpossibleRound(number, f"group {group} has {fault[1]}")
+    return times.timed(at_us[mask], size[mask])
 
 
 def _is_control(measure: str) -> bool:

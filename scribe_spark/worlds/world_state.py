@@ -213,7 +213,7 @@ class WorldState:
         """Play a round of a world with groups: its nodes, and each of its systems."""
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
-        of_nodes, of_groups = split_events(number, events, self.ring, live, groups)
+        of_nodes, of_groups = split_events(number, events, self.ring, groups, live.times)
         # 1. events; impossible ones are refused before anything is played
         check_events(player.lives, self.ring, number, of_nodes)
         check_group_events(player, number, groups, of_nodes, of_groups)

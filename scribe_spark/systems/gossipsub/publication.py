@@ -494,7 +494,8 @@ def _of_sources(
         yield space.at(read_table(Links, tables, CONNECTIONS), place)
     if FANOUT in tables:  # the peers of sources that do not subscribe
         message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
-        yield space.key(key_of([topic[message], source[message]], space.size), peer)
+        place = key_of([topic[message], source[message]], space.size)
+        yield distinct(space.key(place, peer))  # a source may publish several times
 
 
 def _write(

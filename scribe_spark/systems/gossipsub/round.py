@@ -401,7 +401,7 @@ class _Heartbeat:
             player.play(SendCopies(*program))
         if now.links is not None and len(new):
             publish_with_bandwidth(player, SendCopies(*program), new, now)
-        measured = self._multicasts().publication if now.measures else new[:0]
+        measured = np.sort(self._multicasts().publication) if now.measures else new[:0]
         player.play(CountCopies(*program, measured, notes_copies(now.measures)))
         taken = player.take(BY_MESSAGE, COUNTED)
         sums = _by_message(taken[BY_MESSAGE], published)
