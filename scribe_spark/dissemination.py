@@ -47,7 +47,7 @@ from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
 
 __all__ = ["Dissemination", "Spread", "all_but_sender", "disseminate", "random_peers"]
 
@@ -269,13 +269,14 @@ class Dissemination:
             return {}
         edges, label = take(edges, goes), take(new, node[goes])
         router = self.facts.ring.router
-        delay_us = self.kernel.delays(router[edges["node"]], router[edges["peer"]])
+        ends = router[edges["node"]], router[edges["peer"]]
+        delay_us = node_delays(self.kernel, self.lan_us, *ends)
         waits = np.where(label["hops"] > 0, self.processing_us, 0)
         copies = {
             "group": edges["group"],
             AT: edges["peer"],
             "sender": edges["node"],
-            "at_us": label["at_us"] + waits + delay_us + 2 * self.lan_us,
+            "at_us": label["at_us"] + waits + delay_us,
             "hops": label["hops"] + 1,
             "sent": sends[goes],
         }
@@ -431,8 +432,8 @@ def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
     """Return copies (:data:`ARRIVED_COPIES`) with the columns of `multicast.COPIES`."""
     if program.clock == TIME:
         router = program.facts.ring.router
-        delay_us = program.kernel.delays(router[copies["sender"]], router[copies["node"]])
-        sent_us = copies["at_us"] - (delay_us + 2 * program.lan_us)
+        ends = router[copies["sender"]], router[copies["node"]]
+        sent_us = copies["at_us"] - node_delays(program.kernel, program.lan_us, *ends)
     else:
         sent_us = pa.nulls(len(copies["node"]), pa.int64())
     renamed = {"receiver": copies["node"], "hop": copies["hops"]}

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
+from pkgutil import resolve_name
 
 import pytest
 
+from scribe_spark.can.multicast import LiveCan
 from scribe_spark.core.errors import InputError
 from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.multicast import PAYLOAD
+from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.systems.bayeux.live import LiveBayeux
+from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.gossipsub.round import LiveGossipSub
+from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
 from scribe_spark.systems.registry import (
     IP,
     TREE,
@@ -122,6 +131,31 @@ def test_measures_of_no_system_keep_their_names():
     for name in measures - systems:
         with pytest.raises(ValueError, match="is the name of other measures"):
             System(name, "Other", TREE, lambda stages: None)
+
+
+#: The folder of a protocol -> the kinds of its messages that are counted.
+COUNTED = {
+    "pastry": MESSAGE_KINDS,
+    "systems.scribe": (),  # its handlers have other names for some kinds
+    "systems.bayeux": (*LiveBayeux.payload, *LiveBayeux.control),
+    "systems.flooding": (*LiveFlooding(4, 16).payload, *LiveFlooding.building),
+    "systems.gossipsub": (*LiveGossipSub.payload, *LiveGossipSub.control),
+    "systems.plumtree": tuple(PlumtreeKernel.messages),
+    "systems.reference_tree": (),
+    "can": (PAYLOAD, *LiveCan.building),
+}
+
+
+@pytest.mark.parametrize("folder", COUNTED)
+def test_the_head_of_a_protocol_names_the_handler_of_each_message(folder):
+    package = import_module(f"scribe_spark.{folder}")
+    table = [row for row in package.__doc__.splitlines() if re.match(r"\S.*`\w+\.\w", row)]
+    named = {name for row in table for name in re.split(r", | {2,}", row.split("`")[0])}
+    assert {*COUNTED[folder]} <= named
+    handlers = {name for row in table for name in re.findall(r"`([\w.]+)`", row)}
+    assert len(handlers) > 1
+    for handler in handlers:
+        assert resolve_name(f"scribe_spark.{folder}.{handler}") is not None
 
 
 def test_the_registry_and_the_report_load_no_spark():

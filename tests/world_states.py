@@ -175,7 +175,7 @@ class Played:
 
     def _rows(self, view: View, bucket: int, tables: Tables) -> list[tuple]:
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        of = self.known, self.world.pastry.kernel, self.world.groups
+        of = self.known, self.world.pastry.kernel, self.world.groups.number
         found = view.batches(Bucket(tables, first, last, *of))
         return [tuple(row.values()) for table in found for row in table.to_pylist()]
 

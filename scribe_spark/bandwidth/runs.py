@@ -33,7 +33,7 @@ from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.topology.graph import Hosts
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a
 #: rule).
@@ -140,7 +140,7 @@ class Clock:
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return D between nodes in microseconds, at least 1: int64."""
         router = self.facts.ring.router
-        return np.maximum(self.kernel.delays(router[a], router[b]) + 2 * self.links.lan_us, 1)
+        return np.maximum(node_delays(self.kernel, self.links.lan_us, router[a], router[b]), 1)
 
     def nodes(self) -> Nodes:
         """Return the rates of all nodes."""
@@ -153,12 +153,12 @@ def links_of(stages: Any) -> RoundLinks:
     return RoundLinks.of(stages.config, stages.graph.hosts, stages.overlay.underlay.lan_us)
 
 
-def clock_of(stages: Any, processing_us: int = 0, **discipline: Any) -> Clock:
+def clock_of(stages: Any, **discipline: Any) -> Clock:
     """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
     ring, underlay = stages.overlay.ring, stages.overlay.underlay
     stages.note_clock(player_of(ring.layout))
     links = links_of(stages)
-    return links.clock(ring.facts, ring.bounds, underlay.kernel, processing_us, **discipline)
+    return links.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)
 
 
 # --- where the clock is played

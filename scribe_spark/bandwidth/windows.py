@@ -23,7 +23,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.limits import counted
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 
 #: Tables of a bucket: links (`TimedLinks` and columns for a rule); first copies; all copies, if the
 #: setting keeps columns of them.
@@ -178,8 +178,8 @@ def _play_as_one(
     found: list[dict[str, Columns]] = [{} for _ in bounds[1:]]
     for name in [name for name in (ARRIVALS, COPIES) if name in tables]:
         columns = tables.pop(name)
-        for mine, first, last in zip(found, bounds[:-1], bounds[1:], strict=True):
-            if first < last:
-                own = (columns["node"] >= first) & (columns["node"] < last)
+        for bucket, mine in enumerate(found):
+            if bounds[bucket] < bounds[bucket + 1]:
+                own = in_bucket(bounds, bucket, columns["node"])
                 mine[name] = columns if own.all() else take(columns, own)
     return found

@@ -98,7 +98,7 @@ class CanConfig(Section):
             raise InputError("can_bits", self.halvings, remedy)
         refuse_places("can", groups, memberships, config.overlay.nodes)
 
-    def refuse_routers(self, routers: int) -> None:
+    def check_routers(self, routers: int) -> None:
         """Refuse more landmarks than the network has routers."""
         if self.landmarks > routers:
             remedy = f"must be at most the {routers} routers of the network"

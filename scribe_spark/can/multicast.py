@@ -246,7 +246,7 @@ class LiveCan(GroupOverlays):
         """Return the CONTACTs of all nodes of the CANs, to the points of the groupIds: C13."""
         group, node = zones.can, zones.node
         assert overlays.key_hi is not None
-        point = (overlays.key_hi >> np.uint64(64 - self.space.bits)).astype(np.int64)
+        point = self.space.point(overlays.key_hi)
         moving = {
             "zone": everybody.of_node(np.zeros(len(node), dtype=np.int64), node),
             **{"group": group, "point": point[group], "messages": np.ones_like(group)},

@@ -95,7 +95,7 @@ class CanNextHop:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
         zones, pairs = self.known.zones, tables[NEIGHBOURS]
         zone = zones.of_node(np.zeros(len(at), dtype=np.int64), at)
-        point = (key_hi >> np.uint64(64 - zones.space.bits)).astype(np.int64)
+        point = zones.space.point(key_hi)
         onward = next_zones(zones, pairs, zone, point)
         return zones.node[onward]
 

@@ -59,6 +59,10 @@ class Space:
         kinds = (np.int16, np.int32, np.int64)
         return next(kind for kind in kinds if most <= np.iinfo(kind).max)
 
+    def point(self, number: np.ndarray) -> np.ndarray:
+        """Return the points that are the first bits of numbers of 64 bits: int64."""
+        return (number >> np.uint64(64 - self.bits)).astype(np.int64)
+
     def coordinates(self, point: np.ndarray) -> np.ndarray:
         """Return the coordinates of points: `dtype`, shape (dimensions, n)."""
         found = np.zeros((self.dimensions, len(point)), dtype=self.dtype)
@@ -120,7 +124,7 @@ class Placement:
             order = _bins(self.landmarks, kernel, ring.router)[position]
             width = np.uint64(2**64 // math.factorial(len(self.landmarks)))
             drawn = order.astype(np.uint64) * width + drawn % width
-        return (drawn >> np.uint64(64 - self.space.bits)).astype(np.int64)
+        return self.space.point(drawn)
 
     def order(
         self,
@@ -139,14 +143,8 @@ class Placement:
         return np.lexsort((position, drawn, late, can))
 
 
-def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray | None:
-    """Draw landmarks among routers; None if there are no landmarks."""
-    if not count:
-        return None
-    if count > routers:
-        raise InputError(
-            "can_landmarks", count, f"must be at most the {routers} routers of the network"
-        )
+def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
+    """Draw landmarks among routers: indices, ascending."""
     return draws.distinct_below(routers, count, seed, "can landmarks", 0)
 
 

@@ -2,11 +2,11 @@
 
 A *kernel* holds the state of a bucket's nodes and has a handler for each kind of message, timer and
 command.  The clock owns everything else: the calendar, the order of events, dead nodes, delays,
-bandwidth and counts.  `kernel` has the interface, `bucket` the clock of a bucket, `windows` the
-program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
+bandwidth and counts.  `kernel` has the events, `bucket` the clock of a bucket and the interface of
+kernels, `windows` the program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
 """
 
-from scribe_spark.clock.bucket import BucketClock, KernelSetting, Wires
+from scribe_spark.clock.bucket import BucketClock, ClockKernel, KernelSetting, Wires
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
@@ -16,7 +16,6 @@ from scribe_spark.clock.kernel import (
     PUBLISH,
     REFRESH,
     ClockEvents,
-    ClockKernel,
     Column,
     Control,
     Kinds,

@@ -1,4 +1,4 @@
-"""The clock of a bucket: the calendar, turns, dead places, uplinks and downlinks.
+"""The clock of a bucket and the interface of its kernel: calendar, turns, dead places, links.
 
 In a window of time, no event can cause another event: a message needs at least the least delay, and
 a timer waits at least as long as a window.  So all events of a window are known at its beginning.
@@ -9,8 +9,9 @@ Rules: docs/rules.md, K1 to K7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -26,16 +27,44 @@ from scribe_spark.clock.kernel import (
     SENDER,
     TIMER,
     ClockEvents,
-    ClockKernel,
+    Column,
+    Control,
     Kinds,
+    Payload,
     times,
 )
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Tables
 
 #: ``delay(a, b)`` returns the delays between nodes in microseconds, at least 1: int64.
 Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class ClockKernel(Protocol):
+    """The state of a bucket's places and their reactions to events.
+
+    For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
+    ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
+    state of all of them at once.  A handler sends messages and sets timers by the methods
+    `BucketClock.send` and `BucketClock.wake`.
+    """
+
+    messages: ClassVar[Mapping[str, Control | Payload]]
+    timers: ClassVar[Mapping[str, tuple[Column, ...]]]
+    #: The names of commands, which have one column, ``value``.
+    commands: ClassVar[Sequence[str]]
+    #: The commands that are also played at dead places.
+    wakes: ClassVar[Sequence[str]]
+
+    def begin(self, clock: BucketClock, tables: Tables) -> None:
+        """Read the state of a bucket: `windows.STATE`, then `windows.LINKED`."""
+        ...
+
+    def end(self, tables: Tables) -> None:
+        """Write the state of the bucket, and its first copies: `windows.RECEIPTS`."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The interface between the clock and a kernel: messages, timers, commands and their events.
+"""What the clock and its kernels exchange: messages, timers, commands, and their events.
 
 Rules: docs/rules.md, K1 to K5.
 """
@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE
-
-if TYPE_CHECKING:
-    from scribe_spark.clock.bucket import BucketClock
-    from scribe_spark.engine.program import Tables
 
 #: The `sender` of timers and of commands; commands come first.
 TIMER, COMMAND = NONE, -2
@@ -54,31 +50,6 @@ class Payload:
     """
 
     columns: tuple[Column, ...] = ("publication", "round")
-
-
-class ClockKernel(Protocol):
-    """The state of a bucket's places and their reactions to events.
-
-    For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
-    ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
-    state of all of them at once.  A handler sends messages and sets timers by the methods
-    `BucketClock.send` and `BucketClock.wake`.
-    """
-
-    messages: ClassVar[Mapping[str, Control | Payload]]
-    timers: ClassVar[Mapping[str, tuple[Column, ...]]]
-    #: The names of commands, which have one column, ``value``.
-    commands: ClassVar[Sequence[str]]
-    #: The commands that are also played at dead places.
-    wakes: ClassVar[Sequence[str]]
-
-    def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket: `windows.STATE`, then `windows.LINKED`."""
-        ...
-
-    def end(self, tables: Tables) -> None:
-        """Write the state of the bucket, and its first copies: `windows.RECEIPTS`."""
-        ...
 
 
 # --- the rows of events: int32, of which the first two are one time

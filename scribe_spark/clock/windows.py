@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.clock.bucket import BucketClock, KernelSetting
-from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, ClockKernel, times
+from scribe_spark.clock.bucket import BucketClock, ClockKernel, KernelSetting
+from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, times
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.limits import most_supersteps
 from scribe_spark.engine.packing import Columns

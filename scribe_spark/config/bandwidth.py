@@ -101,7 +101,7 @@ class BandwidthConfig(Section):
     @property
     def on(self) -> bool:
         """True if publications follow rules W1 to W11: with sizes, or several of a group."""
-        return self.has_sizes or self.publications is not None
+        return self.has_sizes or self.several
 
     @property
     def has_sizes(self) -> bool:

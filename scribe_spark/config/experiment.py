@@ -40,14 +40,14 @@ from scribe_spark.config.section import (
 from scribe_spark.config.sectioned import Sectioned, SectionsBesideSystems
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
+from scribe_spark.config.used_when import VARIANTS
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
 from scribe_spark.core.systems import SYSTEMS
 
-#: The variants that worlds have, and the reasons why they do not have the others.
-_IN_WORLDS = ("bottleneck", "collapse", "lazy")
 _NO_GROUPS = "has no effect without groups; give groups or members"
 _NO_SCRIBE = "has no effect without Scribe; add scribe to systems"
+#: The reasons why worlds do not have other variants than `VARIANTS`.
 _NOT_IN_WORLDS = {
     "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
 }
@@ -180,6 +180,11 @@ class ExperimentConfig(NetworkConfig):
         for section in self._systems():
             section.check_groups(self, groups, memberships, members)
 
+    def refuse_routers(self, routers: int) -> None:
+        """Refuse settings of systems that do not fit to the number of routers of the network."""
+        for section in self._systems():
+            section.check_routers(routers)
+
 
 class RunConfig(ExperimentConfig):
     """The settings of a run; the defaults are the experiment of JSAC 2002, Section IV.A to IV.D.
@@ -296,9 +301,9 @@ class WorldConfig(ExperimentConfig):
         measures = ",".join(scribe.measures)
         yield no_groups and measures != "", "measures", measures, _NO_GROUPS
         for name in self.trees.variants:
-            unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
+            unknown = f"is not a variant of worlds; give one of {listed(VARIANTS)}"
             remedy = _NOT_IN_WORLDS.get(name, unknown)
-            yield name not in _IN_WORLDS, "variants", name, remedy
+            yield name not in VARIANTS, "variants", name, remedy
             yield no_groups, "variants", name, _NO_GROUPS
             yield no_scribe, "variants", name, _NO_SCRIBE
         lost = scribe.reliable and no_scribe and not no_groups

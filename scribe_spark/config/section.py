@@ -235,6 +235,9 @@ class Section(BaseModel):
         `members` is the path of the table from which the groups come, if any.
         """
 
+    def check_routers(self, routers: int) -> None:
+        """Refuse settings that do not fit to the number of routers of the network."""
+
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""
         return type(self)(**{**self.given(), **changes})

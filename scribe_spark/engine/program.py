@@ -12,7 +12,6 @@ G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 20
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,6 +83,11 @@ def append(tables: Tables, name: str, *parts: Columns) -> None:
     """Append rows to a table; create the table if it does not exist."""
     before = [tables[name]] if name in tables else []
     tables[name] = concatenate([*before, *parts])
+
+
+def take_tables(tables: Tables, prefix: str) -> list[Columns]:
+    """Remove and return the tables whose names are a prefix, a space and a number."""
+    return [tables.pop(name) for name in list(tables) if name.startswith(f"{prefix} ")]
 
 
 class Program(Protocol):
@@ -201,6 +205,12 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
     return bucket
 
 
+def in_bucket(bounds: np.ndarray, bucket: int, position: np.ndarray) -> np.ndarray:
+    """Return True for the positions in a bucket."""
+    first, last = bounds[bucket : bucket + 2].tolist()
+    return (position >= first) & (position < last)
+
+
 def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Send each row once to every bucket that has one of the row's positions (m, k); -1 is none.
 
@@ -212,8 +222,8 @@ def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray
         row = np.flatnonzero(greatest >= 0)
         return row, greatest[row].astype(np.int64)
     rows, at = [], []
-    for first, last in itertools.pairwise(bounds.tolist()):
-        greatest = np.where((positions >= first) & (positions < last), positions, -1)
+    for bucket in range(len(bounds) - 1):
+        greatest = np.where(in_bucket(bounds, bucket, positions), positions, -1)
         greatest = greatest.max(axis=1, initial=-1)
         rows.append(np.flatnonzero(greatest >= 0))
         at.append(greatest[rows[-1]].astype(np.int64))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
-from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
+from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.inputs import is_local
@@ -67,8 +67,8 @@ def known_graph(config: NetworkConfig) -> Graph | None:
         return None
     graph = load(config)
     check_routes(graph, config.topology.tie, config.seed)
-    if isinstance(config, RunConfig | WorldConfig) and config.has_system("can"):
-        config.can.refuse_routers(len(graph.vertices))
+    if isinstance(config, ExperimentConfig):
+        config.refuse_routers(len(graph.vertices))
     return graph
 
 

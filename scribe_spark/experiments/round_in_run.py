@@ -18,7 +18,6 @@ import pyarrow as pa
 from scribe_spark.bandwidth.rounds import Begun, replay_round, route_round
 from scribe_spark.bandwidth.runs import links_of, player_of
 from scribe_spark.core.arrays import (
-    NONE,
     distinct,
     divided,
     find_sorted,
@@ -227,7 +226,7 @@ def _play(
         events=Events(),
         quit=nobody,
         deadline=0,
-        tally=Tally(kinds, in_buckets=True, groups=True),
+        tally=Tally(kinds, recorded=_control(live), groups=True),
         incarnation=_constant(nodes, NEVER),
         measures=("delay", "node_stress", "link_stress"),
         in_run=True,
@@ -241,7 +240,7 @@ def _play(
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, live, measured)
-    player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), kinds, wanted))
+    player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), wanted))
     player.free_shared()
 
 
@@ -280,7 +279,6 @@ class _WriteViews:
     live: SystemOnBuckets
     of: SystemTables
     first: np.ndarray  # the first publication of each tree, ascending
-    kinds: tuple[str, ...]  # as observers number them
     wanted: _Wanted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -342,13 +340,11 @@ class _WriteViews:
         if not parts:
             return {}
         sent = concatenate(parts)
-        control = _control(self.live)
-        code = np.array([control.index(kind) if kind in control else NONE for kind in self.kinds])
-        kind = code[sent["kind"]]
+        # control messages follow the payload in the kinds
+        kind = sent["kind"] - len(self.live.payload)
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
-        rows["group"] = sent["group"]
-        rows = {name: column[kind >= 0].astype(np.int64) for name, column in rows.items()}
-        rows["messages"] = sent["messages"][kind >= 0].astype(np.int64)
+        rows |= {name: sent[name] for name in ("group", "messages")}
+        rows = {name: column.astype(np.int64) for name, column in rows.items()}
         return add_rows("messages", rows, "kind", "group", "sender", "receiver")
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.trees import PLAIN
+from scribe_spark.config.used_when import VARIANTS
 from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.scope import stage
@@ -34,11 +35,8 @@ from scribe_spark.worlds.groups import MAY_MULTICAST, AccessLists, WorldGroups, 
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
 
-#: The variants whose trees grow in a world.
-_IN_WORLDS = ("bottleneck", "collapse", "lazy")
-
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
-_VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in _IN_WORLDS}
+_VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in VARIANTS}
 
 #: The approximate greatest duration of a job of rounds, in seconds.
 _A_JOB = 20.0

@@ -206,7 +206,9 @@ class Simulation:
         """The graph of routers and links, on the driver."""
         if self._shares is not None:
             return self._shares.graph
-        return load(self.config, self.spark)
+        graph = load(self.config, self.spark)
+        self.config.refuse_routers(len(graph.vertices))  # `checks.check` cannot load all graphs
+        return graph
 
     @cached_property
     def topology(self) -> Topology:

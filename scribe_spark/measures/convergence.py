@@ -27,6 +27,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
 from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.underlay.protocol import node_delays
 
 #: About how many members are paired: those of the smallest groups.
 _MEMBERS = 20_000
@@ -110,7 +111,7 @@ def _collect(run: RunTables) -> dict[str, float | None]:
     legs, kernel, lan_us = edges.frame.toArrow(), run.underlay.kernel, run.underlay.lan_us
 
     def delays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return kernel.delays(kernel.index(a), kernel.index(b)) + 2 * lan_us
+        return node_delays(kernel, lan_us, kernel.index(a), kernel.index(b))
 
     ends = (legs.column(name).to_numpy() for name in ("parent_router", "child_router"))
     a, b, travelled = member_pairs(members.frame.toArrow(), legs, delays(*ends), run.seed)

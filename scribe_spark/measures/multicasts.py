@@ -62,7 +62,7 @@ from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 from scribe_spark.underlay.size import Size
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -246,7 +246,7 @@ class MulticastMeasures:
         transmission of each publication alone (rule W11).
         """
         start = multicasts.start[of]
-        delay_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
+        delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
         if self.links is None:
             return delay_us
         size = multicasts.size[of]

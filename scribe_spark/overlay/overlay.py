@@ -37,7 +37,7 @@ from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
 from scribe_spark.runtime.blocks import release, union_tables
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Underlay, node_delays
 
 _BIGINT = LongType()
 
@@ -80,9 +80,8 @@ class Routed:
                 ends = [facts.positions(table[name]) for name in ("start", "node")]
                 away = ends[0] != ends[1]
                 table["direct_us"] = np.zeros(len(away), dtype=np.int64)
-                table["direct_us"][away] = 2 * lan_us + kernel.delays(
-                    *(router[end[away]] for end in ends)
-                )
+                routers = (router[end[away]] for end in ends)
+                table["direct_us"][away] = node_delays(kernel, lan_us, *routers)
             yield _batch(table, wanted)
 
         return read_typed(self._tables.rows(*names), rows, self._schema).frame

@@ -18,9 +18,9 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, in_bucket
 from scribe_spark.overlay.application import Application, Step
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: The kind of the messages, and the beginning of the names of the tables with outcomes.
 MESSAGE, OUTCOMES = "message", "outcomes"
@@ -79,7 +79,7 @@ class Route(_Upcalls):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move messages by one hop, or to the edge of the bucket, and call the application."""
         came = self._open(tables, inbox)
-        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
+        first = int(self.bounds[bucket])
         steps: list[Step] = []
         sent: list[Columns] = []
         arrived: list[Columns] = []
@@ -98,7 +98,7 @@ class Route(_Upcalls):
             if not steps[-1].onward:
                 break
             moving = self._onward(steps[-1].onward)
-            inside = (moving[AT] >= first) & (moving[AT] < last)
+            inside = in_bucket(self.bounds, bucket, moving[AT])
             if not self._alone:
                 inside[:] = False
             sent.append(take(moving, ~inside))
@@ -138,7 +138,8 @@ class Route(_Upcalls):
         router, at = self.facts.ring.router, self.facts.find(messages["node"])
         away = at != to
         delay_us = messages["delay_us"].copy()
-        delay_us[away] += self.kernel.delays(router[at[away]], router[to[away]]) + 2 * self.lan_us
+        ends = router[at[away]], router[to[away]]
+        delay_us[away] += node_delays(self.kernel, self.lan_us, *ends)
         return {
             AT: to,
             **{name: messages[name] for name in (*_KEY, *self.payload, "start")},

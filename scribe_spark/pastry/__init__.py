@@ -3,21 +3,23 @@
 `round` plays the round of a world, `arrivals.arrival` a wave of arriving nodes.  Messages between
 nodes, and the programs that handle them:
 
-====================  =====================================================
-message               program
-====================  =====================================================
-message to a key      `route.LiveRoute`, `next_hop.hop`
-join                  `arrivals.join_messages`
-announcement          `arrivals.announcements`, `recovery`
-leaf set              `arrivals.exchange`
-introduction          `arrivals.introductions`
-search for a contact  `arrivals.nearby_search`
-maintenance           `arrivals.maintenance`
+====================  =============================================================
+message               handler
+====================  =============================================================
+lookup                `route.LiveRoute`
+probe                 `arrivals.join_messages.Discover`
+join, rows            `arrivals.join_messages.JoinMessages`
+leaf set              `arrivals.join_messages.JoinMessages`
+exchange              `arrivals.announcements.ExchangeLeafSets`
+announcement          `arrivals.announcements.Announce`
+introduction          `arrivals.announcements.Introduce`
+maintenance           `table_repair.AskRows`, `table_repair.TakeRows`
 goodbye               `events.play_events`
+recovery              `events.recover`
 keep-alive            `leaf_repair.repair_leaf_sets`
-repair of a leaf set  `leaf_repair.repair_leaf_sets`
-repair, check         `table_repair.RepairTables`
-====================  =====================================================
+repair                `leaf_repair.repair_leaf_sets`, `table_repair.RepairTables`
+check                 `table_repair.RepairTables`
+====================  =============================================================
 """
 
 from scribe_spark.pastry.knowledge import routing_table, table_entries

@@ -121,7 +121,7 @@ class _SearchLeaves(NodeProgram):
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
     def _answer(self, states: States, came: Columns) -> Columns:
-        """Name the nodes that are nearer to the asker on the side; add the own leaf set."""
+        """Return answers: the known nodes between asker and asked node on the side, and offers."""
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
@@ -135,7 +135,7 @@ class _SearchLeaves(NodeProgram):
         }  # fmt: skip
 
     def _go_on(self, states: States, tables: Tables, came: Columns) -> Columns:
-        """Ask the nearest live named node; the search ends if there is none."""
+        """Ask the nearest live node that an answer names; without one, the search ends."""
         return self._next(states, tables, came, came["named"])
 
     def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:

@@ -21,7 +21,7 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.program import Together
+from scribe_spark.engine.program import Together, in_bucket
 from scribe_spark.pastry.arrivals.waves import Wave
 from scribe_spark.pastry.events import play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
@@ -94,7 +94,7 @@ class _CompareLeafSets(NodeProgram):
         if LEAVES_BEFORE in tables:
             changed = ~same_leaves(tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"])
             del tables[LEAVES_BEFORE]
-        own = self.entered[(self.entered >= first) & (self.entered < last)]
+        own = self.entered[in_bucket(self.bounds, bucket, self.entered)]
         changed[own - first] = True
         tables.pop(NEW_LEAFS, None)
         if (new := np.flatnonzero(changed & alive)).size:

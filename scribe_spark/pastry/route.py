@@ -19,7 +19,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.states import NodeProgram, States
@@ -115,13 +115,14 @@ class LiveRoute(NodeProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move messages to the edge of the bucket."""
         moving = inbox.get(_MESSAGE, {}) if superstep else self._start(bucket, tables)
-        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
         states = self.states(bucket, tables)
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             return self._hop(states, tables, messages)
 
-        ended, leaving = route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
+        ended, leaving = route_to_edge(
+            moving, hop_of, functools.partial(in_bucket, self.bounds, bucket)
+        )
         if count_rows(ended):
             append(tables, self.ends, ended)
         return {_MESSAGE: leaving} if leaving else {}

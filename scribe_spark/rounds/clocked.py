@@ -60,9 +60,10 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, count_rows, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
+    CAME,
     DUE,
     EXPECTED,
     PUBLISHED,
@@ -84,10 +85,10 @@ from scribe_spark.rounds.system import (
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel as Network
+from scribe_spark.underlay.protocol import node_delays
 
-#: Tables of a round: the keys (group, node) of members that stay; copies that came, by group; sums
-#: over the members of a bucket.
-_STAY, _CAME, _SUMS = "members that stay", "copies that came", "sums over members"
+#: Tables of a round: the keys (group, node) of members that stay; sums over a bucket's members.
+_STAY, _SUMS = "members that stay", "sums over members"
 
 #: The time between two waves of newcomers, in microseconds.
 WAVE_US = 10_000_000
@@ -156,11 +157,8 @@ class ClockedSystem(SystemOnBuckets):
         round = _ClockedRound.of(self, player, now)
         if round.has_events:
             player.keep(partial(_play, round), "clock")
-        if len(round.source):
-            came, shape = player.take(_CAME)[_CAME], (-1, len(round.number))
-            first, again = (came[one].reshape(shape).sum(axis=0) for one in ("first", "again"))
-            of_group = np.bincount(round.published, minlength=len(round.number))
-            published.add(now.number, of_group, first, again)
+        if len(round.publish.node):
+            published.add_came(now, player.take(CAME)[CAME])
         last = last_counted(now)
         player.play(_EndClockedRound(round, last, now.is_last))
         taken = player.take(DUE, _SUMS)
@@ -232,7 +230,7 @@ class _ClockedRound:
     @property
     def has_events(self) -> bool:
         """True if anything is to be played."""
-        return self.has_changes or len(self.source) > 0
+        return self.has_changes or len(self.publish) > 0
 
     @property
     def has_changes(self) -> bool:
@@ -245,25 +243,10 @@ class _ClockedRound:
         """The kinds of events."""
         return Kinds.of(self.system.kernel)
 
-    @property
-    def published(self) -> np.ndarray:
-        """The index of the group of each publication."""
-        return self.publish.group
-
-    @property
-    def source(self) -> np.ndarray:
-        """The position of the source of each publication."""
-        return self.publish.node
-
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
         """Return D between nodes in microseconds, at least `least_us`: int64."""
         router = self.facts.ring.router
-        return np.maximum(self.network.delays(router[a], router[b]) + 2 * self.lan_us, least_us)
-
-    def mine(self, bucket: int, node: np.ndarray) -> np.ndarray:
-        """Return True for the nodes of a bucket."""
-        first, last = self.bounds[bucket : bucket + 2]
-        return (node >= first) & (node < last)
+        return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
         """Play the commands in the buckets, with publications in these rooms.
@@ -275,10 +258,10 @@ class _ClockedRound:
             up, down, _ = links.rates(ring.node, ring.router)
             size = self.publish.size if len(room) else room
             wires = Wires(up, down, size, links.uplink, links.shared)
-        traffic = self.observer.traffic
+        records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        setting = KernelSetting(self.size, delay, window_us, wires, traffic)
+        setting = KernelSetting(self.size, delay, window_us, wires, records)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -291,11 +274,11 @@ class _ClockedRound:
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     """Return a lower bound of the delays between different nodes, at least 1 us."""
-    distinct_routers, least = distinct(np.sort(router)), 0
+    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
-        least = int(network.delays(a[a != b], b[a != b]).min())
-    return max(1, least + 2 * lan_us)
+        least = int(node_delays(network, lan_us, a[a != b], b[a != b]).min())
+    return max(1, least)
 
 
 def _play(round: _ClockedRound, player: SystemPlayer) -> None:
@@ -309,10 +292,10 @@ def _play(round: _ClockedRound, player: SystemPlayer) -> None:
         player.play(_Enter(round, arrivals, members))
         round.play(player, whole_numbers(), LEAST_US)
         player.play(_CountMessages(round))
-    if len(round.source):
+    if len(round.publish.node):
         guests, contact = _guests(round, members)
         player.play(_LetPublish(round, guests, contact))
-        round.play(player, round.published, 1)
+        round.play(player, round.publish.group, 1)
         player.play(_CountMessages(round))
         player.play(_CountPublications(round, guests))
 
@@ -358,7 +341,7 @@ class _Newcomers:
 
 def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of sources that are no members, and a drawn member for each; rule K10."""
-    key = distinct(key_of([round.published, round.source], round.size))
+    key = distinct(key_of([round.publish.group, round.publish.node], round.size))
     key = key[find_sorted(members, key) < 0]
     first, last = (
         np.searchsorted(members, (key // round.size + one) * round.size) for one in (0, 1)
@@ -427,7 +410,7 @@ class _Enter(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, new = self.round, self.arrivals
-        mine = round.mine(bucket, new.key % round.size)
+        mine = in_bucket(self.bounds, bucket, new.key % round.size)
         key = new.key[mine]
         self.put(tables, key)
         if round.system.links:
@@ -443,7 +426,7 @@ class _Enter(_ClockedProgram):
         """Draw the neighbours of all members of groups with newcomers."""
         round, size = self.round, self.round.size
         key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
-        mine = round.mine(bucket, key % size)
+        mine = in_bucket(self.bounds, bucket, key % size)
         if mine.any():
             links = drawn_links(round, key)[mine]
             tables[LINKED] = {"key": key[mine], "neighbours": links}
@@ -486,13 +469,13 @@ class _LetPublish(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round = self.round
-        mine = round.mine(bucket, self.guests % round.size)
+        mine = in_bucket(self.bounds, bucket, self.guests % round.size)
         if mine.any():
             contact = self.contact[mine, None]
             tables[LINKED] = {"key": self.guests[mine], "neighbours": contact}
         self.put(tables, self.guests[mine])
-        value = np.flatnonzero(round.mine(bucket, round.source))
-        key = key_of([round.published[value], round.source[value]], round.size)
+        value = np.flatnonzero(in_bucket(self.bounds, bucket, round.publish.node))
+        key = key_of([round.publish.group[value], round.publish.node[value]], round.size)
         self.command(tables, PUBLISH, key, value=value, time_us=round.publish.at_us[value])
 
 
@@ -517,10 +500,10 @@ class _CountMessages(_ClockedProgram):
             if self.round.scheduled and name in self.round.system.payload:
                 # copies with sizes are recorded at their receivers
                 copies = tables.get(COPIES, {})
-                if observer.traffic and count_rows(copies):
+                if name in observer.recorded and count_rows(copies):
                     size = self.round.publish.size[copies["publication"]]
                     observer.record(tables, name, copies["sender"], copies["node"], bytes=size)
-                observer = replace(observer, traffic=False)
+                observer = replace(observer, recorded=())
             observer.count(tables, name, *many, between=between)
 
 
@@ -537,10 +520,10 @@ class _CountPublications(_ClockedProgram):
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
         if len(self.guests) and STATE in tables:
             tables[STATE] = take(tables[STATE], find_sorted(self.guests, _members(tables)) < 0)
-        of = round.published
+        of = round.publish.group
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
-        tables[_CAME] = {"first": first, "again": arrived - first}
+        tables[CAME] = {"first": first, "again": arrived - first}
         heard = key_of([of[came["publication"]], came["node"]], size)
         note_received(tables, round.index, groups, size, _members(tables), of, heard)
         if round.measures:
@@ -553,7 +536,7 @@ class _CountPublications(_ClockedProgram):
 
         def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
             mine = take(rows, find_sorted(measured, rows["publication"]) >= 0)
-            return {**mine, "group": round.published[mine["publication"]]}
+            return {**mine, "group": round.publish.group[mine["publication"]]}
 
         rows = of_multicasts(take(came, came["hops"] > 0))
         names = {"group": "group", "publication": "publication", "node": "node", "hops": "hops"}
@@ -565,7 +548,7 @@ class _CountPublications(_ClockedProgram):
         key = key_of([rows["publication"], rows["node"]], round.size)
         firsts = np.zeros(len(key), dtype=bool)
         firsts[np.unique(key, return_index=True)[1]] = True
-        sources = key_of([measured, round.source[measured]], round.size)
+        sources = key_of([measured, round.publish.node[measured]], round.size)
         firsts &= ~rows["lost"] & (find_sorted(sources, key) < 0)
         took_us = rows["took_us"] + round.delay(rows["sender"], rows["node"])
         sent_us = rows["at_us"] - took_us - at_us[rows["publication"]]

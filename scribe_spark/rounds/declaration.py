@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.core.errors import InputError, listed, shown
@@ -46,6 +48,18 @@ _OTHERS = frozenset(
         *("lookups", "messages", "nodes", "pastry", "topology"),
     }
 )
+
+
+def imported(place: str) -> Callable[..., Any]:
+    """Return a function that calls the function at ``package.module:function``.
+
+    The module is imported at the first call.
+    """
+    return partial(_call, place)
+
+
+def _call(place: str, *given: Any) -> Any:
+    return resolve_name(place)(*given)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
-from scribe_spark.core.keys import order_of
-from scribe_spark.engine import Program
+from scribe_spark.core.keys import key_of, order_of
+from scribe_spark.engine import Columns, Inbox, Program
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows
 from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
@@ -36,6 +37,18 @@ Pairs = tuple[np.ndarray, np.ndarray]
 
 def _none() -> Pairs:
     return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+
+def to_nodes(pairs: Pairs) -> Columns:
+    """Return pairs as messages to their nodes; :func:`keys_sent` reads the messages."""
+    return {"group": pairs[0], AT: pairs[1]}
+
+
+def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
+    """Return the keys (group, node) of messages of a kind, ascending; `size` is K."""
+    if kind not in inbox:
+        return whole_numbers()
+    return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
 
 
 @dataclass(frozen=True)

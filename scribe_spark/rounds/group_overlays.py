@@ -49,9 +49,11 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
+    CAME,
     DUE,
     EXPECTED,
     PUBLISHED,
@@ -65,7 +67,6 @@ from scribe_spark.rounds.system import (
     DELIVERED,
     LivingRound,
     Multicasts,
-    Pairs,
     Publications,
     Publishing,
     SystemOnBuckets,
@@ -74,14 +75,14 @@ from scribe_spark.rounds.system import (
     count_messages,
     notes_copies,
 )
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: Tables of a bucket: keys (group, node) of members, and of dead members whose death the others do
 #: not know yet.
 MEMBERS, SILENT = "members", "silent"
 
-#: Tables of a round: counts, one row per group; the edges of nodes, as keys (group, node).
-_CAME, _NEIGHBOURS = "copies that came", "neighbours"
+#: The table of a round with the edges of nodes, as keys (group, node).
+_NEIGHBOURS = "neighbours"
 
 # kinds of messages
 _QUITS, _JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
@@ -264,18 +265,16 @@ class GroupOverlays(SystemOnBuckets):
             now.tally.observer,
             now.scheduled,
         )
-        changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
+        changes = {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)}
         player.play(Remember(round), changes)
         measured = round.multicasts if now.measures else None
+        if len(now.publish):
+            self.spread(player, round, now)
+            player.play(CountOverlayCopies(round, now.measures))
         if now.in_run:  # which reads no counts
-            if len(now.publish):
-                self.spread(player, round, now)
-                player.play(CountOverlayCopies(round, now.measures))
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         if len(now.publish):
-            copies = self._publish(player, round, now)
-            of_group = np.bincount(now.publish.group, minlength=len(now.group))
-            published.add(now.number, of_group, *copies)
+            published.add_came(now, player.take(CAME)[CAME])
         last = last_counted(now)
         player.play(CountDue(round, last))
         due = published.take_counted(last, len(now.group), player.take(DUE))
@@ -287,16 +286,6 @@ class GroupOverlays(SystemOnBuckets):
     def begun(self) -> Begun | None:
         """The publications whose copies have no times of a clock with bandwidth yet: none."""
         return Begun()
-
-    def _publish(
-        self, player: SystemPlayer, round: OverlayRound, now: LivingRound
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Let publications spread; return the first copies and the duplicates of each group."""
-        self.spread(player, round, now)
-        player.play(CountOverlayCopies(round, now.measures))
-        came, buckets = player.take(_CAME)[_CAME], (-1, len(round.number))
-        first, again = (came[name].reshape(buckets).sum(axis=0) for name in ("first", "again"))
-        return first, again
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Let publications spread: write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
@@ -315,10 +304,6 @@ class GroupOverlays(SystemOnBuckets):
             names = EDGES, ARRIVALS, ARRIVED_COPIES
             played = flood_along(clock, published, names, self.forwards, self.carried)
             player.keep(played, "clock with bandwidth")
-
-
-def _messages(pairs: Pairs) -> Columns:
-    return {"group": pairs[0], AT: pairs[1]}
 
 
 @dataclass(frozen=True)
@@ -382,17 +367,11 @@ class Remember(_OverlayProgram):
         lives = alive[members % size]
         silent = distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
         silent = silent[~alive[silent % size] & ~known[silent % size]]
-        quits, joins = (self._places(inbox, kind) for kind in (_QUITS, _JOINS))
+        quits, joins = (keys_sent(inbox, kind, size) for kind in (_QUITS, _JOINS))
         stay = members[lives & (find_sorted(quits, members) < 0)]
         tables[MEMBERS] = {"key": distinct(np.concatenate([stay, joins]))}
         tables[SILENT] = {"key": silent}
         return {}
-
-    def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the keys (group, node) of messages: ascending."""
-        if kind not in inbox:
-            return np.empty(0, dtype=np.int64)
-        return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], self.round.size))
 
 
 class Build(_OverlayProgram):
@@ -479,7 +458,7 @@ class CountOverlayCopies(_OverlayProgram):
         if arrivals:
             arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
         none = np.zeros(len(round.number), dtype=np.int64)
-        tables[_CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
+        tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
         self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
@@ -542,8 +521,9 @@ class CountOverlayCopies(_OverlayProgram):
             rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
             if when == "at_us":
                 router = round.facts.ring.router
-                delay_us = round.network[0].delays(router[rows["sender"]], router[rows["node"]])
-                rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.network[1])
+                ends = router[rows["sender"]], router[rows["node"]]
+                kernel, lan_us, *_ = round.network
+                rows["sent_us"] = rows.pop("at_us") - node_delays(kernel, lan_us, *ends)
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
 

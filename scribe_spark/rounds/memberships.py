@@ -15,7 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct, find_sorted, whole_numbers
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import in_bucket
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import (
     JOINING,
@@ -23,6 +23,7 @@ from scribe_spark.rounds.group_events import (
     QUITTING,
     GroupEvents,
     Pairs,
+    keys_sent,
     refuse_impossible,
 )
 from scribe_spark.rounds.groups import Groups
@@ -77,8 +78,7 @@ class _OfMembers:
     def keys(self, bucket: int, pairs: Pairs) -> np.ndarray:
         """Return the sorted keys of the pairs whose nodes are in a bucket."""
         group, node = pairs
-        first, last = self.bounds[bucket : bucket + 2]
-        mine = (node >= first) & (node < last)
+        mine = in_bucket(self.bounds, bucket, node)
         return np.sort(group[mine] * self.groups.size + node[mine])
 
     def members(self, tables: Tables) -> np.ndarray:
@@ -127,7 +127,4 @@ class ChangeMembers(_OfMembers):
     def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
         """Return the sorted keys of events, and of messages of a kind."""
         keys = self.keys(bucket, pairs)
-        if kind not in inbox:
-            return keys
-        came = inbox[kind]
-        return np.sort(np.r_[keys, came["group"].astype(np.int64) * self.groups.size + came[AT]])
+        return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])

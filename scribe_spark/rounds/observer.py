@@ -42,10 +42,14 @@ FOUND = "found dead"
 
 @dataclass(frozen=True)
 class Observer:
-    """Counts the messages of a bucket's nodes; may record senders, receivers and groups."""
+    """Counts the messages of a bucket's nodes; may record senders, receivers and groups.
+
+    `recorded` are the kinds whose senders and receivers are recorded and, with `groups`, also the
+    groups.
+    """
 
     kinds: tuple[str, ...]
-    traffic: bool = False
+    recorded: tuple[str, ...] = ()
     groups: bool = False
 
     @functools.cached_property
@@ -80,7 +84,7 @@ class Observer:
             counts += tables[MESSAGES]["messages"], tables[MESSAGES]["lost"]
         counts[:, self._index[kind]] += int(messages), int(lost)
         tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
-        if self.traffic and messages:
+        if messages and kind in self.recorded:
             sender, to = ends_of(kind, messages if times is None else len(times), between)
             more: dict[str, np.ndarray] = {}
             if self.groups:

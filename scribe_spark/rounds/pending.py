@@ -28,6 +28,10 @@ from scribe_spark.rounds.system import LivingRound, Publications
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
 
+#: The table of a bucket with the ``first`` and repeated (``again``) copies that arrived in a round,
+#: one row per group.
+CAME = "copies that came"
+
 #: The name of the table `Published` of the orchestrator.
 PUBLISHED = "published"
 
@@ -65,6 +69,12 @@ class Published(SortedTable):
         index = len(self) + np.arange(len(group))
         copies = {"first_copies": first[group], "duplicates": again[group]}
         self.insert(index, round=number, group=group, **copies)
+
+    def add_came(self, now: LivingRound, came: Columns) -> None:
+        """Append the publications of a round, from the tables :data:`CAME` of all buckets."""
+        groups = len(now.group)
+        first, again = (came[name].reshape(-1, groups).sum(axis=0) for name in ("first", "again"))
+        self.add(now.number, np.bincount(now.publish.group, minlength=groups), first, again)
 
     def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
         """Remove the publications up to round `last`, and return their receivers.

@@ -64,7 +64,9 @@ class RoundPlayer:
 
     def observe(self, *, traffic: bool) -> None:
         """Set whether senders and receivers are recorded from now on."""
-        self._given = replace(self._given, observer=replace(self._given.observer, traffic=traffic))
+        observer = self._given.observer
+        observer = replace(observer, recorded=observer.kinds if traffic else ())
+        self._given = replace(self._given, observer=observer)
 
     def play(self, program: Program) -> int:
         """See `engine.player.Player`."""

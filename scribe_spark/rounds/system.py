@@ -231,6 +231,11 @@ class LivingRound:
         return self.number + 1 == self.own.first(self.world_round + 1)
 
     @property
+    def measures_all(self) -> bool:
+        """True if all publications are measured: in a run, and with a schedule."""
+        return self.in_run or self.scheduled
+
+    @property
     def alive(self) -> np.ndarray:
         """True for the nodes that live after the events: bool, shape (K,)."""
         return self.overlay.alive
@@ -369,15 +374,18 @@ class Multicasts(Rows):
 
     @classmethod
     def of_round(cls, now: LivingRound) -> Multicasts:
-        """Return the measured publications of a round, which start at their sources.
+        """Return the measured publications of a round, which start at their sources."""
+        publish = now.publish
+        every = cls.from_start(publish.group, np.arange(len(publish)), publish.node)
+        return every.measured(now.measures_all)
 
-        They are the first publication of each group or, in a run or with a schedule, all
-        publications.
+    def measured(self, every: bool) -> Multicasts:
+        """Return the publications of a round that are measured, sorted.
+
+        They are the first publication of each group, or `every` publication.
         """
-        order = np.argsort(now.publish.group, kind="stable")
-        if not (now.in_run or now.scheduled):
-            order = order[run_starts(now.publish.group[order])]
-        return cls.from_start(now.publish.group[order], order, now.publish.node[order])
+        order = np.lexsort((self.publication, self.group))
+        return self.take(order if every else order[run_starts(self.group[order])])
 
     def of_groups(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs of a row of `group` and a publication of the group: two indices."""

@@ -12,20 +12,20 @@ from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 class Tally:
     """Counts the messages of each kind in a round; ``lost KIND`` counts those that met a dead node.
 
-    `kinds` are the kinds that are counted.  With `in_buckets`, senders and receivers are recorded
-    in the buckets; with `groups`, also the groups of messages.
+    `kinds` are the kinds that are counted; buckets record the senders and receivers of those in
+    `recorded` and, with `groups`, also the groups of messages.
     """
 
     def __init__(
-        self, kinds: tuple[str, ...], in_buckets: bool = False, groups: bool = False
+        self, kinds: tuple[str, ...], recorded: tuple[str, ...] = (), groups: bool = False
     ) -> None:
-        self.kinds, self._in_buckets, self._groups = kinds, in_buckets, groups
+        self.kinds, self._recorded, self._groups = kinds, recorded, groups
         self._counts: Counter[str] = Counter()
 
     @property
     def observer(self) -> Observer:
         """The observer that counts these kinds in buckets; :meth:`take` adds its counts."""
-        return Observer(self.kinds, traffic=self._in_buckets, groups=self._groups)
+        return Observer(self.kinds, self._recorded, self._groups)
 
     def take(self, taken: Mapping[str, Columns]) -> None:
         """Add the counts of all buckets: the tables `MESSAGES`."""

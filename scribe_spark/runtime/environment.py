@@ -101,7 +101,7 @@ def check_environment() -> None:
 
 
 def blame_environment(error: Exception) -> InputError | None:
-    """Return an error about the environment if a session cannot start because of it, else None."""
+    """Return an error that names the variable that keeps a session from starting, if one does."""
     for name in _SUSPECTS:
         if os.environ.get(name):
             remedy = f"no session can start with it ({one_line(error)}); correct it, or unset it"

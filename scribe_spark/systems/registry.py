@@ -23,7 +23,7 @@ from scribe_spark.can.declaration import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import Registry
 from scribe_spark.core.systems import SYSTEMS
-from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System
+from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imported
 from scribe_spark.systems.bayeux.declaration import BAYEUX
 from scribe_spark.systems.flooding.declaration import FLOODING
 from scribe_spark.systems.gossipsub.declaration import GOSSIPSUB
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 #: The name of Scribe, the default system of a world with groups.
 SCRIBE = "scribe"
 
+#: The folder of Scribe.
+_SCRIBE = "scribe_spark.systems.scribe"
+
 # --- the built-in systems
 
 
@@ -47,34 +50,10 @@ def _scribe(stages: Any) -> Multicast:
     return stages.multicast("scribe", stages.scribe_edges)
 
 
-def _live_scribe(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.scribe.live import live_scribe
-
-    return live_scribe(config)
-
-
 def _scribe_measures() -> Mapping[str, str]:
     from scribe_spark.systems.scribe.measures import MEASURES
 
     return MEASURES
-
-
-def _remove_bottlenecks(context: VariantContext) -> Variant:
-    from scribe_spark.systems.scribe.variants import remove_bottlenecks
-
-    return remove_bottlenecks(context)
-
-
-def _collapse(context: VariantContext) -> Variant:
-    from scribe_spark.systems.scribe.variants import collapse
-
-    return collapse(context)
-
-
-def _grow_lazily(context: VariantContext) -> Variant:
-    from scribe_spark.systems.scribe.variants import grow_lazily
-
-    return grow_lazily(context)
 
 
 def _rejoining(run: Any) -> DataFrame:
@@ -171,24 +150,26 @@ _SYSTEMS.build_in(
         joins_by_edges=True,
         routes_to_key=True,
         from_root=True,
-        world=_live_scribe,
+        world=imported(f"{_SCRIBE}.live:live_scribe"),
         world_measures=_scribe_measures,
         failure_costs=_rejoining,
     ),
     tree_variant(
         "bottleneck",
         "Scribe, bottleneck remover",
-        _remove_bottlenecks,
+        imported(f"{_SCRIBE}.variants:remove_bottlenecks"),
         figures=("11",),
         own_figures={"children_entries": "11"},
         joins_after="scribe",
         limited=True,
     ),
-    tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
+    tree_variant(
+        "collapse", "Collapse", imported(f"{_SCRIBE}.variants:collapse"), figures=("12", "13", "14")
+    ),
     tree_variant(
         "lazy",
         "Lazy growth",
-        _grow_lazily,
+        imported(f"{_SCRIBE}.variants:grow_lazily"),
         figures=("12", "13", "14"),
         own_figures={"overloaded": "IV.F"},
         limited=True,
@@ -366,7 +347,7 @@ def clock_in_words(system: System, config: Any) -> str:
     found, bandwidth = system.clock_of(config), getattr(config, "bandwidth", None)
     if bandwidth is None or not bandwidth.on:
         return found
-    if system.family == MESH and not is_built_in(system):
+    if not plays_schedules(system):
         return f"{found}: without transmission" if bandwidth.has_sizes else found
     return f"{found}: {bandwidth.in_words(alone=system.family == IP)}"
 
@@ -378,7 +359,7 @@ def is_built_in(system: System) -> bool:
 
 def plays_schedules(system: System) -> bool:
     """Return True if the system can play several publications of a group."""
-    return system.build is None or is_built_in(system) or system.family != MESH
+    return system.build is None or system.family != MESH
 
 
 def measure_of_round(system: str, measure: str) -> str:

@@ -102,6 +102,15 @@ class Kernel(Protocol):
         """
 
 
+def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the delays D between different nodes in microseconds, row by row: int64.
+
+    `a` and `b` are the router indices of the nodes.  D is the delay of the route between the
+    routers, and of the LAN links of the two nodes, `lan_us` each.
+    """
+    return kernel.delays(a, b) + 2 * lan_us
+
+
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
@@ -171,7 +180,7 @@ class Underlay:
                 routers = (batch.column(end).filter(pa.array(present)) for end in (a, b))
                 source, target = (kernel.index(some.to_numpy()) for some in routers)
                 delay_us = np.zeros(len(present), dtype=np.int64)
-                delay_us[present] = kernel.delays(source, target) + 2 * lan_us
+                delay_us[present] = node_delays(kernel, lan_us, source, target)
                 yield batch.append_column(into, pa.array(delay_us))
 
         schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])

@@ -244,7 +244,8 @@ class SystemsInRound:
         live, now, tally, given = self._live, self._now, self._tally, self._player.given
         if not within:
             in_buckets = live.records_messages(now.number) and not system.merged
-            tally = Tally((*system.payload, *system.control), in_buckets=in_buckets)
+            kinds = *system.payload, *system.control
+            tally = Tally(kinds, recorded=kinds if in_buckets else ())
             given = replace(given, observer=tally.observer)
         now = replace(now, tally=tally, own=self._systems.own_rounds(name))
         tables = f"{name}{OF_SYSTEM}", system.reads, system.shares

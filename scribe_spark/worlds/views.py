@@ -64,7 +64,7 @@ class Bucket:
     last: int
     ring: Ring
     kernel: Kernel
-    groups: Groups | None
+    groups: np.ndarray  # the numbers of the groups, by index
 
     def table(self, name: str) -> Columns | None:
         """Return a table, None if it has no rows in the bucket."""
@@ -73,8 +73,7 @@ class Bucket:
     @property
     def names(self) -> Names:
         """The numbers of nodes and groups and the ids of routers, for views."""
-        numbers = whole_numbers() if self.groups is None else self.groups.number
-        return Names(RingInMemory(self.ring), self.kernel, numbers)
+        return Names(RingInMemory(self.ring), self.kernel, self.groups)
 
     @property
     def states(self) -> States:
@@ -107,11 +106,12 @@ def view(
 ) -> DataFrame:
     """Return the rows of a view, from the rows of a world (`ROWS`); lazy."""
     facts, bounds = ring.facts, ring.bounds
+    numbers = whole_numbers() if groups is None else groups.number
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, tables in tables_by_bucket(batches).items():
             first, last = bounds[number : number + 2].tolist()
-            yield from wanted.batches(Bucket(tables, first, last, facts.ring, kernel, groups))
+            yield from wanted.batches(Bucket(tables, first, last, facts.ring, kernel, numbers))
 
     name = F.col("name")
     called = name.isin([one for one in wanted.tables if not one.endswith(" ")])

@@ -74,7 +74,7 @@ class World:
             rows = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2)
             return rows[:, 0], rows[:, 1]
 
-        self.tally = Tally((*self.system.payload, *self.system.control), in_buckets=False)
+        self.tally = Tally((*self.system.payload, *self.system.control))
         now = LivingRound(
             *(self.number, self.rounds, self.ring, self.lives, happens, GROUPS, GROUPS, GROUPS),
             *(

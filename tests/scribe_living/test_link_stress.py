@@ -221,7 +221,7 @@ def test_it_is_measured_in_the_last_round_of_a_period(period: int, rounds: list[
 def test_a_count_without_its_ends_is_an_error() -> None:
     nobody = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="2 join, from 0 nodes to 0"):
-        Observer(MESSAGE_KINDS, traffic=True).count(
+        Observer(MESSAGE_KINDS, MESSAGE_KINDS).count(
             Tables(), "join", 2, between=lambda: (nobody, nobody)
         )
     Observer(MESSAGE_KINDS).count(

@@ -20,7 +20,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.arrivals.offers import (
     NO_OFFER,
@@ -199,12 +199,11 @@ class JoinMessages(WaveProgram):
     def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
         """Route join messages to the edge of the bucket; the last nodes send leaf sets."""
         states, sent = self.states(bucket, tables), dict[str, list[Columns]]()
-        first, last = self.bounds[bucket : bucket + 2]
 
         def visit(messages: Columns) -> tuple[np.ndarray, Columns]:
             return self._visit(states, tables, messages, sent)
 
-        ended, onward = route_to_edge(came, visit, lambda at: (at >= first) & (at < last))
+        ended, onward = route_to_edge(came, visit, partial(in_bucket, self.bounds, bucket))
         outbox: dict[str, Columns] = {kind: concatenate(parts) for kind, parts in sent.items()}
         if onward:
             outbox[_JOIN] = onward

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Underlay, node_delays
 
 _NAMES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
 _STAR = ", ".join(f"{name} bigint" for name in _NAMES)
@@ -37,7 +37,7 @@ def unicasts(groups: DataFrame, members: Table, underlay: Underlay) -> Batches:
         others = np.flatnonzero(at >= 0)
         others = others[sources[1][at[others]] != child[others]]
         above, below = sources[2][at[others]], router[others]
-        delay_us = kernel.delays(kernel.index(above), kernel.index(below)) + 2 * lan_us
+        delay_us = node_delays(kernel, lan_us, kernel.index(above), kernel.index(below))
         columns = group[others], sources[1][at[others]], child[others], above, below, delay_us
         return dict(zip(_NAMES, columns, strict=True))
 

@@ -26,7 +26,6 @@ BAYEUX = System(
     config="scribe_spark.systems.bayeux.config:BayeuxConfig",
     control=True,
     over_pastry=True,
-    from_root=True,
     world=_live,
     world_measures={
         "entries.mean": "entries",

@@ -21,7 +21,6 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     read_table,
-    run_starts,
     whole_numbers,
 )
 from scribe_spark.core.key_limits import refuse_groups
@@ -29,10 +28,11 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.engine.ring import Keys
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.group_events import to_nodes
 from scribe_spark.rounds.pending import (
     DUE,
     EXPECTED,
@@ -47,7 +47,6 @@ from scribe_spark.rounds.system import (
     DELIVERED,
     LivingRound,
     Multicasts,
-    Pairs,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
@@ -84,7 +83,6 @@ from scribe_spark.systems.bayeux.protocol import (
     at_root,
     flood,
     record,
-    take_tables,
 )
 from scribe_spark.systems.bayeux.sessions import (
     PASTRY,
@@ -478,12 +476,12 @@ class _BayeuxRound:
 
     def leave(self) -> None:
         """Members quit: rule B15."""
-        self.player.play(Leave(self.sessions), {QUIT: _pairs(self.now.quit)})
+        self.player.play(Leave(self.sessions), {QUIT: to_nodes(self.now.quit)})
         self.player.play(Prune(self.sessions))
 
     def join(self) -> None:
         """All waiting members send JOINs, and roots answer: rule B16."""
-        self.player.play(Join(self.sessions), {MEMBER: _pairs(self.now.join)})
+        self.player.play(Join(self.sessions), {MEMBER: to_nodes(self.now.join)})
         self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
 
@@ -499,7 +497,7 @@ class _BayeuxRound:
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
         self.begun = self._begun(came)
         # the first publication of each group that its root has accepted, by its source
-        first = self._measured_publications(several=now.scheduled)
+        first = self._multicasts().measured(now.scheduled)
         # all publications of a group go the same way
         accepted = np.bincount(self.begun.group, minlength=groups)
         player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
@@ -543,7 +541,7 @@ class _BayeuxRound:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
         now, last = self.now, last_counted(self.now)
         self.player.play(CountSessions(self.sessions, last, now.in_run))
-        multicasts = self._multicasts()
+        multicasts = self._multicasts().measured(now.measures_all) if now.measures else None
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=multicasts, begun=self.begun)
         taken = self.player.take(DUE, KEPT)
@@ -557,18 +555,11 @@ class _BayeuxRound:
         due = self.published.take_counted(last, len(now.key_hi), taken)
         return SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
 
-    def _multicasts(self) -> Multicasts | None:
-        """Return the measured publications, None without measures."""
-        if not self.now.measures:
-            return None
-        return self._measured_publications(several=self.now.in_run or self.now.scheduled)
-
-    def _measured_publications(self, *, several: bool) -> Multicasts:
-        """Return the first accepted publication of each group, or all."""
-        order = np.lexsort((self.begun.publication, self.begun.group))
-        if not several:
-            order = order[run_starts(self.begun.group[order])]
-        found = _measured(self.begun.take(order))
+    def _multicasts(self) -> Multicasts:
+        """Return the accepted publications."""
+        begun = self.begun
+        way = begun.source, begun.hops, begun.delay_us
+        found = Multicasts(begun.group, begun.publication, *way)
         return found.with_sizes(self.now.publish) if self.now.scheduled else found
 
     def _begun(self, came: Columns) -> Begun:
@@ -585,11 +576,3 @@ class _BayeuxRound:
             return Begun(group, publication, root, root, none, none, along)
         way = came["hops"], came["delay_us"]
         return Begun(group, publication, came["member"], root, *way, along)
-
-
-def _measured(begun: Begun) -> Multicasts:
-    return Multicasts(begun.group, begun.publication, begun.source, begun.hops, begun.delay_us)
-
-
-def _pairs(pairs: Pairs) -> Columns:
-    return {"group": pairs[0], AT: pairs[1]}

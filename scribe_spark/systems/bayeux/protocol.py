@@ -32,7 +32,7 @@ from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, append, in_bucket, take_tables
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
@@ -90,7 +90,7 @@ class SessionProgram:
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Route messages to their end or the edge of the bucket, see `route_to_edge`."""
-        first, last = self.bounds[bucket : bucket + 2].tolist()
+        first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             onward, met = next_hop(first, messages)
@@ -102,7 +102,7 @@ class SessionProgram:
             sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost, number)
             return onward, self._farther(messages, np.where(onward >= 0, onward, at))
 
-        return route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
+        return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
 
     def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
         """Return messages after a hop; messages with ``hops, delay_us`` add the hop."""
@@ -207,11 +207,6 @@ class Lists(SortedTable):
     #: The round of the member's JOIN, and the round in which the entry was written.
     number: np.ndarray = field(default_factory=whole_numbers)
     written: np.ndarray = field(default_factory=whole_numbers)
-
-
-def take_tables(tables: Tables, prefix: str) -> list[Columns]:
-    """Remove and return the tables ``PREFIX NUMBER``, one for each superstep."""
-    return [tables.pop(name) for name in list(tables) if name.startswith(f"{prefix} ")]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from scribe_spark.pastry.next_hop import Met, hop, table_entry
 from scribe_spark.pastry.states import IsAlive, States
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: The rules that select the root of a key: the closest node, or the end of surrogate routing.
 PASTRY, SURROGATE = "pastry", "surrogate"
@@ -175,7 +175,7 @@ class Sessions:
 
     @property
     def size(self) -> int:
-        """K, the number of nodes; the keys of tables are built from it."""
+        """K, the number of nodes: a key of a table is a group times K, plus a node."""
         return len(self.facts.ring)
 
     def observe(
@@ -210,7 +210,7 @@ class Sessions:
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return D between pairs of nodes, in microseconds: int64; 0 for equal nodes."""
         router = self.facts.ring.router
-        delay_us = self.kernel.delays(router[one], router[other]) + 2 * self.lan_us
+        delay_us = node_delays(self.kernel, self.lan_us, router[one], router[other])
         return np.where(one == other, 0, delay_us)
 
     def nearest(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:

@@ -1,5 +1,14 @@
 """Flooding over Pastry: a message is sent to all entries of routing tables, row by row.
 
+Messages between nodes, and what handles them:
+
+============  ================================
+message       handler
+============  ================================
+payload       `live.LiveFlooding`, `flood.Flood`
+announcement  `flood.told`
+============  ================================
+
 References
 ----------
 M. Castro et al.: An evaluation of scalable application-level multicast built using peer-to-peer

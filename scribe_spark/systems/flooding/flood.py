@@ -24,7 +24,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, States, ring_leaves
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Flood:
         row, digit = np.r_[row, more_sent["row"]], np.r_[digit, more_sent["digit"]]
         to = own[message, row, digit].astype(np.int64)
         router = self.facts.ring.router
-        delay_us = self.kernel.delays(router[at[message]], router[to]) + 2 * self.lan_us
+        delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
         copies = {
             "group": came["group"][message],
             AT: to,

@@ -8,9 +8,9 @@ Rules: docs/rules.md, F1 to F7, O1 to O9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from scribe_spark.core.arrays import NONE, expand
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, in_bucket, take_tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
@@ -139,9 +139,9 @@ class _Write:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`; nothing is sent."""
-        parts = list(_take_copies(tables))
+        parts = take_tables(tables, COPIES)
         if parts:
-            came = concatenate(parts)
+            came = dict(concatenate(parts))
             came |= {"node": came.pop(AT), "publication": came["group"]}
             tables[ARRIVED_COPIES] = {**came, "first": np.ones(len(came["node"]), dtype=bool)}
             names = ("publication", "node", "sender", "hops", "at_us")
@@ -154,9 +154,8 @@ class _Write:
 
     def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
         """Return arrivals with those of the sources in the bucket."""
-        first, last = self.round.bounds[bucket : bucket + 2]
         source = self.round.publish.node
-        mine = np.flatnonzero((source >= first) & (source < last))
+        mine = np.flatnonzero(in_bucket(self.bounds, bucket, source))
         zero = np.zeros_like(mine)
         ends = {"publication": mine, "node": source[mine], "sender": zero - 1}
         return concatenate(
@@ -172,8 +171,3 @@ class _Write:
             # the group NONE: the key is negative, and its last part is the node
             key = states.own - self.round.size
             tables[_KEPT[kind]] = {"key": key, "entries": entries}
-
-
-def _take_copies(tables: Tables) -> Iterator[dict[str, Any]]:
-    for name in [name for name in tables if name.startswith(f"{COPIES} ")]:
-        yield dict(tables.pop(name))

@@ -43,7 +43,7 @@ from scribe_spark.systems.gossipsub.router import (
     least,
     turned_way,
 )
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.gossipsub.config import GossipSubConfig
@@ -191,7 +191,7 @@ class Topics:
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return D between nodes in microseconds: int64."""
         router = self.facts.ring.router
-        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+        return node_delays(self.kernel, self.lan_us, router[a], router[b])
 
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the first heartbeat in which each subscriber may JOIN: int64."""

@@ -41,7 +41,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
 from scribe_spark.systems.gossipsub.mesh import (
@@ -182,9 +182,8 @@ class PublicationProgram(TopicsProgram):
 
     def sources(self, bucket: int, new: np.ndarray) -> np.ndarray:
         """Return the keys of messages and their sources, for sources in the bucket."""
-        first, last = self.bounds[bucket : bucket + 2]
         source = self.messages.source[new]
-        own = (source >= first) & (source < last)
+        own = in_bucket(self.bounds, bucket, source)
         return new[own] * self._size + source[own]
 
     def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -45,15 +45,15 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
     Multicasts,
     OwnRounds,
-    Pairs,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
@@ -296,7 +296,7 @@ class _Heartbeat:
             events = now.events
             of_nodes = events.fail, events.leave, events.entering
             gone = Go(self.topics, now.number, now.world_round, *of_nodes)
-            self.player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
+            self.player.play(gone, {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)})
         if not now.in_run or now.number < self.system.rounds_before:
             self._connect()
             self._maintain()
@@ -363,19 +363,13 @@ class _Heartbeat:
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a schedule."""
         published, now = self.published, self.now
-        if now.in_run:
-            order = np.argsort(published.topic, kind="stable")
-            return Multicasts.from_start(published.topic[order], order, published.source[order])
-        of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
+        is_new = published.round == now.own.first(now.world_round)
+        message = np.flatnonzero(is_new | now.in_run)
+        of_round = published.topic[message], message, published.source[message]
+        found = Multicasts.from_start(*of_round)
         if now.scheduled:
-            message = of_round[np.argsort(published.topic[of_round], kind="stable")]
-            made = Multicasts.from_start(
-                published.topic[message], message, published.source[message]
-            )
-            return replace(made, number=published.number[message], size=published.size[message])
-        topic, first = np.unique(published.topic[of_round], return_index=True)
-        message = of_round[first]
-        return Multicasts.from_start(topic, message, published.source[message])
+            found = replace(found, number=published.number[message], size=published.size[message])
+        return found.measured(now.measures_all)
 
     def _publish(self) -> dict[str, float]:
         """Announce publications and publish those of this heartbeat; return counts."""
@@ -441,10 +435,6 @@ class _Heartbeat:
         return {name: count / members for name, count in links.items()}, publications
 
 
-def _pairs(pairs: Pairs) -> Columns:
-    return {AT: pairs[1], "topic": pairs[0]}
-
-
 def _by_message(
     taken: Mapping[str, np.ndarray], published: _PublishedMessages
 ) -> dict[str, np.ndarray]:
@@ -478,14 +468,14 @@ class Go(TopicsProgram):
         if superstep:
             self._receive(router, inbox)
         elif SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
-            joins = self._places(inbox, _JOINS)
+            joins = keys_sent(inbox, _JOINS, self.topics.space.size)
             joined = np.full_like(joins, self.number)
             tables[SUBSCRIBERS] = Subscribers(joins, joined).to_columns()
         else:
-            quits = self._places(inbox, _QUITS)
+            quits = keys_sent(inbox, _QUITS, self.topics.space.size)
             out = self._send(tables, router, quits)
             self._forget(tables, router, quits)
-            self._note_members(tables, quits, self._places(inbox, _JOINS))
+            self._note_members(tables, quits, keys_sent(inbox, _JOINS, self.topics.space.size))
         for name, table in (
             (CONNECTIONS, router.connections),
             (MESH, router.mesh),
@@ -493,12 +483,6 @@ class Go(TopicsProgram):
         ):
             tables[name] = table.to_columns()
         return out
-
-    def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the places that quit or join, ascending."""
-        if kind not in inbox:
-            return whole_numbers()
-        return np.sort(inbox[kind]["topic"] * self.topics.space.size + inbox[kind][AT])
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
         """Return flags of all nodes, True for some positions: bool, shape (K,)."""

@@ -301,7 +301,7 @@ class Router:
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """GRAFT eligible peers; `way` restricts them to connections made that way."""
+        """Graft drawn eligible peers; with a `way`, only peers with a connection of that way."""
         of, row = self._eligible(place, heartbeat)
         if way:
             kept = (self.connections.way[row] & way) > 0

@@ -25,7 +25,7 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT, Together
+from scribe_spark.engine.program import AT, Together, in_bucket, take_tables
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
@@ -38,7 +38,7 @@ from scribe_spark.systems.reference_tree.reconfiguration import (
     Reconfigured,
     first_to_compute,
 )
-from scribe_spark.systems.reference_tree.search import PARENTS, in_bucket, look_up
+from scribe_spark.systems.reference_tree.search import PARENTS, look_up
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Tables with the counts of a bucket, which are added up over all buckets, except for the columns
@@ -159,10 +159,9 @@ def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
 
     The arrays are hosts, their neighbours, and whether the neighbour is the host's parent.
     """
-    names = [name for name in tables if name.startswith(f"{_FROM_NOTHING} ")]
     no_host = np.zeros(0, dtype=np.int64)
     empty = _both_ends(no_host, no_host)
-    found = concatenate([empty, *[tables.pop(name) for name in names]])
+    found = concatenate([empty, *take_tables(tables, _FROM_NOTHING)])
     return tuple(found[name] for name in (AT, "neighbour", "up"))
 
 

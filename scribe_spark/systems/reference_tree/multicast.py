@@ -34,7 +34,7 @@ from scribe_spark.core.progress import Progress
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.systems.reference_tree.places import places
-from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
 
 SYSTEM = "reference_tree"
 
@@ -315,7 +315,7 @@ def _copies(trees: PrunedTrees, kernel: Kernel, lan_us: int) -> pa.RecordBatch:
     """Rows of :func:`copies`."""
     sender, receiver = trees.copies
     router = kernel.index(trees.router)
-    delay_us = kernel.delays(router[sender], router[receiver]) + 2 * lan_us
+    delay_us = node_delays(kernel, lan_us, router[sender], router[receiver])
     leg_us, leg = (np.zeros(len(trees.node), dtype=np.int64) for _ in range(2))
     lower = np.flatnonzero(trees.above >= 0)
     leg_us[lower], leg[lower] = delay_us, 1

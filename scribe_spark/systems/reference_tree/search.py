@@ -23,7 +23,7 @@ from scribe_spark.core.arrays import NONE, Rows, expand, whole_numbers
 from scribe_spark.core.u128 import Numbers, maximum, minimum, where
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, in_bucket
 from scribe_spark.systems.reference_tree.hash_table import Dht, Rings, contains, packed, unpacked
 from scribe_spark.systems.reference_tree.tree import ReferenceTree, Subtrees, topmost_keys
 
@@ -378,12 +378,6 @@ def look_up(
     others = take(results, ~is_own)
     sent[RESULT] = {AT: others.pop("host"), **others}
     return take(results, is_own), sent
-
-
-def in_bucket(bounds: np.ndarray, bucket: int, host: np.ndarray) -> np.ndarray:
-    """Return whether each host belongs to a bucket: bool."""
-    first, last = bounds[bucket : bucket + 2]
-    return (host >= first) & (host < last)
 
 
 def _pieces(rings: Rings, hosts: np.ndarray) -> Iterator[np.ndarray]:

@@ -24,6 +24,7 @@ from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Between, Sizes
 from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
@@ -368,7 +369,7 @@ class Scribe:
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
         router = self.ring.router
-        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+        return node_delays(self.kernel, self.lan_us, router[a], router[b])
 
 
 @dataclass(frozen=True)

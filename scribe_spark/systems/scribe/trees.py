@@ -50,7 +50,7 @@ from scribe_spark.systems.scribe.root import MADE, become_root
 from scribe_spark.systems.scribe.round import growing, publishing
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 if TYPE_CHECKING:  # not on executors
     pass
@@ -148,7 +148,7 @@ class Trees:
 
         def delays(one: np.ndarray, other: np.ndarray) -> np.ndarray:
             router = facts.ring.router
-            return kernel.delays(router[one], router[other]) + 2 * lan_us
+            return node_delays(kernel, lan_us, router[one], router[other])
 
         return delays
 
