@@ -21,7 +21,6 @@ from scribe_spark.measures.multicasts import (
     MeasureMulticasts,
     MulticastMeasures,
     SystemTables,
-    copies_of,
 )
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import KnowsLives
@@ -48,7 +47,7 @@ class Recorder(Observer):
     messages: Counter = field(default_factory=Counter)
     lost: Counter = field(default_factory=Counter)
 
-    def count(self, tables, kind, messages, lost=0, *, between, groups=None, sizes=None):
+    def count(self, tables, kind, messages, lost=0, *, between, groups=None):
         """See `Observer.count`."""
         super().count(tables, kind, messages, lost, between=between, groups=groups)
         sender, to = ends_of(kind, messages, between)
@@ -56,7 +55,7 @@ class Recorder(Observer):
         assert lost == np.count_nonzero(~arrives)
         self._record(kind, arrives, sender, to)
 
-    def send(self, tables, kind, arrives, sender, to, group=None, size=None):
+    def send(self, tables, kind, arrives, sender, to, group=None):
         """See `Observer.send`."""
         lost = np.count_nonzero(~arrives)
         super().count(tables, kind, len(arrives), lost, between=lambda: (sender, to))
@@ -148,8 +147,9 @@ class SystemBuckets:
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})
-        sent = list(copies_of(done.multicasts, rows).values())[:3]
-        copies = Counter(zip(*(column.tolist() for column in sent), strict=True))
+        sent = of.in_bucket({CARRIED: rows}, len(self.ring)).copies
+        ends = (sent[name].tolist() for name in ("group", "sender", "to"))
+        copies = Counter(zip(*ends, strict=True))
         return {n.removeprefix(f"{name}."): value for n, value in found.items()}, copies
 
     def cut_again(self, system: SystemOnBuckets, count: int) -> SystemBuckets:

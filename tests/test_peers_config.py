@@ -68,7 +68,6 @@ REFUSED = [
     (FAST | {"downlink": "1bit/s"}, "message_size"),
     (FAST | SLOW_CLASS, "message_size"),
     (SIZED | {"source": "routed"}, "source"),
-    (SIZED | {"systems": "gossipsub", "gossipsub_loss": 0.1}, "gossipsub_loss"),
     (SIZED | {"systems": "gossipsub", "gossipsub_clock": "hops"}, "gossipsub_clock"),
     (SIZED | {"systems": "can", "can_clock": "hops"}, "can_clock"),
     (

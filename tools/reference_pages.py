@@ -14,10 +14,8 @@ from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.systems.registry import all_systems, described
 from scribe_spark.worlds.summary import measure_of, summary_units
-from tools.columns import COLUMNS, ROWS
-from tools.field_units import unit_of
+from tools.meanings import COLUMNS, MEASURES, ROWS, unit_of
 from tools.pages import table
-from tools.round_measures import MEANINGS
 
 _PROGRAM = CommandLine("scribe-spark")
 
@@ -115,7 +113,7 @@ def measures_page() -> str:
             names = f"`{name}`"
             if name + _BESIDE in beside:
                 names += f", `{name}{_BESIDE}`"
-                text += f" `{_BESIDE}`: the same for trees of Scribe."
+                text += f" `{_BESIDE}`: in Scribe's trees."
             cells = [" ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
             rows.append([names, *cells])
         header = ("measure", "statistics", "unit", "figure", "definition")
@@ -229,8 +227,8 @@ def _kind(found: re.Match[str]) -> str:
 def meaning_of(name: str) -> str:
     """Return the meaning of a measure of a world's rounds."""
     measure = name.removeprefix("SYSTEM.")
-    if measure in MEANINGS:
-        return MEANINGS[measure]
+    if measure in MEASURES:
+        return MEASURES[measure]
     if name in {of for of, _ in _run_measures(True)}:
         return _AS_OF_A_RUN
     raise KeyError(name)

@@ -96,7 +96,7 @@ class ClockEvents:
     def take(self, index: np.ndarray) -> ClockEvents:
         """Return events by indices or by a mask."""
         if index.dtype == bool:
-            index = np.flatnonzero(index)
+            (index,) = index.nonzero()
         return ClockEvents(self._rows.take(index, axis=0), self.place.take(index), self._columns)
 
     def pick(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:

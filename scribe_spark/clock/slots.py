@@ -24,31 +24,37 @@ class Slots:
     def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
         self.node = np.full(shape, NONE, dtype=np.int32)
         self.tenancy = np.zeros(shape, dtype=np.int16)
+        self._numbers = np.arange(shape[1])[:, None]
         self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
 
     def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the slots of nodes at places; NONE for a node that is no neighbour."""
-        here = self.node[place] == node[:, None]
-        return np.where(here.any(axis=1), here.argmax(axis=1), NONE)
+        here = self._by_slot(place) == node
+        return np.where(here, self._numbers, NONE).max(axis=0)
 
     def has(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for nodes that are neighbours of places."""
-        return (self.node[place] == node[:, None]).any(axis=1)
+        return (self._by_slot(place) == node).any(axis=0)
 
     def count(self, place: np.ndarray) -> np.ndarray:
         """Return the number of neighbours of each place."""
-        return np.count_nonzero(self.node[place] >= 0, axis=1)
+        return np.add.reduce(self._by_slot(place) >= 0, axis=0, dtype=np.int64)
+
+    def _by_slot(self, place: np.ndarray) -> np.ndarray:
+        """Return the neighbours of places: (slots, k), since numpy is slow along short rows."""
+        return np.ascontiguousarray(self.node.take(place, axis=0).T)
 
     def without(self, place: np.ndarray, *others: np.ndarray) -> np.ndarray:
         """Return the neighbours of places, with NONE instead of other nodes: (k, slots)."""
-        node = self.node[place]
+        node = self.node.take(place, axis=0)
         for other in others:
             node[node == other[:, None]] = NONE
         return node
 
     def add(self, place: np.ndarray, node: np.ndarray) -> None:
         """Add a neighbour to each place, which has a free slot."""
-        slot = (self.node[place] < 0).argmax(axis=1)
+        free = self._by_slot(place) < 0
+        slot = np.where(free, self._numbers, len(self._numbers)).min(axis=0)
         self.node[place, slot] = node
         for flags in self.flags.values():
             flags[place, slot] = 0

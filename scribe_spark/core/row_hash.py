@@ -1,6 +1,7 @@
 """The hash of the rows of a table, as Spark's ``xxhash64`` computes it, in numpy.
 
-The hash of a column is the seed of the next column's hash; NULL does not change it.
+The hash of a column is the seed of the next column's hash; NULL does not change it.  The hash of
+bytes is that of their CRC-32, because XXH64 of long values is slow in numpy.
 
 References
 ----------
@@ -9,6 +10,7 @@ Y. Collet: xxHash, https://github.com/Cyan4973/xxHash (XXH64).
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +27,8 @@ _P1, _P2, _P3, _P4, _P5 = (
         *(0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
     )
 )
+_P5_AND_8 = np.uint64((int(_P5) + 8) % 2**64)
+_BITS = [np.uint64(bits) for bits in range(64)]
 
 
 def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
@@ -67,6 +71,9 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
     kind = column.type
     if pa.types.is_string(kind):
         return _hash_texts(column, seed)
+    if pa.types.is_binary(kind):
+        sums = [zlib.crc32(value.as_buffer()) if value.is_valid else 0 for value in column]
+        return hash_longs(np.array(sums, dtype=np.uint64), seed)
     values = pc.fill_null(column, False if pa.types.is_boolean(kind) else 0)
     numbers = values.to_numpy(zero_copy_only=False)
     if pa.types.is_float64(kind):
@@ -95,17 +102,16 @@ def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
     if max(value.size, seed.size) <= _ROWS_AT_ONCE:
         return _hash_longs(value, seed)
     value, seed = np.broadcast_arrays(value, seed)
-    if value.ndim != 1:
-        return _hash_longs(value, seed)
-    hashed = np.empty(len(value), dtype=np.uint64)
-    for first in range(0, len(value), _ROWS_AT_ONCE):
-        some = slice(first, first + _ROWS_AT_ONCE)
+    hashed = np.empty(value.shape, dtype=np.uint64)
+    step = max(1, _ROWS_AT_ONCE * len(value) // value.size)
+    for first in range(0, len(value), step):
+        some = slice(first, first + step)
         hashed[some] = _hash_longs(value[some], seed[some])
     return hashed
 
 
 def _hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
-    return _mixed(_with_long(seed + _P5 + np.uint64(8), value))
+    return _mixed(_with_long(seed + _P5_AND_8, value))
 
 
 def hash_bytes(text: bytes, seed: np.ndarray) -> np.ndarray:
@@ -117,7 +123,9 @@ def hash_bytes(text: bytes, seed: np.ndarray) -> np.ndarray:
         for number, value in enumerate(longs[:at]):
             lanes[number % 4] = _round(lanes[number % 4], value)
         turns = zip(lanes, (1, 7, 12, 18), strict=True)
-        hashed = sum((_turned(lane, bits) for lane, bits in turns), np.zeros_like(seed))
+        hashed = np.zeros_like(seed)
+        for lane, bits in turns:
+            hashed = hashed + _turned(lane + np.uint64(0), bits)
         for lane in lanes:
             hashed = (hashed ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
     else:
@@ -139,7 +147,13 @@ def _round(lane: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
 
 
 def _with_long(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
-    return _turned(hashed ^ (_turned(value * _P2, 31) * _P1), 27) * _P1 + _P4
+    # in place as far as possible: most of the time goes into new arrays
+    turned = _turned(value * _P2, 31)
+    turned *= _P1
+    found = _turned(hashed ^ turned, 27)
+    found *= _P1
+    found += _P4
+    return found
 
 
 def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
@@ -147,10 +161,17 @@ def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
 
 
 def _turned(value: Any, bits: int) -> Any:
-    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+    """Return the turned bits of a new array, which is written, or of a number."""
+    rest = value >> _BITS[64 - bits]
+    value <<= _BITS[bits]
+    value |= rest
+    return value
 
 
-def _mixed(hashed: np.ndarray) -> np.ndarray:
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
-    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
-    return hashed ^ (hashed >> np.uint64(32))
+def _mixed(hashed: Any) -> Any:
+    """Return the last step of a hash; a new array is written."""
+    for bits, factor in ((33, _P2), (29, _P3)):
+        hashed ^= hashed >> _BITS[bits]
+        hashed *= factor
+    hashed ^= hashed >> _BITS[32]
+    return hashed

@@ -29,6 +29,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.handed_over import multicast_of
+from scribe_spark.experiments.lossy_trees import with_losses
 from scribe_spark.experiments.scope import collected
 from scribe_spark.multicast import (
     COPIES,
@@ -147,7 +148,7 @@ def timed(run: Simulation, system: System) -> Multicast:
     if system.build is None:
         return multicast_of(system, run)  # the round has played sizes and times
     if schedule is None:
-        made = multicast_of(system, run)
+        made = with_losses(run, multicast_of(system, run))
         if not run.config.bandwidth.on or made.tree_edges is None:
             return made
         channels = run.publications.by_group()

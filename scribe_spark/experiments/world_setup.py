@@ -53,6 +53,7 @@ from scribe_spark.worlds.groups import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.played import EventFiles
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.schedules import round_times
 from scribe_spark.worlds.world_state import Protocols
@@ -68,6 +69,7 @@ def make_world(
     application: Callable[[int], Application] | None = None,
     buckets: int = 1,
     engine: str | None = None,
+    event_files: EventFiles | None = None,
 ) -> World:
     """Return the world of a config before its first round; free it by its ``release``.
 
@@ -87,6 +89,8 @@ def make_world(
         The number of buckets.
     engine : str, optional
         ``tasks`` or ``jobs``, as in :class:`World`; by default ``tasks`` for one bucket.
+    event_files : EventFiles, optional
+        The files of `events`, if all tasks can read them.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def make_world(
         systems = {**systems, SCRIBE: replace(scribe, application=application)}
         protocols = replace(protocols, systems=replace(protocols.systems, systems=systems))
     return World.start(
-        simulation.nodes,
+        simulation.node_rows,
         extent_of(config).initial,
         world_events(simulation.nodes, config) if events is None else events,
         simulation.underlay,
@@ -121,6 +125,7 @@ def make_world(
         config.overlay.kind,
         buckets,
         engine,
+        event_files,
     )
 
 
@@ -145,7 +150,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
         return None
-    keys = group_keys(simulation.nodes, groups, config, extent)
+    keys = group_keys(simulation.node_rows, groups, config, extent)
     number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
     lists = {
         right: (

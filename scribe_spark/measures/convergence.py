@@ -155,7 +155,7 @@ CONVERGENCE = Measure(
             "pastry.convergence.ratio",
             "x",
             "II.A",
-            "Mean distance travelled before routes meet / mean distance between the two nodes.",
+            "Quotient of these two distances.",
             _ratio,
             note="paper: about 1",
         ),

@@ -59,6 +59,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
@@ -196,6 +197,7 @@ class _ClockedRound:
     observer: Observer
     links: RoundLinks | None
     scheduled: bool  # True if publications have sizes of their own
+    lost: Lost | None  # the losses of copies of publications
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
@@ -220,6 +222,7 @@ class _ClockedRound:
             observer=now.tally.observer,
             links=now.links,
             scheduled=now.scheduled,
+            lost=now.lost_copies(player.facts, more=("time_us",)),
         )
 
     @property
@@ -261,7 +264,8 @@ class _ClockedRound:
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        setting = KernelSetting(self.size, delay, window_us, wires, records)
+        lost = self.lost if len(room) else None
+        setting = KernelSetting(self.size, delay, window_us, wires, records, lost)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -356,6 +360,7 @@ class _ClockedProgram:
     """A program of a round that sends nothing."""
 
     round: _ClockedRound
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
@@ -555,6 +560,7 @@ class _CountPublications(_ClockedProgram):
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
+            **({} if round.lost is None else {"lost": rows["lost"]}),
         }
 
 

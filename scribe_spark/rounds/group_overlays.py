@@ -292,9 +292,11 @@ class GroupOverlays(SystemOnBuckets):
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
+            first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
+            lost = None if self.merged else now.lost_copies(round.facts, first)
             spread = Dissemination(
                 *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
-                *(self.carried, self.clock, self.processing_us),
+                *(self.carried, self.clock, self.processing_us, lost),
             )
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
@@ -302,7 +304,8 @@ class GroupOverlays(SystemOnBuckets):
             publish = now.publish
             published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
-            played = flood_along(clock, published, names, self.forwards, self.carried)
+            lost = now.lost_copies(round.facts)
+            played = flood_along(clock, published, names, self.forwards, self.carried, lost)
             player.keep(played, "clock with bandwidth")
 
 
@@ -358,6 +361,8 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 
 class Remember(_OverlayProgram):
     """The program by which buckets note their nodes that are members: rule O1."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
@@ -449,6 +454,7 @@ class CountOverlayCopies(_OverlayProgram):
     """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
@@ -484,6 +490,8 @@ class CountOverlayCopies(_OverlayProgram):
         """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
+        if "lost" in copies:
+            arrives &= ~copies["lost"]
         ends = copies["sender"], copies["node"], round.publish.group[copies["group"]]
         size = round.publish.size[copies["group"]] if round.scheduled else None
         round.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
@@ -518,7 +526,8 @@ class CountOverlayCopies(_OverlayProgram):
             tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
             when = "sent_us" if "sent_us" in copies else "at_us"
-            rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
+            flags = [flag for flag in ("first", "lost") if flag in copies]
+            rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
             if when == "at_us":
                 router = round.facts.ring.router
                 ends = router[rows["sender"]], router[rows["node"]]
@@ -532,6 +541,7 @@ class CountDue(_OverlayProgram):
     """The program by which buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `rounds.pending.DUE`; nothing is sent."""

@@ -26,6 +26,7 @@ from scribe_spark.core.arrays import (
     Rows,
     expand,
     find_sorted,
+    index_in_run,
     run_starts,
     sums_at,
     whole_numbers,
@@ -33,6 +34,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.losses import Losses, Lost, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
@@ -40,7 +42,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Pairs, Publishing
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.groups import Groups, publication_ids
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
@@ -229,6 +231,30 @@ class LivingRound:
     def ends_round(self) -> bool:
         """True in the last own round of a round of the world."""
         return self.number + 1 == self.own.first(self.world_round + 1)
+
+    def lost_copies(
+        self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
+    ) -> Lost | None:
+        """Return the losses of copies of publications; None: the network loses no copies.
+
+        `some` are indices in `publish`, by default all; `more` as in `Losses.of_publications`.
+        """
+        losses = Losses.of(facts, self.kernel)
+        if losses is None:
+            return None
+        publish = self.publish if some is None else self.publish.take(some)
+        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
+        return losses.of_publications(key, more)
+
+    def _names(self, publish: Publishing) -> np.ndarray:
+        """Return numbers that name publications among those of their groups: rule N1."""
+        if not self.in_run:
+            number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
+            return publication_ids(self.world_round, number, publish.turn, nodes)
+        order = np.argsort(publish.group, kind="stable")
+        name = np.empty(len(order), dtype=np.int64)
+        name[order] = index_in_run(publish.group[order])
+        return name
 
     @property
     def measures_all(self) -> bool:
@@ -604,6 +630,7 @@ class _PutTables:
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; send nothing."""
@@ -751,9 +778,9 @@ class SystemOnBuckets:
         if measure is not None:
             measure(done)
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        player.free_shared()
         if self.kept:
             player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
-        player.free_shared()
         return done
 
 

@@ -45,6 +45,7 @@ from scribe_spark.rounds.legality import (
     first_impossible_in_groups,
     live_after,
 )
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
@@ -95,13 +96,25 @@ def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> D
     In a world with a schedule, the result also has the columns ``time, size``; see
     :func:`check_events` for `times`.
     """
+    made = written_events(nodes, config, times)
+    if isinstance(made, Batches):
+        frame, _ = materialise(made.frame)
+    else:
+        frame = local_frame(nodes.sparkSession, made)
+    return schemas.conform(frame, schemas.events_of(schemas.EVENTS, frame.columns))
+
+
+def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> pa.Table | Batches:
+    """Return the events of a world, checked, as its table: `schemas.WORLD_EVENTS`.
+
+    A task makes many events when they are read.
+    """
     spark, extent = nodes.sparkSession, extent_of(config)
-    if _is_large(config) and not _needs_nodes(config):
-        return _made_in_a_task(spark, config)
     groups = world_groups(config, extent, spark)
     _check_roots(config, groups)
-    made = sorted_events(*made_events(config, extent, groups, nodes, times=times))
-    return spark.createDataFrame(made, schemas.events_of(schemas.EVENTS, made.column_names))
+    if _is_large(config) and not _needs_nodes(config):
+        return _made_in_a_task(spark, config)
+    return sorted_events(*made_events(config, extent, groups, nodes, times=times))
 
 
 def _needs_nodes(config: WorldConfig) -> bool:
@@ -368,7 +381,7 @@ def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
 
 
 def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
-    """Return events as `schemas.EVENTS`, sorted by round, node, event and group.
+    """Return events as `schemas.WORLD_EVENTS`, sorted by round, node, event and group.
 
     With `timed` publications, the table also has the columns ``time`` in ms and ``size``, and equal
     events are sorted by time, then in the given order.
@@ -382,7 +395,7 @@ def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
     rows, at_us, size = rows.take(order), at_us[order], size[order]
     names = pa.DictionaryArray.from_arrays(pa.array(rows.events), pa.array(EVENT_NAMES))
     columns = {
-        "round": pa.array(rows.rounds.astype(np.int32)),
+        "round": pa.array(rows.rounds),
         "node": pa.array(rows.nodes),
         "event": names.cast(pa.string()),
         "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
@@ -423,10 +436,10 @@ def _check_beside(config: WorldConfig) -> bool:
     return True
 
 
-def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
-    """Make the events of a config in a task; the executors hold them."""
+def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
+    """Return the events of a config, which a task makes when they are read."""
 
-    with_one_row = local_frame(spark, pa.table({"task": [0]})).coalesce(1)
+    with_one_row = spark.range(0, 1, 1, 1)
     schedule = known_schedule(config, with_one_row)
 
     def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -436,12 +449,8 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
             made = made_events(config, extent, groups, schedule=schedule)
             yield from sorted_events(*made).to_batches(_ROWS)
 
-    schema = schemas.events_of(schemas.EVENTS, TIMES if config.bandwidth.several else ())
-    try:
-        return materialise(with_one_row.mapInArrow(make, schema))[0]
-    except Exception:
-        check_world(config)  # raises a one-line error if the events are refused
-        raise
+    schema = schemas.events_of(schemas.WORLD_EVENTS, TIMES if config.bandwidth.several else ())
+    return Batches.made(with_one_row, make, schema)
 
 
 def _print_check() -> None:

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.measures.formulas import PACKET_NUMBERS
-from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
+from scribe_spark.measures.link_stress import PACKET_NUMBERS, PacketsOnLinks, packets_of
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts

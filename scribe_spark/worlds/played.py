@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -67,6 +68,18 @@ def event_rows(events: DataFrame) -> DataFrame:
         events = events.withColumn("group", F.lit(None))
     schema = schemas.events_of(schemas.WORLD_EVENTS, events.columns)
     return events.select(*(F.col(one.name).cast(one.dataType).alias(one.name) for one in schema))
+
+
+@dataclass(frozen=True)
+class EventFiles:
+    """The events of a world (`schemas.WORLD_EVENTS`) in Parquet files that all tasks can read."""
+
+    files: tuple[str, ...]
+
+    def read(self, rounds: range) -> pa.Table:
+        """Return the events of some rounds."""
+        wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
+        return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 
 
 class EventsByRound:

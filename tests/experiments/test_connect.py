@@ -19,6 +19,11 @@ pytest.importorskip("grpc", reason="the extra `connect` is not installed")
 
 DIGESTS = [sys.executable, str(ROOT / "tests" / "golden" / "digests.py")]
 
+PLUMTREE = {
+    **{"systems": "plumtree", "rounds": 3, "generator": "mass-failure+publications"},
+    **{"event_round": 1, "share": 0.2, "measures": "delay,node_stress"},
+}
+
 
 @pytest.fixture(scope="module")
 def server(folder_of_modules: Path) -> Iterator[str]:
@@ -88,6 +93,19 @@ def test_a_sweep_goes_on(server, tmp_path):
     classic = shell([*sweep, "--overwrite", "--master", "local[2]"])
     assert classic.returncode == 0, classic.stderr
     assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
+
+
+@pytest.mark.slow
+def test_a_world_of_plumtree_leaves_the_tables_of_a_classic_one(server, tmp_path):
+    shape = {key: value for key, value in SMALL.items() if key != "overlay"}
+    world = command("world", *flags(shape | PLUMTREE))
+    done = shell([*world, "--out", str(tmp_path / "connect"), "--remote", server])
+    assert done.returncode == 0, done.stderr
+    classic = shell([*world, "--out", str(tmp_path / "classic"), "--master", "local[2]"])
+    assert classic.returncode == 0, classic.stderr
+    found = left(tmp_path / "connect")
+    assert {"rounds", "publications"} <= found.keys()
+    assert found == left(tmp_path / "classic")
 
 
 @pytest.mark.slow

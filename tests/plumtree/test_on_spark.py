@@ -46,6 +46,15 @@ def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, 
     assert sum(values.get(number, 0) for number in (0, 1)) == 0
 
 
+@pytest.mark.slow
+def test_a_world_in_seven_buckets_is_that_of_one(spark, tmp_path):
+    for buckets in (1, 7):
+        play(spark, tmp_path / str(buckets), CONFIG, buckets=buckets, engine="jobs")
+    for name in ("rounds", "publications"):
+        one, seven = (table(tmp_path / str(buckets), name) for buckets in (1, 7))
+        pd.testing.assert_frame_equal(seven, one)
+
+
 def one_measure(out: Path, measure: str) -> dict[int, float]:
     """Return a measure by round."""
     rows = table(out, "rounds")

@@ -204,7 +204,7 @@ def start(config: WorldConfig):
 def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
     config = tables(GOOD)
     table = sorted_events(*check_events(config, EXTENT))
-    assert table.schema == to_arrow_schema(schemas.EVENTS)
+    assert table.schema == to_arrow_schema(schemas.WORLD_EVENTS)
     assert [tuple(row.values()) for row in table.to_pylist()] == [(*row, None) for row in FRAME]
     frame = table.to_pandas().astype({"group": "Int64"}).assign(other=1)
     for kind in ("category", object, "string"):

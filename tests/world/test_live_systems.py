@@ -6,6 +6,8 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,7 @@ from scribe_spark.rounds.system import (
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems.baselines.live import LiveUnicast
 from scribe_spark.systems.registry import UNICAST, System, register_system, unregister_system
+from scribe_spark.worlds.live_systems import LiveSystems
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
 
@@ -37,6 +40,15 @@ SMALL = NETWORK | {
     "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,
     "seed": 3, "systems": "scribe,direct", "measures": "delay,node_stress,link_stress",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("played", [(), ("naive_unicast",), ("ip_multicast", "naive_unicast")])
+def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
+    every = ("ip_multicast", "naive_unicast")
+    one: Any = SimpleNamespace(beside=every)
+    systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
+    counted = systems.tables("scribe", Multicasts()).beside
+    assert counted == tuple(name for name in every if name not in played)
 
 
 class Direct(LiveUnicast):
@@ -155,10 +167,11 @@ def test_its_multicasts_take_as_long_as_by_ip_multicast(world):
     assert sum(sent) >= 2 * total > 0
 
 
-def test_the_page_draws_the_systems_side_by_side(world):
+def test_the_page_draws_the_systems_side_by_side(world, drawn_rounds):
     from scribe_spark.report.world import render_world
 
-    page = render_world(world["rounds"], {"resolved": {}, "config": {}})
+    with drawn_rounds():
+        page = render_world(world["rounds"], {"resolved": {}, "config": {}})
     assert "Systems side by side" in page.html
     assert "Direct" in page.figures["round-systems-publications-in-time"]
     alone = world["rounds"][world["rounds"]["system"] != "direct"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.engine.ring import Keys
@@ -117,7 +119,7 @@ def observe_copies(
     session: np.ndarray,
     sender: np.ndarray,
     to: np.ndarray,
-    lost: bool,
+    lost: np.ndarray,
 ) -> None:
     """Count the copies of all publications that roots accepted: each goes the same way.
 
@@ -126,11 +128,11 @@ def observe_copies(
     group = session // sessions.partitions
     if measured is None:
         often = accepted[group]
-        session, sender, to = (np.repeat(one, often) for one in (session, sender, to))
-        sessions.observe(tables, PAYLOAD, session, sender, to, lost)
+        ends = (np.repeat(one, often) for one in (session, sender, to, lost))
+        sessions.observe(tables, PAYLOAD, *ends)
         return
     row, of = measured.of_groups(group)
-    session, sender, to = (one[row] for one in (session, sender, to))
+    session, sender, to, lost = (one[row] for one in (session, sender, to, lost))
     sessions.observe(tables, PAYLOAD, session, sender, to, lost, measured.size[of])
 
 
@@ -178,6 +180,7 @@ class Repair(SessionProgram):
     first: Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
     scheduled: bool = False  # True if publications have sizes of their own
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; no message is sent."""
@@ -200,16 +203,20 @@ class Repair(SessionProgram):
         lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
         session, node = np.divmod(lost, size)
         if self.noted:
-            note_copies(tables, self.first, session, node, to)
+            more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
+            note_copies(tables, self.first, session, node, to, **more)
         several = self.first if self.scheduled else None
-        ends = session, node, to
-        observe_copies(self.sessions, tables, self.accepted, several, *ends, lost=True)
+        lost = np.ones(len(to), dtype=bool)
+        ends = session, node, to, lost
+        observe_copies(self.sessions, tables, self.accepted, several, *ends)
         return {}
 
 
 @dataclass(frozen=True)
 class GiveUp(SessionProgram):
     """Apply TREEs; drop members that the node's TREE did not reach."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
@@ -251,7 +258,7 @@ HEARD, KEPT = "heard", "kept"
 ENTRIES = "entries"
 
 
-#: The columns of copies in groups with several partitions.
+#: The columns of copies in groups with several partitions; also ``lost``, if copies may be lost.
 _OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops", "at_us")
 
 
@@ -270,6 +277,7 @@ class CountHeard(SessionProgram):
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
     scheduled: bool = False  # True if publications have sizes of their own
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
@@ -280,12 +288,13 @@ class CountHeard(SessionProgram):
         copied = self._keys(arrivals, "group", "node")
         if copies:
             self._count_copies(tables, copies, arrivals)
-        got = self._by_group(copies["group"] if copies else copied[:0])
+        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
+        got = self._by_group(came["group"] if copies else copied[:0])
         tables.pop(EDGES, None)
-        came = take_tables(tables, CAME)
+        sent_trees = take_tables(tables, CAME)
         if self.measures:
-            note_first_copies(tables, self.first, arrivals, came, size)
-        trees = [self._keys(one, "session", "member") for one in came]
+            note_first_copies(tables, self.first, arrivals, sent_trees, size)
+        trees = [self._keys(one, "session", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
@@ -319,8 +328,11 @@ class CountHeard(SessionProgram):
         starts = sessions.from_source_root(tables[ARRIVALS])
         starts = take(starts, (starts["sender"] < 0) & (starts["tree"] > 0))
         starts |= {"sender": sessions.roots[starts["group"], 0], "from_tree": 0 * starts["tree"]}
+        names: tuple[str, ...] = _OF_SESSIONS
+        if loses(sessions.kernel):
+            names, starts["lost"] = (*names, "lost"), starts["tree"] < 0
         parts = [{**copies, "from_tree": copies["tree"]}, starts] if copies else [starts]
-        return concatenate([{name: one[name] for name in _OF_SESSIONS} for one in parts])
+        return concatenate([{name: one[name] for name in names} for one in parts])
 
     def _first_of_group(self, arrivals: Columns) -> Columns:
         """Return each node's first copy in a group, by group and node."""
@@ -335,24 +347,30 @@ class CountHeard(SessionProgram):
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
         """Count payloads; `arrivals` are the first copies."""
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
         if self.in_run:
             of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
-            which = find_sorted(self._keys(arrivals, "group", "node"), place)
-            same = [arrivals[name][which] == copies[name] for name in ("session", "sender")]
+            first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
+            which = find_sorted(self._keys(arrivals, "group", "node"), place[first])
+            ends = ("session", "sender")
+            same = [arrivals[name][which] == copies[name][first] for name in ends]
+            first[first] = same[0] & same[1]
             sent_us = copies["at_us"] - self.sessions.delays(sender, to)
             more = {
                 "hops": copies["hops"] + self.first.hops[of],
                 "sent_us": sent_us + self.first.delay_us[of],
-                "first": same[0] & same[1] & (to != self.first.start[of]),
+                "first": first & (to != self.first.start[of]),
+                **is_lost,
             }
             more |= {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
             note_copies(tables, self.first, group, sender, to, **more)
             return
         if notes_copies(self.measures):
-            note_copies(tables, self.first, group, sender, to)
+            note_copies(tables, self.first, group, sender, to, **is_lost)
         several = self.first if self.scheduled else None
-        ends = copies["session"], sender, to
-        observe_copies(self.sessions, tables, self.accepted, several, *ends, lost=False)
+        lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
+        sent = copies["session"], sender, to, lost
+        observe_copies(self.sessions, tables, self.accepted, several, *sent)
 
 
 @dataclass(frozen=True)
@@ -361,6 +379,7 @@ class CountSessions(SessionProgram):
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
@@ -502,7 +521,11 @@ class _BayeuxRound:
         accepted = np.bincount(self.begun.group, minlength=groups)
         player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
         begun = self._started(accepted)
-        player.play(flood(sessions), {START: {AT: self.root[begun], "group": begun}})
+        of_groups = self._multicasts().measured(every=False)
+        lost = now.lost_copies(sessions.facts, of_groups.publication)
+        if lost is not None:
+            lost = partial(_lost_in_sessions, lost, of_groups.group, self.partitions)
+        player.play(flood(sessions, lost), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted))
@@ -576,3 +599,10 @@ class _BayeuxRound:
             return Begun(group, publication, root, root, none, none, along)
         way = came["hops"], came["delay_us"]
         return Begun(group, publication, came["member"], root, *way, along)
+
+
+def _lost_in_sessions(
+    lost: Lost, groups: np.ndarray, partitions: int, session: np.ndarray, links: Columns
+) -> np.ndarray:
+    """Return True for lost copies in sessions: those of the first publications of some groups."""
+    return lost(find_sorted(groups, session // partitions), links)

@@ -31,6 +31,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket, take_tables
 from scribe_spark.engine.ring import Keys
@@ -215,6 +216,7 @@ class ForgetDead(SessionProgram):
 
     dead: np.ndarray  # bool, (K,)
     anew: np.ndarray  # bool, (G k,)
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         size = self.sessions.size
@@ -231,6 +233,8 @@ class ForgetDead(SessionProgram):
 
 class Record(SessionProgram):
     """Write the entries of TREEs that arrived; their members stop waiting."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         record(self.sessions, tables)
@@ -276,6 +280,7 @@ class NextHops(SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the edges of the multicast."""
@@ -466,8 +471,7 @@ class Publish(ToRoot):
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}
 
 
-def flood(sessions: Sessions) -> Dissemination:
+def flood(sessions: Sessions, lost: Lost | None) -> Dissemination:
     """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
-    return Dissemination(
-        sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us, rule=to_all
-    )
+    network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
+    return Dissemination(*network, rule=to_all, lost=lost)

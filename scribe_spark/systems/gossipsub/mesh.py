@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -333,6 +333,8 @@ _MEET_AT_ONCE = 2**16
 @dataclass(frozen=True)
 class Meet(TopicsProgram):
     """Connect nodes of the graph that subscribe to the same topic; rule G3."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the connections; no message is sent."""

@@ -115,6 +115,7 @@ class CountCopies(PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
@@ -356,9 +357,11 @@ class _Heartbeat:
         published = self.published
         of, now = (published.topic, published.source, published.round), self.now
         source = now.ring.node[published.source] + published.turn * len(now.ring)
-        stamp = published.round, source
+        stamp: tuple[np.ndarray, ...] = published.round, source
+        if now.in_run:  # with sizes, a topic may have several publications
+            stamp = () if now.links is None else (np.arange(len(published)),)
         size = published.size if now.scheduled else None
-        return Messages(*of, self.system.clock, () if now.in_run else stamp, size)
+        return Messages(*of, self.system.clock, stamp, size)
 
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a schedule."""
@@ -555,6 +558,7 @@ class NoteState(TopicsProgram):
     """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
 
     heartbeat: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
@@ -579,6 +583,7 @@ class CountRound(PublicationProgram):
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -617,6 +622,7 @@ class Renumber(TopicsProgram):
     """Renumber publications, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""

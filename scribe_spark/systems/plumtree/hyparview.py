@@ -239,7 +239,8 @@ class HyParView:
 
     def _refuse(self, events: ClockEvents) -> None:
         """Note that senders, where they are passive, are not asked again in this round."""
-        row, slot = np.nonzero(self.passive[events.place] == events.sender[:, None])
+        passive = self.passive.take(events.place, axis=0)
+        row, slot = np.nonzero(passive == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
     def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
@@ -249,7 +250,8 @@ class HyParView:
         self._drop_passive(events, node)
 
     def _drop_passive(self, events: ClockEvents, node: np.ndarray) -> None:
-        row, slot = np.nonzero(self.passive[events.place] == node[:, None])
+        passive = self.passive.take(events.place, axis=0)
+        row, slot = np.nonzero(passive == node[:, None])
         self.passive[events.place[row], slot] = NONE
         self._refused[events.place[row], slot] = False
 
@@ -257,19 +259,17 @@ class HyParView:
         self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
         """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
-        passive, active = self.passive[events.place], self.neighbours.node[events.place]
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
-        for column in range(nodes.shape[1]):
-            one = nodes[:, column, None]
-            known = (active == one).any(axis=1) | (passive == one).any(axis=1)
-            fresh[:, column] &= ~known & ~(nodes[:, :column] == one).any(axis=1)
+        views = [one.take(events.place, axis=0).T for one in (self.neighbours.node, self.passive)]
+        known, asked = map(np.ascontiguousarray, (np.concatenate(views), nodes.T))
+        fresh &= ~np.any(known == asked[:, None], axis=1).T
         rank = np.cumsum(fresh, axis=1) - 1
         fresh &= rank < self.rules.passive
         some = np.flatnonzero(fresh.any(axis=1))
         if not len(some):
             return
         events, fresh, rank, nodes = events.take(some), fresh[some], rank[some], nodes[some]
-        passive, refused = passive[some], self._refused[events.place]
+        passive, refused = (one.take(events.place, axis=0) for one in (self.passive, self._refused))
         # 1. full views lose nodes: those sent before, then others, both drawn
         many = np.count_nonzero(fresh, axis=1) - np.count_nonzero(passive < 0, axis=1)
         full = np.flatnonzero(many > 0)
@@ -278,7 +278,8 @@ class HyParView:
         if sent is not None and self.rules.membership == PAPER:
             first = (old[:, :, None] == sent[some[full], None, :]).any(axis=2) & (old >= 0)
             drawn |= np.where(first, 0, 2**63).astype(np.uint64)
-        out = drawn.argsort(axis=1).argsort(axis=1) < many[full, None]
+        last = np.sort(drawn, axis=1)[np.arange(len(full)), many[full] - 1]
+        out = drawn <= last[:, None]
         passive[full], refused[full] = np.where(out, NONE, old), refused[full] & ~out
         # 2. the fresh nodes fill the free slots
         free = np.argsort(passive >= 0, axis=1, kind="stable")
@@ -292,8 +293,11 @@ class HyParView:
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
         can &= self.rules.repair & (self._asks[events.place] < self.rules.passive)
+        if not can.any():
+            return
         asks, lonely = events.take(can), active[can] == 0
-        passive = np.where(self._refused[asks.place], NONE, self.passive[asks.place])
+        passive = self.passive.take(asks.place, axis=0)
+        passive[self._refused.take(asks.place, axis=0)] = NONE
         to = asks.pick(self._seed, "ask", passive)
         self._asked[asks.place], self._asked_us[asks.place] = to, asks.time_us
         self._asks[asks.place] += to >= 0

@@ -182,7 +182,7 @@ class Plumtree:
     def _push(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
         """Send a publication to eager neighbours and its announcement to lazy ones (rule Z2)."""
         peers = self.neighbours.without(events.place, events.sender)
-        lazy = self.neighbours.flags["lazy"][events.place]
+        lazy = self.neighbours.flags["lazy"].take(events.place, axis=0)
         columns = {"publication": publication, "round": hops}
         self._clock.send("gossip", events, np.where(lazy, NONE, peers), **columns)
         peers = np.where(lazy, peers, NONE)
@@ -200,9 +200,10 @@ class Plumtree:
 
     def _orders(self, place: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return the order of the announcements of present neighbours; others come last."""
-        told = (self._order[row] > 0) & (self._tenancy[row] == self.neighbours.tenancy[place])
-        told &= self.neighbours.node[place] >= 0
-        return np.where(told, self._order[row], _NOT)
+        order, near = self._order.take(row, axis=0), self.neighbours
+        told = self._tenancy.take(row, axis=0) == near.tenancy.take(place, axis=0)
+        told &= (order > 0) & (near.node.take(place, axis=0) >= 0)
+        return np.where(told, order, _NOT)
 
     def _optimise(self, copies: ClockEvents) -> None:
         """Replace the link of a copy by that of a much better announcement (rule Z7)."""

@@ -9,19 +9,11 @@ from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.scribe import Scribe
 
-#: The lower 32 bits of a publication's id are its turn times the number of nodes, plus the node
-#: number of the source; the round is above.  Without a schedule, the turn is 0.
-SOURCE_BITS = 32
+#: The bits of a publication's id that are its turn and the source's node number.
 SOURCE = 2**SOURCE_BITS - 1
-
-
-def publication_ids(
-    number: int | np.ndarray, source: np.ndarray, turn: np.ndarray | int = 0, nodes: int = 0
-) -> np.ndarray:
-    """Return the ids of publications of a round, from the node numbers of the sources."""
-    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 
 
 def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:

@@ -25,11 +25,11 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.rounds.groups import SOURCE_BITS
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
     SOURCE,
-    SOURCE_BITS,
     first_copies,
     keep_got,
     pending_keys,

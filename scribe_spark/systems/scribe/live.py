@@ -23,6 +23,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.rounds.observer import FOUND, MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
@@ -34,12 +35,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.duplicates import (
-    SOURCE_BITS,
-    node_numbers,
-    publication_ids,
-    size_key,
-)
+from scribe_spark.systems.scribe.duplicates import node_numbers, size_key
 from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.events import PlayEvents
 from scribe_spark.systems.scribe.measures import (

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
+from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.losses import Losses, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
@@ -20,7 +22,7 @@ from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.groups import SOURCE_BITS, Groups
 from scribe_spark.rounds.observer import Between, Sizes
 from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
@@ -275,6 +277,22 @@ class Scribe:
 
     # ---- messages
 
+    @functools.cached_property
+    def losses(self) -> Losses | None:
+        """The losses of copies; None if all arrive at live nodes, as in a settled round."""
+        return None if self.settled else Losses.of(self.given.facts, self.kernel)
+
+    def are_lost(
+        self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray
+    ) -> np.ndarray:
+        """Return True for copies that the network loses: rule N1."""
+        if self.losses is None:
+            return np.zeros(len(to), dtype=bool)
+        key = publication_keys(self.seed, self.groups.number[group], publication)
+        is_late = publication >> SOURCE_BITS < self.number
+        key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
+        return self.losses.lost(key, sender, to)
+
     def count(
         self,
         kind: str,
@@ -289,13 +307,18 @@ class Scribe:
             self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
 
     def send(
-        self, kind: str, sender: np.ndarray, to: np.ndarray, size: np.ndarray | None = None
+        self,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        is_lost: np.ndarray | bool = False,
+        size: np.ndarray | None = None,
     ) -> np.ndarray:
         """Count a message to each node; return True for each that arrives.
 
         `size` are the sizes of the messages in bytes, by default those of kinds.
         """
-        arrives = self.is_alive(to)
+        arrives = self.is_alive(to) & ~np.asarray(is_lost)
         lost = arrives.size - np.count_nonzero(arrives)
         sizes = None if size is None else lambda: size
         self.count(kind, arrives.size, lost, between=lambda: (sender, to), sizes=sizes)

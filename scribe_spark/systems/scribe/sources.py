@@ -19,9 +19,8 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import Publishing
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.duplicates import (
-    SOURCE_BITS,
-    publication_ids,
     publication_keys,
     sizes_of,
     source_numbers,
@@ -115,7 +114,7 @@ class FindRoots(RoundProgram):
         at[own] = source[own]
         away = np.flatnonzero(at != source)
         of_away = None if sizes is None else sizes[away]
-        arrives = scribe.send("MULTICAST", source[away], at[away], of_away)
+        arrives = scribe.send("MULTICAST", source[away], at[away], size=of_away)
         there = away[arrives]
         addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
         scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
