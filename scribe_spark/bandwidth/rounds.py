@@ -9,7 +9,7 @@ Rules: docs/rules.md, W10, W11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -52,10 +52,28 @@ class Begun(Rows):
     #: The names of the publications whose copies they go along, in tables of copies and deliveries;
     #: by default their own names.
     along: np.ndarray = field(default_factory=whole_numbers)
+    #: With a schedule, the times since the begin of the round, and the sizes in bytes; negative
+    #: values are those of a world without a schedule.
+    at_us: np.ndarray = None  # type: ignore[assignment]
+    size: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not len(self.along):
             object.__setattr__(self, "along", self.publication)
+        for name in ("at_us", "size"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.full_like(self.group, NONE))
+
+    def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
+        """Return the publications by number, with the times and sizes of all by number.
+
+        Their names are their numbers, unless times and sizes are set already.
+        """
+        if (self.at_us >= 0).all():
+            return self
+        by_number = self.take(np.argsort(self.publication))
+        number = by_number.publication
+        return replace(by_number, at_us=at_us[number], size=size[number])
 
     @property
     def relayed(self) -> np.ndarray:

@@ -86,7 +86,7 @@ class RoundsOfRun(GrownTrees):
 
     @stage
     def _events(self) -> DataFrame:
-        made = world_events(self._network.nodes, self._config)
+        made = world_events(self._network.nodes, self._config, times=False)
         return schemas.conform(made, schemas.WORLD_EVENTS)
 
     @stage

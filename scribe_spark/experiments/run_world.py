@@ -36,6 +36,7 @@ from scribe_spark.measures.latency import (
     latency_rows,
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
+from scribe_spark.measures.schedules import PUBLICATION
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
@@ -258,12 +259,14 @@ class _WorldRun:
     def _latency(self, world: World, deliveries: Batches) -> dict[str, pa.Table]:
         """Return the tables of latencies of the last round's publications."""
         systems = [SCRIBE, *BASELINES]
-        if self.config.bandwidth.has_sizes:  # the clock has not played its copies
+        if self.config.bandwidth.on:  # the clock has not played its copies
             systems.remove(UNICAST)
-        rows = deliveries.select(LATENCY_COLUMNS)
+        published = world.published
+        more = [] if published is None else [PUBLICATION]
+        rows = deliveries.select([*LATENCY_COLUMNS, *more])
         found = collect_latencies(rows, systems, buckets=self.buckets)
         return {
-            "latency": latency_rows(found, world.number - 1),
+            "latency": latency_rows(found, world.number - 1, published),
             "latency_counts": latency_counts(found),
         }
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.core.arrays import Rows, divided, find_sorted, whole_numbers
+from scribe_spark.core.arrays import Rows, divided, find_sorted, run_starts, whole_numbers
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
@@ -150,9 +150,9 @@ class InBucket:
         """All members except starts: index of the multicast, node."""
         multicasts = self.of.multicasts
         group, node = np.divmod(self.members, self.size)
-        of = find_sorted(multicasts.group, group)
-        others = (of >= 0) & (multicasts.start[of] != node) if len(multicasts) else of >= 0
-        return of[others], node[others]
+        row, of = multicasts.of_groups(group)
+        others = multicasts.start[of] != node[row]
+        return of[others], node[row[others]]
 
     @cached_property
     def reached(self) -> Reached:
@@ -171,16 +171,34 @@ class InBucket:
 
     @cached_property
     def copies(self) -> Columns:
-        """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones."""
+        """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones.
+
+        The column ``of`` has the index of the multicast.
+        """
         copies = self.tables.get(CARRIED, {})
         if not copies:
-            return dict.fromkeys(("group", "sender", "to"), whole_numbers())
-        mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
+            return dict.fromkeys(("group", "sender", "to", "of"), whole_numbers())
+        of = self.of.multicasts.find(copies["group"], copies["publication"])
+        mine, copies = of >= 0, {**copies, "of": of}
         return copies if mine.all() else take(copies, mine)
 
-    def by_place(self, copies: Columns, end: str) -> Columns:
-        """Return the number of copies of each group at one of their ends, as messages to it."""
-        key = key_of([copies["group"], copies[end]], self.size)
+    @cached_property
+    def links(self) -> Columns:
+        """The copies; with a schedule, one on each link of a group: ``group, sender, to``."""
+        if not self.of.multicasts.are_scheduled:
+            return self.copies
+        columns = [self.copies[name] for name in ("group", "sender", "to")]
+        order = np.lexsort(columns[::-1])
+        columns = [column[order] for column in columns]
+        first = run_starts(*columns)
+        return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
+
+    def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
+        """Return the number of copies at one of their ends, as messages to it.
+
+        Copies are counted for each group, or for each value of another column `of`.
+        """
+        key = key_of([copies[of], copies[end]], self.size)
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
 
@@ -210,16 +228,25 @@ class MulticastMeasures:
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
-        self, ring: Ring, kernel: Kernel, start: np.ndarray, member: np.ndarray
+        self,
+        ring: Ring,
+        kernel: Kernel,
+        multicasts: Multicasts,
+        of: np.ndarray,
+        member: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays by IP multicast from starts to members, given by position: int64.
+        """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
-        With a size, delays include the transmission of each publication alone (rule W11).
+        `of` are indices of multicasts, `member` positions.  With a size, delays include the
+        transmission of each publication alone (rule W11).
         """
+        start = multicasts.start[of]
         delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
-        return (
-            delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
-        )
+        if self.links is None:
+            return delay_us
+        size = multicasts.size[of]
+        size = np.where(size < 0, self.links.size, size)
+        return self.links.routed_us(ring, start, member, delay_us, size)
 
     def measures(
         self, taken: Mapping[str, Columns], of: SystemTables, nodes: int
@@ -329,8 +356,8 @@ class MeasureMulticasts(NodeProgram):
 
     def _base_us(self, found: Reached) -> np.ndarray:
         """Return the delay of each delivery by IP multicast."""
-        start = self.of.multicasts.start[found.of]
-        return self.measured.base_us(self.given.facts.ring, self.given.kernel, start, found.node)
+        network = self.given.facts.ring, self.given.kernel
+        return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
     def _count_delays(self, mine: InBucket, counts: Counts) -> dict[str, Columns]:
         """Count members and deliveries.
@@ -346,7 +373,7 @@ class MeasureMulticasts(NodeProgram):
         for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
             count_in_parts(counts, self.measured.parts, name, number, values)
         if len(found):
-            delays = delay_sums(found.of, found.delay_us, self._base_us(found))
+            delays = delay_sums(multicasts.group[found.of], found.delay_us, self._base_us(found))
             append(mine.tables, _DELAYS, delays)
             latencies = {MS: found.delay_us}
             if self.of.by_hops:
@@ -369,7 +396,8 @@ class MeasureMulticasts(NodeProgram):
         own = mine.reached.take(self.of.multicasts.group[mine.reached.of] == largest)
         if len(own):
             ratio = rdp_ratios(own.delay_us, self._base_us(own))
-            append(mine.tables, _RATIOS, {"group": own.of, "ratio": ratio})
+            group = self.of.multicasts.group[own.of]
+            append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
@@ -387,7 +415,8 @@ class MeasureMulticasts(NodeProgram):
         if self.of.system.merged:
             return {}
         copies = mine.copies
-        return mine.by_place(take(copies, ~copies["lost"]) if "lost" in copies else copies, "to")
+        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
+        return mine.by_place(came, "to", "of")
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts.
@@ -397,8 +426,7 @@ class MeasureMulticasts(NodeProgram):
         """
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
-        group, node = divided(place, len(self.given.facts.ring))
-        of = find_sorted(multicasts.group, group)
+        of, node = divided(place, len(self.given.facts.ring))
         at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
         alive = self.given.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
@@ -408,7 +436,7 @@ class MeasureMulticasts(NodeProgram):
         """Put the bucket's copies on links, and those of baselines to its members."""
         multicasts, router, copies = self.of.multicasts, self.given.facts.ring.router, mine.copies
         if self.of.system.merged:
-            of, member = find_sorted(multicasts.group, copies["group"]), copies["to"]
+            of, member = copies["of"], copies["to"]
         else:
             packets.carry(self.of.name, router, copies["sender"], copies["to"])
             if not self.of.beside:
@@ -428,7 +456,7 @@ class MeasureMulticasts(NodeProgram):
             return {}
         place = self.of.system.children(mine.tables, mine.size)
         if place is None:
-            return mine.by_place(mine.copies, "sender")
+            return mine.by_place(mine.links, "sender")
         place = place[self.given.is_alive(place % mine.size)]
         self._count_children(bucket, place, np.ones_like(place), counts)
         return {}

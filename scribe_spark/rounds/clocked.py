@@ -17,7 +17,7 @@ Rules: docs/rules.md, K8 to K11.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -60,7 +60,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Lost
-from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
@@ -196,6 +196,7 @@ class _ClockedRound:
     measures: tuple[str, ...]
     observer: Observer
     links: RoundLinks | None
+    scheduled: bool  # True if publications have sizes of their own
     lost: Lost | None  # the losses of copies of publications
 
     @classmethod
@@ -220,6 +221,7 @@ class _ClockedRound:
             measures=now.measures,
             observer=now.tally.observer,
             links=now.links,
+            scheduled=now.scheduled,
             lost=now.lost_copies(player.facts, more=("time_us",)),
         )
 
@@ -499,8 +501,15 @@ class _CountMessages(_ClockedProgram):
                 rows = sent["kind"] == kind
                 return sent["sender"][rows], sent["node"][rows]
 
-            many = counts["count"][kind], counts["lost"][kind]
-            self.round.observer.count(tables, name, *many, between=between)
+            observer, many = self.round.observer, (counts["count"][kind], counts["lost"][kind])
+            if self.round.scheduled and name in self.round.system.payload:
+                # copies with sizes are recorded at their receivers
+                copies = tables.get(COPIES, {})
+                if name in observer.recorded and count_rows(copies):
+                    size = self.round.publish.size[copies["publication"]]
+                    observer.record(tables, name, copies["sender"], copies["node"], bytes=size)
+                observer = replace(observer, recorded=())
+            observer.count(tables, name, *many, between=between)
 
 
 @dataclass(frozen=True)

@@ -263,6 +263,7 @@ class GroupOverlays(SystemOnBuckets):
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
             now.tally.observer,
+            now.scheduled,
         )
         changes = {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)}
         player.play(Remember(round), changes)
@@ -328,6 +329,7 @@ class OverlayRound:
     key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     observer: Observer
+    scheduled: bool  # True if publications have sizes of their own
 
     @property
     def size(self) -> int:
@@ -475,8 +477,14 @@ class CountOverlayCopies(_OverlayProgram):
             return {}
         if "publication" in rows:
             return {**rows, "group": rows["publication"]}
-        first = np.unique(self.round.of, return_index=True)[1]  # each topic has one publication
-        return {**rows, "group": first[rows["group"]]}
+        # all publications of a topic go the same way
+        of_topic = np.argsort(self.round.of, kind="stable")
+        first, end = (
+            np.searchsorted(self.round.of[of_topic], rows["group"], side)
+            for side in ("left", "right")
+        )
+        row, place = expand(first, end)
+        return {**take(rows, row), "group": of_topic[place]}
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and the duplicates of each group."""
@@ -484,8 +492,9 @@ class CountOverlayCopies(_OverlayProgram):
         arrives = round.lives.alive[copies["node"]]
         if "lost" in copies:
             arrives &= ~copies["lost"]
-        ends = copies["sender"], copies["node"]
-        round.observer.send(tables, PAYLOAD, arrives, *ends, round.publish.group[copies["group"]])
+        ends = copies["sender"], copies["node"], round.publish.group[copies["group"]]
+        size = round.publish.size[copies["group"]] if round.scheduled else None
+        round.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
         first, group = copies["first"][arrives], round.publish.group[copies["group"][arrives]]
         rows = {"first": group[first], "again": group[~first]}
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}

@@ -19,9 +19,15 @@ from scribe_spark.engine.ring import Keys, Ring
 SOURCE_BITS = 32
 
 
-def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the ids of publications: round << 32 | node number of the source."""
-    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
+def publication_ids(
+    number: int | np.ndarray, source: np.ndarray, turn: np.ndarray | int = 0, nodes: int = 0
+) -> np.ndarray:
+    """Return the ids of publications of a round: round << 32 | turn * nodes + source.
+
+    `source` are the node numbers of the sources, `nodes` is the number after the greatest one.
+    Turns are those of `group_events.Publishing`; without a schedule, they are 0.
+    """
+    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 
 
 #: The operations that an access list can restrict.

@@ -52,8 +52,8 @@ def bytes_of_kinds(
 ) -> dict[str, tuple[str, int]]:
     """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
 
-    `size` is the size of a publication, `other` that of a control message whose size the protocol
-    does not define.
+    `size` is the size of a publication without a size of its own, `other` that of a control message
+    whose size the protocol does not define.
     """
     of = {kind: ("payload", size) for kind in payload}
     return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
@@ -86,15 +86,23 @@ class MeasureBytes(NodeProgram):
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
         """Yield the bytes of the messages that the bucket has recorded, by node."""
         found: dict[str, np.ndarray] = {}
-        for kind, sender, to in recorded_messages(self.given, tables, self.keeps_messages):
+        nodes = len(self.given.facts.ring)
+        for kind, sender, to, own in recorded_messages(self.given, tables, self.keeps_messages):
             of, size = self.sizes.get(kind, ("", 0))
+            if not of or (own is None and not size):
+                continue
             for name, end in ((f"{of}_up", sender), (f"{of}_down", to)):
-                if size:
-                    nodes = len(self.given.facts.ring)
-                    sums = np.bincount(end[sender != to], minlength=nodes)
+                away = sender != to
+                if own is None:
+                    sums = np.bincount(end[away], minlength=nodes)
                     _refuse_many(int(sums.max(initial=0)) * size)
-                    found[name] = found.get(name, 0) + sums * size
-                    _refuse_many(int(found[name].max(initial=0)))
+                    sums = sums * size
+                else:
+                    each = np.where(own < 0, size, own)[away]
+                    _refuse_many(np.bincount(end[away], each, minlength=nodes).max(initial=0))
+                    sums = sums_at(end[away], each, nodes)
+                found[name] = found.get(name, 0) + sums
+                _refuse_many(int(found[name].max(initial=0)))
         names = list(NODE_BYTES)
         for name, of_node in found.items():
             node = np.flatnonzero(of_node)

@@ -29,7 +29,7 @@ from scribe_spark.worlds.live_systems import OF_SYSTEM
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 4
+VERSION = 5
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:

@@ -265,15 +265,21 @@ def multicast_columns(
     """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
     multicasts, mine = of.multicasts, of.in_bucket(tables, len(ring))
     which, member = mine.others
-    start = multicasts.start[which]
-    base_us = measures.base_us(ring, kernel, start, member)
+    start, number = multicasts.start[which], multicasts.number
+    base_us = measures.base_us(ring, kernel, multicasts, which, member)
     star = multicasts.group[which], start, member
-    direct = multicasts.group[which], member, np.ones(len(which), dtype=np.int64), base_us
-    found, copies = mine.reached, mine.copies
+    if multicasts.are_scheduled:
+        star = tuple(np.unique(np.stack(star), axis=1))
+    one = np.ones(len(which), dtype=np.int64)
+    direct = multicasts.group[which], member, one, base_us, number[which]
+    found, copies = mine.reached, mine.links
     carried = copies["group"], copies["sender"], copies["to"]
     edges = {of.name: carried, **dict.fromkeys(BASELINES, star)}
     delivered = {
-        of.name: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
+        of.name: (
+            *(multicasts.group[found.of], found.node, found.hops, found.delay_us),
+            number[found.of],
+        ),
         **dict.fromkeys(BASELINES, direct),
     }
     if measures.links is not None:
@@ -285,7 +291,7 @@ def multicast_columns(
         return {"system": np.repeat(list(rows), length), **dict(zip(names, joined, strict=True))}
 
     called = columns("group", "parent", "child", rows=edges)
-    came = columns("group", "node", "hops", "delay_us", rows=delivered)
+    came = columns("group", "node", "hops", "delay_us", "publication", rows=delivered)
     return {
         "tree_edges": called | {"merged": called["system"] == BASELINES[0]},
         "deliveries": came | {"delay_ms": came["delay_us"] / schemas.MICROSECONDS},

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.measures.schedules import ScheduledMessages
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.runtime.batches import Batches, Table
@@ -154,6 +156,7 @@ class World:
         self.scribe = Operations()
         self._last: RoundLeft | None = None
         self._keeps_messages = False
+        protocols = protocols.of_events(events.columns)
         self._events, self._underlay, self._protocols = events, underlay, protocols
         self._ring = ring
         groups = protocols.groups
@@ -228,7 +231,7 @@ class World:
         overlay : str
             The way to fill tables at the start: ``perfect`` or ``arrivals``.
         events : DataFrame
-            Checked events: ``round, node, event, group``.
+            Checked events: ``round, node, event, group``; with a schedule also ``time, size``.
         underlay : Underlay
             The routes between routers.
         protocols : Protocols
@@ -411,9 +414,22 @@ class World:
     def deliveries(self) -> DataFrame:
         """The deliveries of the last round's publications: ``system, group, node, hops, delay_ms``.
 
-        They exist if :attr:`measures_ways` is True.
+        They exist if :attr:`measures_ways` is True.  With a schedule, there is also the column
+        ``publication``, the number of the publication in the round (rule W12).
         """
         return self._multicasts("deliveries").frame
+
+    @property
+    def published(self) -> ScheduledMessages | None:
+        """The groups and sizes of the last round's publications; None without a schedule."""
+        groups = self._protocols.groups
+        if self._last is None or groups is None or not groups.scheduled:
+            return None
+        of = self._last.multicasts[SCRIBE]
+        assert self._groups is not None
+        group, size = np.zeros((2, int(of.number.max(initial=-1)) + 1), dtype=np.int64)
+        group[of.number], size[of.number] = self._groups.number[of.group], of.size
+        return ScheduledMessages(group, size)
 
     @property
     def measures_ways(self) -> bool:
@@ -427,7 +443,7 @@ class World:
             raise ValueError("no round has been played, or its multicasts are not measured")
         systems, of_round = self._protocols.systems, self._last.multicasts[SCRIBE]
         of = systems.tables(SCRIBE, of_round)
-        schema = schemas.WRITTEN[name]
+        schema = schemas.written(name, groups.scheduled)
         return self._view(views.multicasts_view(groups.multicasts, of, name, schema))
 
     @property

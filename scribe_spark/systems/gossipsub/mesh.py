@@ -179,10 +179,14 @@ class Topics:
         to: np.ndarray,
         arrives: np.ndarray | None = None,
         topic: np.ndarray | None = None,
+        size: np.ndarray | None = None,
     ) -> None:
-        """Count messages; without `arrives`, those to live nodes arrive."""
+        """Count messages; without `arrives`, those to live nodes arrive.
+
+        `size` are the sizes of the messages in bytes, by default those of kinds.
+        """
         arrives = self.is_alive(to) if arrives is None else arrives
-        self.observer.send(tables, kind, arrives, sender, to, topic)
+        self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return D between nodes in microseconds: int64."""

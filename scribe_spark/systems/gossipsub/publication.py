@@ -96,6 +96,7 @@ class Messages:
     published: np.ndarray  # (M,): the heartbeats of the publications
     clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
     stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+    size: np.ndarray | None = None  # (M,): the sizes in bytes, in a world with a schedule
 
 
 @dataclass(frozen=True)
@@ -505,7 +506,8 @@ def _of_sources(
         yield space.at(read_table(Links, tables, CONNECTIONS), place)
     if FANOUT in tables:  # the peers of sources that do not subscribe
         message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
-        yield space.key(key_of([topic[message], source[message]], space.size), peer)
+        place = key_of([topic[message], source[message]], space.size)
+        yield distinct(space.key(place, peer))  # a source may publish several times
 
 
 def _write(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scribe_spark.core.arrays import (
+    NONE,
     Rows,
     distinct,
     expand,
@@ -27,7 +28,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.systems.scribe.duplicates import note_got
+from scribe_spark.systems.scribe.duplicates import note_got, sizes_of
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.handlers import calls_of, keep_values
 from scribe_spark.systems.scribe.join import JOINS
@@ -105,7 +106,8 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
         children.got_payload[edge] = scribe.losses is None
         is_lost = scribe.are_lost(of.group, of.message, of.node, child)
         note_payloads(scribe, of.group, of.message, of.node, child, is_lost)
-    arrives = scribe.send("payload", of.node, child, is_lost)
+    sizes = sizes_of(scribe, of.group, of.message)
+    arrives = scribe.send("payload", of.node, child, is_lost, sizes)
     sent, child = of.take(arrives), child[arrives]
     delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
     sent = Payloads(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
@@ -393,6 +395,7 @@ class Emitter:
             times.sum(),
             times[~arrives].sum(),
             between=lambda: (np.repeat(payloads.sender, times), np.repeat(payloads.node, times)),
+            sizes=None if scribe.round.sizes is None else lambda: self._sizes(payloads, times),
         )
         if self.kind == PAYLOAD:
             children.got_payload[row] = scribe.losses is None
@@ -404,6 +407,18 @@ class Emitter:
             return
         send_payloads(scribe, self.kind, payloads.take(np.flatnonzero(~away)))
         self._send_away(payloads.take(np.flatnonzero(away)))
+
+    def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
+        """Return the sizes of the publications in messages; an empty message has none."""
+        inside = self.messages.contents(payloads.message)
+        of, publication = inside["call"], inside["publication"]
+        sent = times[of] > 0
+        found = np.full(int(times.sum()), NONE, dtype=np.int64)
+        place = np.repeat(self.messages.lengths[payloads.message] > 0, times)
+        sizes = sizes_of(self.scribe, payloads.group[of[sent]], publication[sent])
+        assert sizes is not None
+        found[place] = sizes
+        return found
 
     def _send_away(self, payloads: Payloads) -> None:
         """Send messages to other buckets; a bucket receives the contents of a message once."""
