@@ -218,11 +218,11 @@ graphframes: java $(VENV)/.run ## Try again to download GraphFrames' jar
 	@$(BIN)/python -m scribe_spark.runtime.graphframes_jar .jars
 
 # Sessions start in half the time with the JVM's classes laid out beforehand.  A small run records
-# them as its JVM ends, which is when nothing holds the pipe any more.
+# them as its JVM ends.  The pipe ends with the JVM only if the JVM writes to the pipe itself.
 .jars/recorded: $(VENV)/.run | .jars/asked
 	@echo 'recording JVM classes, once (about half a minute)'
-	@SCRIBE_SPARK_RECORD_CLASSES=.jars/classes.new $(SCRIBE) run --config data/tiny.toml \
-	  --out .jars/warm --overwrite 2>&1 | cat >.jars/recorded.log
+	@SCRIBE_SPARK_TRICKS=-jvm_words SCRIBE_SPARK_RECORD_CLASSES=.jars/classes.new \
+	  $(SCRIBE) run --config data/tiny.toml --out .jars/warm --overwrite 2>&1 | cat >.jars/recorded.log
 	@rm -rf .jars/warm; test ! -f .jars/classes.new || mv -f .jars/classes.new .jars/classes.jsa
 	@touch $@
 

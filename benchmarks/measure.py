@@ -57,6 +57,7 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
     """
     totals, phases, rows = [], {}, {}  # type: list[float], dict[str, list[dict]], dict[str, int]
     peaks: list[dict[str, int | None]] = []
+    parts: dict[str, list[float]] = {}
     disk = 0
     before = calibrate()
     with tempfile.TemporaryDirectory(prefix="scribe-bench-", dir=folder) as scratch:
@@ -71,6 +72,8 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
                     {"seconds": end - start, **seen.peak(start, end)}
                 )
             manifest = json.loads((out / "manifest.json").read_text())
+            for part, seconds in manifest["seconds"].items():
+                parts.setdefault(part, []).append(seconds)
             rows = {entry["name"]: entry["rows"] for entry in manifest["phases"]}
         calibration = (before + calibrate()) / 2
         result: dict[str, Any] = {
@@ -80,6 +83,7 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
             "each": [round(total, 3) for total in totals],
             **_most(peaks),
             "peak_disk": disk,
+            "parts": {part: median(seconds) for part, seconds in parts.items()},
             "phases": [
                 {
                     "name": name,

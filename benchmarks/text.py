@@ -30,6 +30,8 @@ def _size_text(size: Mapping[str, Any]) -> list[str]:
     lines = [f"{about}: {size['seconds']:.1f} s{runs}"]
     calibrations = f"{size['calibrations']:.1f} calibrations of {size['calibration']:.2f} s"
     lines += [f"that is {calibrations}, taken before and after"]
+    parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in size["parts"].items())
+    lines += [f"seconds of parts, by the manifest: {parts}"]
     lines += [f"temporary files and tables: {_gib(size['peak_disk'])} GiB of disk at most", ""]
     columns = ["phase", "seconds", "calibrations", "rows", "RSS GiB", "PSS GiB"]
     columns += ["jobs", "read MiB", "written MiB"] if logged else []

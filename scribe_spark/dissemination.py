@@ -40,6 +40,7 @@ from scribe_spark.core.keys import common_keys, key_of
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -117,6 +118,9 @@ class Dissemination:
     clock: str = TIME
     #: The time between a node's first copy and its own copies, in microseconds; 0 at a source.
     processing_us: int = 0
+    #: The copies that the network loses, by the index of the group; if there are any,
+    #: :data:`ARRIVED_COPIES` has all sent copies, and the column ``lost``.
+    lost: Lost | None = None
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read copies, find the first ones, and send or cancel copies."""
@@ -199,13 +203,14 @@ class Dissemination:
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return the known copies, in order, and the keys of nodes with new or cancelled copies."""
-        names = ("group", "node", *self._columns, "edge")
+        flags = ("first",) if self.lost is None else ("first", "lost")
+        names = ("group", "node", *self._columns, "edge", *flags[1:])
         news = {**come, "node": come[AT]}
         if ARRIVED_COPIES in tables:
             known = {name: np.array(tables[ARRIVED_COPIES][name]) for name in (*names, "first")}
         else:
             known = {name: np.empty(0, dtype=np.int64) for name in names}
-            known["first"] = np.empty(0, dtype=bool)
+            known |= {name: np.empty(0, dtype=bool) for name in flags}
         key, new_key = self._copy_keys(known, news)
         order = np.argsort(new_key)
         news, new_key, sent = take(news, order), new_key[order], come["sent"][order]
@@ -238,6 +243,8 @@ class Dissemination:
         _, row = expand(begin, end)
         copies["first"][row] = False
         row = row[find_sorted(sources, key[row]) < 0]
+        if self.lost is not None:
+            row = row[~copies["lost"][row]]
         ranks = ("at_us", "hops") if self.clock == TIME else ("hops",)
         names = (*ranks, "sender", *self.carried, "edge")
         row = row[first_of_each(key[row], (copies[name][row] for name in names))]
@@ -280,6 +287,8 @@ class Dissemination:
             "hops": label["hops"] + 1,
             "sent": sends[goes],
         }
+        if self.lost is not None:
+            copies["lost"] = self.lost(edges["group"], edges)
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:

@@ -6,6 +6,7 @@ and types are stable.  Other tables are internal.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -84,6 +85,10 @@ CONTROL = _schema(
 #: The events of a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
 #: group.
 EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
+
+#: The last columns of the events of a world with a schedule: of a publication, the time since the
+#: beginning of its round in ms, and the size in bytes; NULL: no time or size of its own.
+EVENT_COLUMNS: dict[str, StructType] = {"events": _schema(time=_DOUBLE, size=_LONG)}
 
 #: Every measure of a world, by round; measures of the overlay have the system `PASTRY`.
 ROUNDS = _schema(round=_LONG, system=_STRING, measure=_STRING, value=_DOUBLE)
@@ -374,8 +379,14 @@ WRITTEN: dict[str, StructType] = {
 
 def further_columns(table: str) -> list[StructField]:
     """Return the columns at the end of a table that only some runs have."""
-    several = (PART_COLUMNS, PUBLICATION_COLUMNS)
+    several = (PART_COLUMNS, PUBLICATION_COLUMNS, EVENT_COLUMNS)
     return [field for further in several for field in further.get(table, StructType())]
+
+
+def events_of(schema: StructType, columns: Collection[str]) -> StructType:
+    """Return a schema of events, with those of :data:`EVENT_COLUMNS` that are in `columns`."""
+    more = [field for field in EVENT_COLUMNS["events"].fields if field.name in columns]
+    return StructType([*schema.fields, *more])
 
 
 def written(table: str, scheduled: bool) -> StructType:

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from scribe_spark import overlays
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution
 from scribe_spark.measures.metrics import _MEASURES
+from scribe_spark.report import world as world_pages
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
@@ -80,16 +82,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-#: Drawing the PNG files of all pages of the tests would take minutes.
-_AS_PNG = Drawn.as_png
+#: Drawing the PNG files of all pages, and twenty figures over the rounds of each world, would take
+#: minutes.
+_AS_PNG, _OF_ROUNDS = Drawn.as_png, world_pages.draw
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_pages() -> Iterator[None]:
-    """Write the first bytes of a PNG file in place of each image."""
+    """Write the first bytes of a PNG file in place of each image, and no lines over rounds."""
     Drawn.as_png = lambda figure: b"\x89PNG"
+    world_pages.draw = lambda panel: PageFigure(
+        panel.name, panel.title, "<svg/>", words=panel.words
+    )
     yield
-    Drawn.as_png = _AS_PNG
+    Drawn.as_png, world_pages.draw = _AS_PNG, _OF_ROUNDS
 
 
 @pytest.fixture
@@ -221,13 +227,17 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
 
 
-@pytest.fixture
-def undrawn_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figures out of a world's page, twenty of them, where a test looks at tables."""
-    monkeypatch.setattr(
-        "scribe_spark.report.world.draw",
-        lambda panel: PageFigure(panel.name, panel.title, "<svg/>", words=panel.words),
-    )
+@pytest.fixture(scope="session")
+def drawn_rounds() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which the figures over rounds are drawn, for tests that look at them."""
+
+    @contextmanager
+    def drawn() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world_pages, "draw", _OF_ROUNDS)
+            yield
+
+    return drawn
 
 
 @pytest.fixture

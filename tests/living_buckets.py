@@ -21,7 +21,6 @@ from scribe_spark.measures.multicasts import (
     MeasureMulticasts,
     MulticastMeasures,
     SystemTables,
-    copies_of,
 )
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.lives import KnowsLives
@@ -148,8 +147,9 @@ class SystemBuckets:
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})
-        sent = copies_of(done.multicasts, rows).values()
-        copies = Counter(zip(*(column.tolist() for column in sent), strict=True))
+        sent = of.in_bucket({CARRIED: rows}, len(self.ring)).copies
+        ends = (sent[name].tolist() for name in ("group", "sender", "to"))
+        copies = Counter(zip(*ends, strict=True))
         return {n.removeprefix(f"{name}."): value for n, value in found.items()}, copies
 
     def cut_again(self, system: SystemOnBuckets, count: int) -> SystemBuckets:

@@ -6,6 +6,7 @@ The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
 from __future__ import annotations
 
 import functools
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,16 @@ def measures(given: Environment, round: RoundOfGroups) -> list[RoundProgram]:
     return [MeasureGroups(given, round), SeeTrees(given, round, every)]
 
 
+@dataclass(frozen=True)
+class LossyKernel(Kernel):
+    """A network in which each node has a router, and packets are lost."""
+
+    loss: np.ndarray
+
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.loss[a, b]
+
+
 @dataclass
 class World:
     """A case of the oracle, and the same for the kernels."""
@@ -100,6 +111,23 @@ class World:
     def in_tasks(self, count: int) -> World:
         """The same, played as Spark's tasks do."""
         return self._in(count, InTasks.remembering())
+
+    def with_losses(self) -> World:
+        """The same in a network that loses copies (rule N1)."""
+        draw, overlay, nodes = self.pastry.draw, self.run.scribe.overlay, self.case.count
+        drawn = random.Random(f"losses {self.case.seed}")
+        share = np.array(drawn.choices((0, 0, 0.1, 0.4), k=nodes))
+        loss = np.maximum(share[:, None], share) / 2
+
+        def is_lost(publication: tuple[int, int, int], sender: int, receiver: int) -> bool:
+            number, group, source = publication
+            again = [overlay.round] if number < overlay.round else []
+            bits = draw("loss", group, number * _SOURCE + source, *again, sender, receiver)
+            return bits % 2**64 < loss[sender, receiver] * 2**64
+
+        self.run.scribe.is_lost = is_lost
+        self.pastry.kernel = LossyKernel(self.pastry.kernel.delay_us, np.arange(nodes), loss)
+        return self
 
     def _in(self, count: int, player: type[RoundPlayer]) -> World:
         made, buffer = None, self.case.buffer

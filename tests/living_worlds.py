@@ -77,7 +77,7 @@ class World:
         if purpose == "round maintenance":
             number, node, row = key
             return int(_row_bits(seed, purpose, number, row, nodes)[node])
-        if purpose in ("arrival", "shed", "randomised hop"):
+        if purpose in ("arrival", "shed", "randomised hop", "loss"):
             return int(draws.bits_np(seed, purpose, *key).view(np.int64))
         raise AssertionError(purpose)
 

@@ -233,7 +233,7 @@ say = lambda line: print(line, file=sys.stderr, flush=True)
 out = Path(flags[flags.index("--out") + 1])
 out.mkdir()
 phases = [{"name": "trees", "rows": 1236}]
-(out / "manifest.json").write_text(json.dumps({"phases": phases}))
+(out / "manifest.json").write_text(json.dumps({"phases": phases, "seconds": {"page": 0.5}}))
 for word in os.environ.get("PYSPARK_SUBMIT_ARGS", "").split():
     if word.startswith("spark.eventLog.dir=file://"):
         log = Path(__file__).with_name("log").read_text()
@@ -274,7 +274,9 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert [step["rows"] for step in one["supersteps"]] == [1234, 0, 3]
     assert one["peak_rss"] >= one["peak_pss"] > 0
     assert one["peak_disk"] >= 0
+    assert one["parts"] == {"page": 0.5}
     told = capsys.readouterr().out
+    assert "seconds of parts, by the manifest: page 0.5" in told
     assert "N = 200, G = 2" in told
     assert "growth exponent" in told
     assert "JOIN 0" in told
@@ -334,3 +336,40 @@ def test_supersteps_of_a_real_run(tmp_path):
     ]
     assert sum(step.shuffle_written for step in by_loop["CREATE, JOIN"]) > 0
     assert run.peak()["peak_pss"] > 100 * 2**20
+
+
+# --- pairs of two checkouts
+
+#: Works for a quarter of a second, or half of one, in a process whose parent has ended.
+_WORKS = """
+import pathlib, subprocess, sys
+seconds = pathlib.Path("seconds").read_text()
+work = f"import time\\nwhile time.process_time() < {seconds}: pass"
+subprocess.Popen([sys.executable, "-c", work])
+"""
+
+_PAIRS = """
+import sys
+from benchmarks import pairs
+pairs.CASES = {"works": (("-c", sys.argv[1]), 1.05), "another": (("-c", "exit(9)"), 1.05)}
+sys.exit(pairs.main([*sys.argv[2:], "--pairs", "2", "--only", "works"]))
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "code"), [("0.25", "0.75", 1), ("0.75", "0.25", 0)])
+def test_pairs_compare_the_processor_time_of_all_processes(tmp_path, old, new, code):
+    """Also of a process that goes on when its parent has ended, as Spark's JVM does."""
+    for name, seconds in (("old", old), ("new", new)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "seconds").write_text(seconds)
+    program = [sys.executable, "-c", _PAIRS, _WORKS, str(tmp_path / "old")]
+    done = subprocess.run(
+        [*program, "--new", str(tmp_path / "new")], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == code, done.stderr
+    *_, row = done.stdout.splitlines()
+    name, *_, before, after, ratio, most = row.split(" | ")
+    assert (name, most) == ("works", "1.05")
+    assert float(before) >= float(old)
+    assert float(after) >= float(new)
+    assert (float(ratio) > 1.05) == bool(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,7 @@ class Case:
     """Groups with random edges over few routers, so that many copies arrive at the same time."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         rng = self.rng = random.Random(f"dissemination {seed}")
         self.n, self.groups = rng.randint(2, 40), rng.randint(1, 3)
         self.numbers = np.array(sorted(rng.sample(range(1, 50), self.groups)))
@@ -113,6 +115,15 @@ class Case:
             for _ in range(self.groups)
         ]
 
+    def is_lost(self, group: int, sender: int, receiver: int) -> bool:
+        """In every second case, a third of the copies is lost."""
+        numbers = self.seed, group, sender, receiver
+        return self.seed % 2 > 0 and zlib.crc32(repr(numbers).encode()) % 3 == 0
+
+    def lost(self, group: np.ndarray, links) -> np.ndarray:
+        copies = zip(*(one.tolist() for one in (group, links["node"], links["peer"])), strict=True)
+        return np.array([self.is_lost(*copy) for copy in copies], dtype=bool)
+
     def _edges(self) -> list[Edge]:
         rng, most = self.rng, self.rng.choice([2, 5, 12])
         found = {
@@ -132,12 +143,14 @@ class Case:
             first, sent = spread(
                 *(self.sources[group], self.edges[group], self.plain, self.delay),
                 *(self.clock, self.processing_us, 2),
+                is_lost=partial(self.is_lost, group),
             )
             arrivals += [
                 (group, f.node, f.at_us, f.hops, f.sender, *f.label) for f in first.values()
             ]
             copies += [
-                (group, c.receiver, c.at_us, c.hops, c.sender, *c.label, c.first) for c in sent
+                (group, c.receiver, c.at_us, c.hops, c.sender, *c.label, c.first, c.lost)
+                for c in sent
             ]
         return sorted(arrivals), sorted(copies)
 
@@ -146,6 +159,7 @@ class Case:
         return Dissemination(
             *(np.array([0, *cuts, self.n]), RingInMemory(self.ring), self.kernel, self.lan_us),
             *(self.rule, ("dim", "way"), self.clock, self.processing_us),
+            self.lost if self.seed % 2 else None,
         )
 
     def play(self, program: Dissemination, out: SpreadOut | None = None) -> list[Tables]:
@@ -190,7 +204,10 @@ def compare(seed: int) -> None:
     for buckets in (1, 2, 7):
         tables = case.play(case.program(buckets))
         assert rows(gathered(tables, ARRIVALS), *_LABEL) == arrivals
-        assert rows(gathered(tables, ARRIVED_COPIES), *_LABEL, "first") == copies
+        sent = gathered(tables, ARRIVED_COPIES)
+        assert seed % 2 == 0 or not sent or "lost" in sent
+        sent = {"lost": np.zeros(len(sent["node"]), dtype=bool), **sent} if sent else {}
+        assert rows(sent, *_LABEL, "first", "lost") == copies
 
 
 @pytest.mark.parametrize("seed", range(60))

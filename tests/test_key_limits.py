@@ -21,6 +21,7 @@ from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, or
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.experiments import Sweep, check, check_world_run
+from scribe_spark.rounds.groups import publication_ids
 from scribe_spark.systems.bayeux.live import ENTRIES, CountSessions, LiveBayeux
 from scribe_spark.systems.bayeux.protocol import (
     LISTED,
@@ -33,7 +34,7 @@ from scribe_spark.systems.bayeux.protocol import (
 )
 from scribe_spark.systems.gossipsub.router import Links
 from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
-from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
+from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_got
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import Received
 from scribe_spark.systems.scribe.trees import settled_round

@@ -221,7 +221,7 @@ def test_executors_need_no_library_of_the_config():
     modules += ", bandwidth.runs, bandwidth.windows, systems.bayeux.live, systems.flooding.live"
     modules += ", systems.gossipsub.round, systems.plumtree.overlay, rounds.group_overlays"
     modules += ", measures.copies, measures.delay, measures.distributions"
-    modules += ", measures.latency, measures.message_bytes, measures.node_parts"
+    modules += ", measures.latency, measures.message_bytes, measures.parts"
     modules += ", measures.joining, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"

@@ -68,7 +68,6 @@ REFUSED = [
     (FAST | {"downlink": "1bit/s"}, "message_size"),
     (FAST | SLOW_CLASS, "message_size"),
     (SIZED | {"source": "routed"}, "source"),
-    (SIZED | {"systems": "gossipsub", "gossipsub_loss": 0.1}, "gossipsub_loss"),
     (SIZED | {"systems": "gossipsub", "gossipsub_clock": "hops"}, "gossipsub_clock"),
     (SIZED | {"systems": "can", "can_clock": "hops"}, "can_clock"),
     (
@@ -93,10 +92,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
         ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
         ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
         ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
-        (
-            {"systems": "gossipsub", "gossipsub_discovery": "graph"},
-            "'graph': is not supported in worlds",
-        ),
     ],
 )
 def test_worlds_refuse_what_applies_to_runs(given, line):

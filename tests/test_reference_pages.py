@@ -11,7 +11,7 @@ from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.worlds.summary import measure_of, summary_units
-from tools import field_units, reference_pages, round_measures
+from tools import meanings, reference_pages
 
 
 def _cells(page: str) -> dict[str, list[str]]:
@@ -49,7 +49,7 @@ def test_a_page_names_the_systems_that_a_world_can_change():
 
 def test_units_are_those_of_fields():
     fields = {*RUN_FIELDS, *WORLD_FIELDS, *REFERENCE_TREE_FIELDS}
-    assert {*field_units.UNITS} <= fields
+    assert {*meanings.UNITS} <= fields
 
 
 def test_every_metric_of_a_run_is_on_the_page_of_the_measures():
@@ -75,7 +75,7 @@ def test_every_measure_of_a_world_has_a_meaning():
     assert len(summary_units()) > len(found) > 60
     # no meaning is left over
     names = {name.removeprefix("SYSTEM.") for name in found}
-    assert {*round_measures.MEANINGS} <= names
+    assert {*meanings.MEASURES} <= names
     assert measure_of("lookups.hops.last") in names
 
 

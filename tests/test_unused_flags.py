@@ -42,7 +42,7 @@ OF_WORLDS = ALWAYS | {
     *("events", "generator", "initial", "lookups", "groups", "members", "classes"),
     # the config refuses these itself
     *("reference_tree", "access"),
-    *("measures", "variants", "systems", "message_size"),
+    *("measures", "variants", "systems", "message_size", "schedule", "publications"),
 }
 #: The config refuses those of the network itself.
 OF_REFERENCE_TREES = ALWAYS | {"hosts", "connections", "children", "assignment", "scaling", "dht"}

@@ -301,7 +301,6 @@ def test_flags_are_the_fields_and_some_are_of_one_command():
         *("deadline", "link_stress_period", "measures", "reference_tree", "bayeux_recreate"),
     }
     assert RUN_FIELDS.keys() - WORLD_FIELDS.keys() == {
-        *("schedule", "publications", "interval", "published_by"),
         *("bayeux_root", "bayeux_partitions"),
         *("write_routing_table", "write_knowledge", "knowledge"),
     }

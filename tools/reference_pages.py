@@ -14,10 +14,8 @@ from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.systems.registry import all_systems, described
 from scribe_spark.worlds.summary import measure_of, summary_units
-from tools.columns import COLUMNS, ROWS
-from tools.field_units import unit_of
+from tools.meanings import COLUMNS, MEASURES, ROWS, unit_of
 from tools.pages import table
-from tools.round_measures import MEANINGS
 
 _PROGRAM = CommandLine("scribe-spark")
 
@@ -229,8 +227,8 @@ def _kind(found: re.Match[str]) -> str:
 def meaning_of(name: str) -> str:
     """Return the meaning of a measure of a world's rounds."""
     measure = name.removeprefix("SYSTEM.")
-    if measure in MEANINGS:
-        return MEANINGS[measure]
+    if measure in MEASURES:
+        return MEASURES[measure]
     if name in {of for of, _ in _run_measures(True)}:
         return _AS_OF_A_RUN
     raise KeyError(name)
@@ -260,8 +258,8 @@ Nodes, groups and routers have numbers: nodes from 0; groups from 1, the largest
 _OF_RUNS = """
 - `routers`: `kind`, `domain`, `x` and `y` are NULL if the topology does not have them.
 - `deliveries`: with IP multicast and naive unicast, `hops` is 1. `Run.arrivals()` adds the sender of each first copy.
-- `latency`: a run has one publication for each group, with the number 0. `unit` is `ms`; systems whose clock may be hops also have rows with `hops`. The q-th percentile of n values is the ⌈q n / 100⌉-th smallest. `t50` to `t100` are NULL if that share is never reached.
-- `latency_counts`: `count` is the number of latencies above `value` - 1 and at most `value`. The sum of the counts up to a value, divided by the sum of `expected`, is the share of members reached by that time.
+- `latency`: a run has one publication for each group, with the number 0. `unit` is `ms`; systems whose clock may be hops also have rows with `hops`. `t50` to `t100` are NULL if that share is never reached.
+- `latency_counts`: `count` is the number of latencies above `value` - 1 and at most `value`.
 - `link_stress` has only links with packets. `node_stress` of IP multicast is zero, since routers duplicate the packets.
 - `routing_table` needs the option `--write-routing-table`.
 - A run with [events](living.md#a-run-with-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
@@ -295,7 +293,7 @@ _OF_BYTES = """
 _ABOUT_SCHEDULES = """
 ## Schedules of publications
 
-A run with `schedule` or `publications` has these tables; `link_bytes` needs publications with a size.
+A run with `schedule` or `publications` has these tables; `link_bytes` needs publications with a size. A world's `events` have `time` (ms) and `size` instead.
 
 """
 
@@ -321,8 +319,7 @@ A world has `routers`, `links`, `nodes` and these tables; the last three need gr
 _OF_WORLDS = """
 - `publications`: `in_time` + `late` + `lost` + `open` = `expected`.
 - `rounds`: a count without a row is 0, except `publications.lost` (not due) and `control` (not simulated).
-- `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); the column `publication` is then the round.
-- `rounds` has counts of 0, too, unless a count is 0 in all rounds.
+- `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); without a schedule, the column `publication` is the round.
 - `memberships` has the trees after the last round; `parent` is NULL at a root and at a node without a parent.
 - `watched_trees` shows up to eight trees while they are repaired: before and after a round in which a node with children failed, then after each round until no orphan is left.
 """

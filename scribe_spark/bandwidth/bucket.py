@@ -38,6 +38,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of, order_of
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, smallest, take
 
 #: The number of sorted keys that are searched in one step: the keys between the first and the last
@@ -82,6 +83,9 @@ class ClockSetting:
     #: The columns of copies that are results, out of :data:`ALL_OF_COPIES` and `carried`; copies
     #: take most of a bucket's memory.
     kept: tuple[str, ...] = ALL_OF_COPIES
+    #: The copies that the network loses; if there are any, kept copies also have the column
+    #: ``lost``.  A lost copy takes its sender's uplink only.
+    lost: Lost | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -228,6 +232,8 @@ class ClockBucket:
             if not copies.flags.writeable:  # they are the bytes of a message
                 copies = copies.copy()
             copies[:, _PLACE] = self._to_place[copies[:, _LINK]]
+            if self.given.lost is not None:
+                copies = self._without_lost(copies)
             self._coming.add(self.due(copies), copies)
         self._scan(window, self._coming.take(window))
         came = self._complete.take(window)
@@ -235,6 +241,14 @@ class ClockBucket:
             return {}
         self._note(came)
         return self._unwanted(self._firsts(came))
+
+    def _without_lost(self, copies: np.ndarray) -> np.ndarray:
+        """Store lost copies as results; return the others.  Lost copies have negative hops."""
+        is_lost = copies[:, _HOPS] < 0
+        lost = copies[is_lost]
+        lost[:, _HOPS] *= -1
+        self._keep(lost, np.empty(0, dtype=np.int64), are_lost=True)
+        return copies[~is_lost]
 
     def due(self, copies: np.ndarray) -> np.ndarray:
         """Return for each copy the window after which no earlier copy can arrive."""
@@ -300,13 +314,15 @@ class ClockBucket:
         self._enqueued.add((_times(first)[:, _ENDS] + waits) // self.window_us, first)
         return first
 
-    def _keep(self, came: np.ndarray, firsts: np.ndarray) -> None:
+    def _keep(self, came: np.ndarray, firsts: np.ndarray, are_lost: bool = False) -> None:
         """Store columns of copies as results; the rows `firsts` are first copies."""
         link, times = came[:, _LINK], _times(came)
         for name in self._copies:
             if name == "first":
                 column = np.zeros(len(came), dtype=bool)
                 column[firsts] = True
+            elif name == "lost":
+                column = np.full(len(came), are_lost)
             elif name in _KEPT:
                 column = came[:, _KEPT[name]]
             elif name == "at_us":
@@ -436,6 +452,10 @@ class ClockBucket:
         times[:, _ENDS] = times[:, _ARRIVES] + started.spans_us
         copies[:, _PUBLICATION], copies[:, _HOPS] = started.publication, started.hops + 1
         copies[:, _LINK] = self._number[link]
+        if self.given.lost is not None:
+            columns = {"node": links.node, "peer": links.peer, **self._extra}
+            taken = _wide({name: column[link] for name, column in columns.items()})
+            copies[self.given.lost(started.publication, taken), _HOPS] *= -1
         return links.peer[link], copies
 
     # --- results
@@ -465,7 +485,9 @@ def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
-    kinds: dict[str, DTypeLike] = {**numbers, **times, "first": np.bool_}
+    kinds: dict[str, DTypeLike] = {**numbers, **times, "first": np.bool_, "lost": np.bool_}
+    if given.lost is not None and kept:
+        kept.add("lost")
     return {name: [np.empty(0, dtype=kind)] for name, kind in kinds.items() if name in kept}
 
 

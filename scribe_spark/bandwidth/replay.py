@@ -18,10 +18,11 @@ from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spa
 from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
-from scribe_spark.core.arrays import find_sorted, index_sorted, whole_numbers
+from scribe_spark.core.arrays import find_sorted, index_in_run, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.losses import Losses, Lost, loses, publication_keys
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Tables
@@ -57,7 +58,8 @@ def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels
     def copies(some: Columns) -> dict[str, Any]:
         return {**some, "receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
 
-    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES))
+    is_partial = made.partial or loses(stages.overlay.underlay.kernel)
+    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES), partial=is_partial)
     if not scheduled:
         return made
     return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
@@ -95,9 +97,21 @@ def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -
     read = partial(_links_of_trees, clock)
     write = partial(_write, published, of_topic, root, len(ring), scheduled)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
-    played = partial(play_clock, clock, published, read, write, kept=kept)
+    lost = _lost_copies(facts, clock, stages.config.seed, schedule.group)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
+
+
+def _lost_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Lost | None:
+    """Return the losses of publications, which are named by their order in their groups."""
+    losses = Losses.of(facts, clock.kernel)
+    if losses is None:
+        return None
+    order = np.argsort(group, kind="stable")
+    name = np.empty_like(order)
+    name[order] = index_in_run(group[order])
+    return losses.of_publications(publication_keys(seed, group, name))
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:

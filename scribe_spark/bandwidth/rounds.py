@@ -9,7 +9,7 @@ Rules: docs/rules.md, W10, W11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -22,12 +22,14 @@ from scribe_spark.core.arrays import (
     Rows,
     distinct,
     find_sorted,
+    flags,
     index_sorted,
     run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import loses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -50,10 +52,28 @@ class Begun(Rows):
     #: The names of the publications whose copies they go along, in tables of copies and deliveries;
     #: by default their own names.
     along: np.ndarray = field(default_factory=whole_numbers)
+    #: With a schedule, the times since the begin of the round, and the sizes in bytes; negative
+    #: values are those of a world without a schedule.
+    at_us: np.ndarray = None  # type: ignore[assignment]
+    size: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not len(self.along):
             object.__setattr__(self, "along", self.publication)
+        for name in ("at_us", "size"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.full_like(self.group, NONE))
+
+    def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
+        """Return the publications by number, with the times and sizes of all by number.
+
+        Their names are their numbers, unless times and sizes are set already.
+        """
+        if (self.at_us >= 0).all():
+            return self
+        by_number = self.take(np.argsort(self.publication))
+        number = by_number.publication
+        return replace(by_number, at_us=at_us[number], size=size[number])
 
     @property
     def relayed(self) -> np.ndarray:
@@ -90,6 +110,7 @@ class _MakeLinks:
     clock: Clock
     begun: Begun
     copies: str  # the table of copies: ``group, publication, sender, to``
+    lossy: bool  # True if copies may have the column ``lost``; then links have it
 
     @property
     def bounds(self) -> np.ndarray:
@@ -108,12 +129,29 @@ class _MakeLinks:
             node, peer = copies["sender"][known], copies["to"][known]
             room, to_room = (topic * ROOMS + _room(copies, end) for end in ("from_tree", "tree"))
             delay_us = self.clock.delay(node, peer)
-            parts.append(_link(room[known], node, to_room[known], peer, delay_us))
+            lost = copies["lost"][known] if "lost" in copies else None
+            parts.append(self._link(room[known], node, to_room[known], peer, delay_us, lost))
         if _WAY in inbox:
             row, begun = inbox[_WAY]["row"], self.begun
             room, delay_us = begun.topic[row] * ROOMS, np.maximum(begun.delay_us[row], 1)
-            parts.append(_link(room + 1, begun.source[row], room, begun.root[row], delay_us))
+            ends = room + 1, begun.source[row], room, begun.root[row]
+            parts.append(self._link(*ends, delay_us))
         return {_LINK: concatenate(parts)} if parts else {}
+
+    def _link(
+        self,
+        room: np.ndarray,
+        node: np.ndarray,
+        to_room: np.ndarray,
+        peer: np.ndarray,
+        delay_us: np.ndarray,
+        lost: np.ndarray | None = None,
+    ) -> Columns:
+        """Return links as messages to their senders; the order of a batch is that of nodeIds."""
+        links = mesh_links(room, node, to_room, peer, delay_us, peer)
+        if self.lossy:
+            links["lost"] = np.zeros(len(node), dtype=bool) if lost is None else lost
+        return {AT: links.pop("node"), **links}
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
@@ -121,16 +159,15 @@ def _room(copies: Columns, end: str) -> np.ndarray | int:
     return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
-def _link(
-    room: np.ndarray, node: np.ndarray, to_room: np.ndarray, peer: np.ndarray, delay_us: np.ndarray
-) -> Columns:
-    """Return links as messages to their senders; the order of a batch is that of nodeIds."""
-    links = mesh_links(room, node, to_room, peer, delay_us, peer)
-    return {AT: links.pop("node"), **links}
+def _take_links(lossy: bool, tables: Tables, inbox: Inbox) -> Columns:
+    if _LINK in tables:
+        return tables.pop(_LINK)
+    return TimedLinks().to_columns() | ({"lost": flags()} if lossy else {})
 
 
-def _take_links(tables: Tables, inbox: Inbox) -> Columns:
-    return tables.pop(_LINK) if _LINK in tables else TimedLinks().to_columns()
+def _is_lost(publication: np.ndarray, links: Columns) -> np.ndarray:
+    """Return True for copies on lost links; see `engine.losses.Lost`."""
+    return links["lost"] > 0
 
 
 def _write_times(
@@ -183,6 +220,8 @@ def _write_all(
     first = find_sorted(key, key_of([p, sent["node"]], nodes))
     same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
     is_first = (first >= 0) & same[0] & same[1]
+    if "lost" in sent:
+        is_first &= ~sent["lost"]
     relay = begun.relayed[p] & (sent["node"] == begun.root[p]) & is_first
     rows = {
         **{"group": begun.group[p], "publication": begun.publication[p]},
@@ -211,7 +250,8 @@ def replay_round(
 
     `begun` has all publications of the round, and `at_us` and `size` their times since its begin
     and their sizes; by default 0 and that of all publications of a world.  The tables of copies
-    (``group, publication, sender, to``) have each row in any bucket, lost copies included; those of
+    (``group, publication, sender, to``) have each row in any bucket, lost copies included, perhaps
+    with a column ``lost``; those of
     deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.  If a
     publication goes along several trees, copies also have the trees of their two ends (``from_tree,
     tree``).  In a run, both tables get the rows of all publications, and copies the columns ``hops,
@@ -222,7 +262,8 @@ def replay_round(
     relayed = np.sort(np.unique(ends, axis=0, return_index=True)[1])  # each way once
     relayed = relayed[begun.relayed[relayed]]
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
-    player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
+    lossy = loses(kernel)
+    player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
     sizes = links.size if size is None else size
     published = TimedPublications.of(at_us, begun.topic, begun.source, sizes, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
@@ -231,7 +272,8 @@ def replay_round(
     else:
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run else ()
-    played = partial(play_clock, clock, published, _take_links, write, kept=kept)
+    read, lost = partial(_take_links, lossy), _is_lost if lossy else None
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     player.keep(played, "clock with bandwidth")
 
 

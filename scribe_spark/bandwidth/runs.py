@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
@@ -185,6 +186,7 @@ class Change:
 
     bounds: np.ndarray
     change: Callable[[Tables, Inbox], None]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         self.change(tables, inbox)
@@ -201,6 +203,7 @@ def play_clock(
     rule: Rule | None = None,
     carried: tuple[str, ...] = (),
     kept: tuple[str, ...] = (),
+    lost: Lost | None = None,
 ) -> None:
     """Play publications on a player that keeps its buckets; the options are `ClockSetting`'s."""
 
@@ -212,7 +215,7 @@ def play_clock(
             write(tables)
 
     player.play(Change(clock.bounds, read_links))
-    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept)
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept, lost)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))
 
@@ -240,6 +243,7 @@ def flood_along(
     names: tuple[str, str, str],
     rule: Rule,
     carried: tuple[str, ...],
+    lost: Lost | None = None,
 ) -> Callable[[PlaysPrograms], None]:
     """Return a function that plays publications along edges on a player.
 
@@ -253,7 +257,8 @@ def flood_along(
     read = partial(_read_edges, clock, edges, carried)
     write = partial(_write_flood, published.at_us, arrivals, copies, carried)
     kept = (*_COPY, *carried)
-    return partial(play_clock, clock, published, read, write, rule=rule, carried=carried, kept=kept)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    return partial(played, rule=rule, carried=carried)
 
 
 def _read_edges(
@@ -276,5 +281,5 @@ def _write_flood(
         times = [time for time in ("at_us", "sent_us") if time in came]
         times_us = {time: came[time] - published_us[came["publication"]] for time in times}
         came = {**came, "group": came["room"] // ROOMS, **times_us}
-        kept = ("group", *names, *carried)
+        kept = ("group", *names, *carried, *(("lost",) if "lost" in came else ()))
         tables[theirs] = {name: came[name] for name in kept if name != "room"}

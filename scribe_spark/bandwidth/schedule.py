@@ -5,7 +5,6 @@ Rules: docs/rules.md, W1 and W9.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.core import draws, units
-from scribe_spark.core.arrays import Rows, expand, find_sorted
+from scribe_spark.core.arrays import NONE, Rows, expand, find_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.core.keys import order_of
@@ -110,24 +109,35 @@ def _checked(frame: pd.DataFrame, path: str, nodes: int, usual: int) -> Schedule
     if unknown.any():
         where = first_rows(frame[["group", "node"]], unknown)
         raise InputError("schedule", path, f"names no node: {where}; nodes are 0 to {nodes - 1}")
-    at_us = _amounts(frame, path, "time", lambda text: units.parse("time", text, 0, "ms"))
-    size = np.full(len(frame), usual)
+    at_us, size = amounts(frame, "schedule", path, "time"), np.full(len(frame), usual)
     if "size" in frame:
-        size = _amounts(frame, path, "size", lambda text: units.parse("size", text, 1, "B"))
+        size = amounts(frame, "schedule", path, "size")
     group, node = (frame[name].to_numpy(np.int64) for name in ("group", "node"))
     return Schedule.of(at_us, group, node, size)
 
 
-def _amounts(frame: pd.DataFrame, path: str, name: str, parse: Callable[[str], int]) -> np.ndarray:
-    """Return a column of quantities in base units; each distinct text is parsed once."""
-    texts, which = np.unique(frame[name].to_numpy(str), return_inverse=True)
-    found = np.zeros(len(texts), dtype=np.int64)
+#: The quantities in a table: the least value, and the unit of a number without one.
+_QUANTITIES: dict[units.Quantity, tuple[int, str]] = {"time": (0, "ms"), "size": (1, "B")}
+
+
+def amounts(
+    frame: pd.DataFrame, field: str, path: str, name: units.Quantity, optional: bool = False
+) -> np.ndarray:
+    """Return a column of a table in base units; NONE for empty cells, if the column is `optional`.
+
+    Each distinct text is parsed once.  An error names the table as `field`.
+    """
+    cells = frame[name]
+    texts, which = np.unique(cells.fillna("").to_numpy(str), return_inverse=True)
+    found = np.full(len(texts), NONE, dtype=np.int64)
     for place, text in enumerate(texts.tolist()):
+        if optional and not text.strip():
+            continue
         try:
-            found[place] = parse(text)
+            found[place] = units.parse(name, text, *_QUANTITIES[name])
         except ValueError as error:
             where = first_rows(frame[[name]], which == place, 1)
-            raise InputError("schedule", path, f"column {name}: {where}: {error}") from None
+            raise InputError(field, path, f"column {name}: {where}: {error}") from None
     return found[which]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,10 +24,11 @@ def open_session(
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up
-    from scribe_spark.runtime.sessions import abilities
+    from scribe_spark.runtime.sessions import abilities, note_start
 
-    make = partial(session, worlds=worlds)
+    make, started = partial(session, worlds=worlds), time.perf_counter()
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
+    note_start(spark, time.perf_counter() - started)
     server, ended = abilities(spark), None
     try:
         with interruptible(server.cancel_all), warmed_up(spark):

@@ -35,6 +35,7 @@ from scribe_spark.clock.kernel import (
 )
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 
@@ -106,6 +107,9 @@ class KernelSetting:
         The rates; without them, a message takes its delay only.
     records : bool
         True if the senders and receivers of all messages are recorded.
+    lost : Lost, optional
+        The copies that the network loses, by the index of the publication; the links have the
+        column ``time_us``, the times at which copies leave.
     """
 
     nodes: int
@@ -113,6 +117,7 @@ class KernelSetting:
     window_us: int
     wires: Wires | None = None
     records: bool = False
+    lost: Lost | None = None
 
 
 class BucketClock:
@@ -274,8 +279,23 @@ class BucketClock:
         self._woken.clear()
         if wires is not None:
             rows = self._pass_uplinks(window, rows, wires)
+        if self._setting.lost is not None:
+            rows = self._without_lost(self._setting.lost, rows)
         times(rows)[:] += self._setting.delay(rows[:, SENDER], rows[:, NODE])
         return rows
+
+    def _without_lost(self, lost: Lost, rows: np.ndarray) -> np.ndarray:
+        """Return the messages but the copies that the network loses; count these (rule N2)."""
+        copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
+        links = {"node": rows[copy, SENDER], "peer": rows[copy, NODE], "time_us": times(rows)[copy]}
+        copy = copy[lost(rows[copy, FIELDS], links)]
+        gone = rows[copy]
+        self.lost += np.bincount(gone[:, KIND], minlength=len(self.lost))
+        times(gone)[:] += self._setting.delay(gone[:, SENDER], gone[:, NODE])
+        if self._setting.wires is not None:
+            times(gone)[:] += gone[:, -1]
+        self.lost_copies.append(gone)
+        return np.delete(rows, copy, axis=0)
 
     def _play(self, rows: np.ndarray) -> None:
         """Play events in turns: in each, a place plays at most one event."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from scribe_spark.config.kinds import Rate, Size, Time
 from scribe_spark.config.node_class import NodeClass
-from scribe_spark.config.section import Location, Section, only_in_runs, setting, unset, within
+from scribe_spark.config.section import Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
 from scribe_spark.core.errors import InputError
@@ -25,7 +25,7 @@ MOST_PUBLICATIONS = 10**7
 
 _OF_SIZES: UsedWhen = used_when(lambda config: config.bandwidth.has_sizes, "--message-size")
 _OF_CLOCK: UsedWhen = used_when(
-    lambda config: config.bandwidth.on, "--message-size, or a run's --publications or --schedule"
+    lambda config: config.bandwidth.on, "--message-size, --publications or --schedule"
 )
 _OF_NUMBERS: UsedWhen = used_when(
     lambda config: config.bandwidth.publications is not None, "--publications"
@@ -40,19 +40,14 @@ def _parsed(name: str, parse: Callable[[object], int]) -> Any:
     return property(lambda section: parse(value) if (value := getattr(section, name)) else 0)
 
 
-_BY_EVENTS = only_in_runs(
-    "in a world events say who publishes in each round; give --generator publications, or --events"
-)
-
-
 class BandwidthConfig(Section):
     """Publications, and their sizes, rates and times; rules W1 to W11 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Sizes, times and rates of publications; nodes forward copies of a publication. Without "
-        "these flags, publications have no size, copies take the delay of their routes, and a "
-        "group of a run has one publication. Rates, links and --control-size have an effect "
-        "only on publications with a size."
+        "these flags, publications have no size, copies take the delay of their routes, a group of "
+        "a run has one publication, and the events of a world say who publishes. Rates, links and "
+        "--control-size have an effect only on publications with a size."
     )
 
     message_size: Size | None = unset(
@@ -85,23 +80,22 @@ class BandwidthConfig(Section):
         "64B",
         "Assumed size of a control message whose protocol defines none, such as Scribe's JOIN",
     )
-    schedule: Annotated[Location | None, _BY_EVENTS] = unset(
+    schedule: Location | None = unset(
         "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
-        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes. A world's time begins with "
+        "round 0",
     )
-    publications: Annotated[int | None, within(1, MOST_PUBLICATIONS), _BY_EVENTS] = unset(
-        "Number of publications of each group, or of each member with --published-by everyone "
-        "[default: one per group]",
+    publications: Annotated[int | None, within(1, MOST_PUBLICATIONS)] = unset(
+        "Number of publications of each group, or of each member with --published-by everyone; a "
+        "world has as many in each round [default: one per group of a run]",
     )
-    interval: Annotated[Time, _OF_NUMBERS, _BY_EVENTS] = setting(
+    interval: Annotated[Time, _OF_NUMBERS] = setting(
         "0us", "Time between two of --publications of a group; 0us: all at once"
     )
-    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS, _BY_EVENTS] = (
-        setting(
-            "source",
-            "Publisher: the group's source, a random member for each publication (members), or "
-            "every member (everyone)",
-        )
+    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = setting(
+        "source",
+        "Publisher: the group's source, a random member for each publication (members), or "
+        "every member (everyone)",
     )
 
     @property
@@ -155,11 +149,26 @@ class BandwidthConfig(Section):
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
-    def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
-        """Refuse a rate at which the largest publication of a schedule (bytes) takes too long."""
-        if remedy := _too_slow(scheduled, rate, given):
-            size_of = f"has a size of {units.canonical('size', scheduled)}, which"
-            raise InputError("schedule", self.schedule, f"{size_of} {remedy}")
+    def refuse_slow_sizes(
+        self, field: str, value: Any, most: int, rates: Mapping[int, str]
+    ) -> None:
+        """Refuse rates at which the largest publication of a table (bytes) takes too long.
+
+        `field` and `value` are the table; `rates` are bits per second -> their words.
+        """
+        for rate, given in rates.items():
+            if remedy := _too_slow(most, rate, given):
+                size_of = f"has a size of {units.canonical('size', most)}, which"
+                raise InputError(field, value, f"{size_of} {remedy}")
+
+    def rates(self, classes: Sequence[NodeClass]) -> dict[int, str]:
+        """Return the limits of rates of the section and of classes: bits per second -> words."""
+        given = {rate: units.canonical("rate", rate) for rate in (self.up, self.down) if rate}
+        for one in classes:
+            for rate in (one.up, one.down):
+                if rate is not None:
+                    given[units.parse_rate(rate)] = f"{rate} (class {one.name})"
+        return given
 
     @model_validator(mode="after")
     def _links_are_fast_enough(self) -> Self:
@@ -195,10 +204,8 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
     """Refuse classes of nodes with a rate at which a copy takes too long."""
-    for one in classes:
-        for rate in (one.up, one.down):
-            if rate is not None:
-                links.refuse_slow(units.parse_rate(rate), f"{rate} (class {one.name})")
+    for rate, given in links.rates(classes).items():
+        links.refuse_slow(rate, given)
 
 
 def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:

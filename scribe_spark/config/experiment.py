@@ -292,6 +292,11 @@ class WorldConfig(ExperimentConfig):
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
         size, scribe = self.bandwidth.message_size, self.scribe
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
+        for name in ("schedule", "publications") if self.bandwidth.several else ():
+            given, who = getattr(self.bandwidth, name), "says who publishes, as generator does"
+            yield no_groups and given is not None, name, given, _NO_GROUPS
+            twice = given is not None and "publications" in self.world.generators
+            yield twice, name, given, f"{who} with publications; leave out one of them"
         yield no_groups and scribe.access is not None, "access", scribe.access, _NO_GROUPS
         measures = ",".join(scribe.measures)
         yield no_groups and measures != "", "measures", measures, _NO_GROUPS

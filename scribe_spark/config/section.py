@@ -226,6 +226,11 @@ class Section(BaseModel):
         names = (*type(self).model_fields, *derived)
         return cast(Self, FrozenFields(**{name: getattr(self, name) for name in names}))
 
+    @classmethod
+    def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings by flat name, with the values of the section's unset fields, if known."""
+        return dict(settings)
+
     def check_within(self, config: Any) -> None:
         """Refuse settings that do not fit to the config of a run or world that plays the system."""
 

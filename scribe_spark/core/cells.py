@@ -18,9 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The kinds of cells: cells of an ``optional int`` may be empty; a ``quantity`` is a text or a
+#: The kinds of cells: cells of an ``optional`` kind may be empty; a ``quantity`` is a text or a
 #: number, and is returned as a text.
-Kind = Literal["int", "float", "str", "optional int", "quantity"]
+Kind = Literal["int", "float", "str", "optional int", "quantity", "optional quantity"]
 
 #: Kind -> the description of its cells for messages, and the type that they are converted to.
 KINDS: dict[Kind, tuple[str, pa.DataType]] = {
@@ -29,6 +29,7 @@ KINDS: dict[Kind, tuple[str, pa.DataType]] = {
     "float": ("a finite number", pa.float64()),
     "str": ("a text", pa.string()),
     "quantity": ("a number, with or without a unit", pa.string()),
+    "optional quantity": ("a number, with or without a unit", pa.string()),
 }
 
 #: From this number on, neighbouring whole numbers may be equal as floats.
@@ -67,7 +68,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
         cells = cells.dictionary_decode()
     if pa.types.is_null(cells.type):
         return cells.cast(KINDS[kind][1])
-    if kind in ("str", "quantity"):
+    if kind in ("str", "quantity", "optional quantity"):
         return cells.cast(pa.string())
     return _numbers(cells) if kind == "float" else _whole_numbers(cells)
 

@@ -20,6 +20,11 @@ class Histogram:
     def __bool__(self) -> bool:
         return len(self.values) > 0
 
+    @classmethod
+    def of(cls, values: np.ndarray) -> Histogram:
+        """Return the histogram of values."""
+        return cls(*np.unique(np.asarray(values, dtype=float), return_counts=True))
+
     @property
     def total(self) -> int:
         """The number of all things."""
@@ -92,15 +97,25 @@ class Histogram:
         >>> few.median(), few.median(9), Histogram().median()
         (2.5, 0.0, None)
         """
-        values, counts = self.values, self.counts
         if things is not None:
-            values, counts = np.r_[0.0, values], np.r_[things - self.total, counts]
-        n = int(counts.sum())
+            return self.with_zeros(things).median()
+        n = self.total
         if not n:
             return None
-        ends = np.cumsum(counts)
-        middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
-        return float(sum(middle) / 2)
+        middle = np.searchsorted(self.at_most, ((n - 1) // 2, n // 2), side="right")
+        return float(self.values[middle].sum() / 2)
+
+    def with_zeros(self, things: int) -> Histogram:
+        """Return the histogram of `things` in total, where those that are not counted have value 0.
+
+        Examples
+        --------
+        >>> Histogram(np.array([0.0, 4.0]), np.array([2, 1])).with_zeros(9).counts.tolist()
+        [8, 1]
+        """
+        if things == self.total:
+            return self
+        return add_counts(np.r_[0, self.values], np.r_[things - self.total, self.counts])
 
 
 def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:

@@ -177,13 +177,13 @@ def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: ob
     found = converted(cells, kind)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     bad = missing
-    if kind == "optional int":
+    if kind.startswith("optional"):
         bad = missing & cells.is_valid().to_numpy()
     if bad.any():
         rows = _in_words(bad, lambda row: {name: cells[row].as_py()})
         what = _demand(cells, bad, kind)
         raise InputError(field, value, f"column {shown(name)} must be {what}: {rows}")
-    if kind in ("str", "quantity"):
+    if kind in ("str", "quantity", "optional quantity"):
         return found.to_numpy(zero_copy_only=False)
     if kind == "optional int":
         return pd.arrays.IntegerArray(found.fill_null(0).to_numpy(zero_copy_only=False), missing)

@@ -42,6 +42,16 @@ def refuse_groups(
     raise InputError("groups", groups, remedy)
 
 
+def most_turns(groups: int, nodes: int, deadline: int) -> int:
+    """Return the number of turns of publications of a group in a round that keys can number.
+
+    The name of a publication has 32 bits for its turn and its source, and is a part of the keys of
+    publications before their deadline.
+    """
+    each = max(1, groups) * nodes**2 * (deadline + 1)
+    return max(1, min(2**32 // nodes, MOST_KEYS // each))
+
+
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:

@@ -16,12 +16,15 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.ring import Ring, ring_of
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.distribute import arrays_of_rows, discard_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
+
+#: The columns of nodes that are facts.
+_COLUMNS = ("node", "id_hi", "id_lo", "router")
 
 
 class KnowsRing(Protocol):
@@ -90,7 +93,7 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
     return Ring(hi, lo, node, router)
 
 
-def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
+def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
     """Distribute the facts of `schemas.NODES` to all executors; the caller must call ``release``.
 
     With the kernel of the underlay, its indices replace the ids of routers.
@@ -102,7 +105,8 @@ def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
         known = {"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router}
         return known | {"by_number": by_number}
 
-    names = arrays_of_rows(nodes.select("node", "id_hi", "id_lo", "router"), sort)
+    table = Batches.of(nodes, _COLUMNS)
+    names = arrays_of_rows(table.select(_COLUMNS), sort)
     number = open_array(names[2])
     dense = bool(len(number)) and int(number.min()) == 0 and int(number.max()) == len(number) - 1
     return Facts(tuple(names), dense)

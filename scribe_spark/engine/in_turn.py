@@ -16,7 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine.packing import count_rows
-from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, Together
+from scribe_spark.engine.program import (
+    Inbox,
+    Outbox,
+    Prefixed,
+    Program,
+    Tables,
+    Together,
+    messages_to,
+)
 
 _STOPPED = "stopped at"  # the name of a table begins so; the program's index follows
 
@@ -41,16 +49,15 @@ Steps = Sequence[Program | IfRows]
 class InTurn:
     """A program that plays superstep 0 of several programs until the bucket sends.
 
-    The step also stops before an `IfRows` whose tables have rows in this bucket.
+    The kinds of messages to a program begin with the program's index.  The step also stops before
+    an `IfRows` whose tables have rows in this bucket.
     """
 
     programs: tuple[Program | IfRows, ...]
 
     @property
     def bounds(self) -> np.ndarray:
-        first = self.programs[0]
-        assert not isinstance(first, IfRows)
-        return first.bounds
+        return next(one.bounds for one in self.programs if not isinstance(one, IfRows))
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         outbox: Outbox = {}
@@ -59,15 +66,21 @@ class InTurn:
                 if program.has_rows(tables):
                     break
                 continue
-            outbox = program.step(bucket, tables, {} if index else inbox, 0)
+            outbox = program.step(bucket, tables, messages_to(index, inbox), 0)
             if any(count_rows(columns) for columns in outbox.values()):
+                if is_silent(program):
+                    raise RuntimeError(f"{name_of(program)} is declared silent, and sends")
                 break
         tables[f"{_STOPPED} {index}"] = {"bucket": np.array([bucket])}
         return outbox
 
 
 def is_silent(program: Program) -> bool:
-    """Return True if a program declares that it never sends."""
+    """Return True if a program declares by an attribute `silent` that it never sends."""
+    if isinstance(program, Prefixed):
+        return is_silent(program.program)
+    if isinstance(program, Together):
+        return all(map(is_silent, program.programs))
     return getattr(program, "silent", False)
 
 
@@ -75,6 +88,11 @@ def stopped_at(names: Iterable[str]) -> dict[int, str]:
     """Return, by the index of a program, the table that names the buckets that stopped at it."""
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
+
+
+def are_silent(programs: Steps) -> bool:
+    """Return True if all programs are silent, but for those that depend on the rows of tables."""
+    return all(isinstance(one, IfRows) or is_silent(one) for one in programs)
 
 
 def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,15 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimmed
+from scribe_spark.engine.in_turn import IfRows, Steps, are_silent, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -54,18 +56,43 @@ class SharedInFiles(Shared):
 
 
 class OnSpark:
-    """A player (see `Player`) whose supersteps are jobs; `called` begins their names."""
+    """A player (see `Player`) whose supersteps are jobs; `called` begins their names.
+
+    Silent programs wait, and are played in the first job of the next program that may send.  They
+    are played at once before anything else reads or changes the tables.
+    """
 
     def __init__(
         self, tables: BucketTables, called: str = "", progress: Progress | None = None
     ) -> None:
-        self.tables, self.progress = tables, progress
+        self._tables, self.progress = tables, progress
         self._shared: list[SharedInFiles] = []
         self._round = called
         self._first: dict[type, DataFrame] = {}
         # (program, turn) pairs that sent nothing when last played, and each program's turns in this
         # round
         self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
+        # tables that had no rows when last seen
+        self._empty = set[str]()
+        # silent programs that have not been played yet, and the messages to each
+        self._waiting: list[tuple[Program | IfRows, DataFrame | None]] = []
+
+    @property
+    def tables(self) -> BucketTables:
+        """The tables, after all programs that wait have been played."""
+        self._play_waiting()
+        return self._tables
+
+    def _play_waiting(self) -> None:
+        if not self._waiting:
+            return
+        some = trimmed([program for program, _ in self._waiting])
+        later = [program for program, _ in self._waiting[len(some) :]]
+        last, messages = self._waiting[len(some) - 1]
+        del self._waiting[len(some) - 1 :]
+        assert not isinstance(last, IfRows)
+        self._play_now(last, messages)
+        play_in_turn(self, later)
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`; the costs start at zero."""
@@ -76,12 +103,13 @@ class OnSpark:
 
     def share(self, **arrays: np.ndarray) -> SharedInFiles:
         """See `Player.share`; the arrays are copied to files now."""
-        files = distribute_arrays(self.tables.layout.spark, **arrays)
+        files = distribute_arrays(self._tables.layout.spark, **arrays)
         self._shared.append(SharedInFiles(tuple(zip(arrays, files, strict=True))))
         return self._shared[-1]
 
     def free(self, shared: Shared) -> None:
         assert isinstance(shared, SharedInFiles)
+        self._play_waiting()
         self._shared.remove(shared)
         shared.release()
 
@@ -118,29 +146,61 @@ class OnSpark:
         return self._first.pop(_type_of(program), None)
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        sent = self._take_first(program)
+        messages = self._take_first(program)
         if first:
             rows = [
                 row
                 for to, kind, columns in deliver(program.bounds, first)
                 for row in pack_rows(to, -1, False, kind, columns)
             ]
-            sent = local_frame(self.tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
+            messages = local_frame(self._tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
+        if is_silent(program):
+            self._waiting.append((program, messages))
+            return 0
+        return self._play_now(program, messages)
+
+    def _play_now(self, program: Program, messages: DataFrame | None) -> int:
+        """Play a program after those that wait; return the number of messages sent."""
+        if self._waiting:
+            return self._play_in_turn([program], messages)[1]
         name = self._round + name_of(program)
-        return sum(self.tables.play(program, name, self.progress, first=sent))
+        return sum(self._tables.play(program, name, self.progress, first=messages))
+
+    def _play_in_turn(self, programs: Steps, messages: DataFrame | None) -> tuple[int, int]:
+        """Play programs after those that wait, see `BucketTables.play_in_turn`."""
+        waiting, self._waiting = self._waiting, []
+        turn: list[Program | IfRows] = [*(program for program, _ in waiting), *programs]
+        frames = enumerate([*(frame for _, frame in waiting), messages])
+        sent = [_numbered(frame, index) for index, frame in frames if frame is not None]
+        first = functools.reduce(DataFrame.unionByName, sent) if sent else None
+        names = [name_of(one) for one in turn if not isinstance(one, IfRows)]
+        called = f"{self._round}{names[0]} to {names[-1]}"
+        at, count = self._tables.play_in_turn(turn, called, self.progress, first)
+        stopped = turn[at]
+        if at >= len(waiting) or not isinstance(stopped, IfRows):
+            return at - len(waiting), count
+        self._empty -= set(stopped.tables)
+        play_in_turn(self, stopped.programs)
+        self._waiting += waiting[at + 1 :]
+        return self._play_in_turn(programs, messages)
 
     def play_some(self, programs: Steps) -> int:
         """Play programs that are silent, or sent nothing last round, with their followers."""
-        some = trimmed(programs[: self._expected(programs)])
-        first = programs[0]
+        expected = programs[: self._expected(programs)]
+        if are_silent(expected):
+            for count, program in enumerate(expected):
+                if isinstance(program, IfRows) and not self._empty.issuperset(program.tables):
+                    return count
+                messages = None if isinstance(program, IfRows) else self._take_first(program)
+                self._waiting.append((program, messages))
+                self._note(program, 0)
+            return len(expected)
+        some, first = trimmed(expected), programs[0]
         assert not isinstance(first, IfRows)
-        names = [name_of(one) for one in some if not isinstance(one, IfRows)]
-        if len(names) == 1:
+        if len(some) == 1:
             self._note(first, self.play(first))
             return 1
-        called = f"{self._round}{names[0]} to {names[-1]}"
-        messages = self._take_first(first)
-        at, sent = self.tables.play_in_turn(some, called, self.progress, messages)
+        at, sent = self._play_in_turn(some, self._take_first(first))
         for program in some[:at]:
             self._note(program, 0)
         if isinstance(some[at], IfRows):
@@ -175,7 +235,9 @@ class OnSpark:
             self._idle.add(turn)
 
     def has(self, name: str) -> bool:
-        return self.tables.has(name)
+        found = self.tables.has(name)
+        self._empty.discard(name) if found else self._empty.add(name)
+        return found
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         found = self.tables.take(tables_called(names).pattern)
@@ -190,9 +252,15 @@ class OnSpark:
         self.tables.forget(match)
 
     def release(self) -> None:
-        self.tables.release()
+        self._waiting.clear()
+        self._tables.release()
         for shared in list(self._shared):
             self.free(shared)
+
+
+def _numbered(messages: DataFrame, index: int) -> DataFrame:
+    """Let the kinds of messages (`ROWS`) begin with the index of a program."""
+    return messages.withColumn("name", F.concat(F.lit(f"{index} "), "name"))
 
 
 def _type_of(program: Program) -> type:

@@ -117,16 +117,21 @@ class Together:
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         outbox: dict[str, Columns] = {}
         for index, program in enumerate(self.programs):
-            prefix = f"{index} "
-            own = {
-                kind.removeprefix(prefix): columns
-                for kind, columns in inbox.items()
-                if kind.startswith(prefix)
-            }
-            if own or not superstep:
-                sent = program.step(bucket, tables, own, superstep)
-                outbox |= {prefix + kind: columns for kind, columns in sent.items()}
+            came = messages_to(index, inbox)
+            if came or not superstep:
+                sent = program.step(bucket, tables, came, superstep)
+                outbox |= {f"{index} {kind}": columns for kind, columns in sent.items()}
         return outbox
+
+
+def messages_to(index: int, inbox: Inbox) -> Inbox:
+    """Return the messages to one of several programs: the kinds that begin with its index."""
+    prefix = f"{index} "
+    return {
+        kind.removeprefix(prefix): columns
+        for kind, columns in inbox.items()
+        if kind.startswith(prefix)
+    }
 
 
 class PrefixedTables(Tables):

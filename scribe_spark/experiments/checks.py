@@ -38,7 +38,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     _check_knowledge(config)
     if config.has_rounds:
         check_start(config.overlay.kind)
-        check_world(WorldConfig.of_run(config))
+        check_world(WorldConfig.of_run(config), times=False)
     graph = known_graph(config)
     if graph is not None:
         for rate in graph.hosts.least_rates():

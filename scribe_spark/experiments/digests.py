@@ -10,7 +10,7 @@ job.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import or_
@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
@@ -43,7 +43,7 @@ def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
     as Spark generates code for columns but interprets observed expressions (which take three times
     as long).
     """
-    row, name = _row_hash(frame.columns), f"hash of {len(frame.columns)} columns"
+    row, name = _row_hash(frame.schema), f"hash of {len(frame.columns)} columns"
     hashed = frame.withColumn(name, row)
     high = F.call_function("shiftrightunsigned", F.col(name), F.lit(32))
     low = F.col(name).bitwiseAND(F.lit(0xFFFFFFFF).cast("bigint"))
@@ -55,12 +55,17 @@ def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
     ).drop(name)
 
 
-def _row_hash(names: Iterable[str]) -> Column:
+def _row_hash(schema: StructType) -> Column:
     """Return a row's hash, which also depends on the columns that are NULL (xxhash64 skips NULLs).
 
-    The hash of a row without NULL is that of its values alone.
+    The hash of a row without NULL is that of its values alone; see `core.row_hash`.
     """
-    values = [F.col(f"`{name}`") for name in names]
+    values = [
+        F.crc32(F.col(f"`{field.name}`"))
+        if field.dataType == BinaryType()
+        else F.col(f"`{field.name}`")
+        for field in schema
+    ]
     any_null = reduce(or_, [value.isNull() for value in values])
     places = [F.when(value.isNull(), F.lit(str(at))) for at, value in enumerate(values)]
     nulls = F.xxhash64(F.lit("NULL in"), F.concat_ws(",", *places))

@@ -278,6 +278,14 @@ class StoredFolder:
         return self._location(_table_path(name))
 
 
+def _rows(table: Table | pa.Table) -> Batches | pa.Table:
+    return table if isinstance(table, pa.Table) else Batches.of(table)
+
+
+def _spark_schema(table: Table | pa.Table) -> StructType:
+    return from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
+
+
 def _table_path(name: str) -> str:
     """Return the path of a table; that of a sweep is beside the folder of tables."""
     return name if name == "sweep" else f"tables/{name}"
@@ -315,31 +323,44 @@ class Folder(StoredFolder):
 
     # --- tables
 
-    def write_table(self, name: str, table: Table | pa.Table) -> dict[str, Any]:
-        """Write a table as Parquet; return its record (`digests`)."""
-        schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
-        schemas.check_columns(name, schema)
-        packed = schemas.WRITTEN[name] is schemas.ROWS
-        return self._write(self._table(name), table, schema, packed=packed)
+    def write_tables(self, tables: Mapping[str, Table | pa.Table]) -> dict[str, dict[str, Any]]:
+        """Write tables as Parquet, those that tasks can write in one job; return their records."""
+        for name, table in tables.items():
+            schemas.check_columns(name, _spark_schema(table))
+        records = self._write({self._table(name): table for name, table in tables.items()})
+        return {name: records[self._table(name)] for name in tables}
 
-    def _write(
-        self, url: str, table: Table | pa.Table, schema: StructType, *, packed: bool = False
-    ) -> dict[str, Any]:
-        """Write a table (`packed`: with few and long rows); return its record."""
-        rows = table if isinstance(table, pa.Table) else Batches.of(table)
-        if can_write(schema, self.spark, url):
-            with self._usable_but_for_jobs():
-                content = write_parquet(rows, Path(url.removeprefix("file://")))
-        else:
-            seen = Observation()
-            frame = local_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows.frame
-            watched = digests.watch_content(frame, seen)
-            options = _ROW_BY_ROW if packed else {}
-            watched.write.mode("overwrite").options(**options).parquet(table_url(url))
-            content = seen.get
-        with self.usable():
-            files = digests.file_digests(self._files, url)
-        return {**digests.content_digest(content, schema), "files": files}
+    def _write(self, tables: Mapping[str, Table | pa.Table]) -> dict[str, dict[str, Any]]:
+        """Write tables, by URL; return their records (`digests`)."""
+        columns = {url: _spark_schema(table) for url, table in tables.items()}
+        in_tasks = {
+            Path(url.removeprefix("file://")): _rows(table)
+            for url, table in tables.items()
+            if can_write(columns[url], self.spark, url)
+        }
+        with self._usable_but_for_jobs():
+            contents = write_parquet(in_tasks)
+        records = {}
+        for url, table in tables.items():
+            content: Mapping[str, Any] | None = contents.get(Path(url.removeprefix("file://")))
+            if content is None:
+                content = self._write_by_spark(url, _rows(table), columns[url])
+            with self.usable():
+                files = digests.file_digests(self._files, url)
+            records[url] = {**digests.content_digest(content, columns[url]), "files": files}
+        return records
+
+    def _write_by_spark(
+        self, url: str, table: Batches | pa.Table, columns: StructType
+    ) -> Mapping[str, Any]:
+        """Let Spark write a table; return the values of `digests.watch_content`."""
+        local = isinstance(table, pa.Table)
+        frame = local_frame(self.spark, table).coalesce(1) if local else table.frame
+        seen = Observation()
+        watched = digests.watch_content(frame, seen)
+        options = _ROW_BY_ROW if columns == schemas.ROWS else {}
+        watched.write.mode("overwrite").options(**options).parquet(table_url(url))
+        return seen.get
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
@@ -374,6 +395,14 @@ class Folder(StoredFolder):
             return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns, among)
         return Batches.of(self.read_table(name), columns, among)
 
+    def files_for_tasks(self, name: str) -> tuple[str, ...] | None:
+        """Return the paths of a table's files, or None if tasks cannot read them."""
+        url = self._table(name)
+        if not shares_disk(self.spark, url):
+            return None
+        folder = Path(url.removeprefix("file://"))
+        return tuple(sorted(str(file) for file in folder.glob("*.parquet")))
+
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
         if shares_disk(self.spark, self._table(name)):
             return super().collect(name, columns, among)
@@ -385,7 +414,7 @@ class Folder(StoredFolder):
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Write a few rows as one Parquet file; return them as read back, and their record."""
         url = self._table(name)
-        record = self._write(url, frame.coalesce(1), frame.schema)
+        record = self._write({url: frame.coalesce(1)})[url]
         return self._read(url, frame.schema), record
 
     def _read(self, url: str, schema: StructType | None = None) -> DataFrame:

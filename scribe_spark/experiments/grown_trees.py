@@ -79,7 +79,7 @@ class GrownTrees:
     @stage
     def _groups(self) -> DataFrame:
         run = self._run
-        return run.memory.persist(scribe.make_groups(run.members, run.nodes, run.config))
+        return run.memory.persist(scribe.make_groups(run.members, run.node_rows, run.config))
 
     @stage
     def _built(self) -> scribe.Trees:

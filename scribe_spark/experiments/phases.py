@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.engine.packing import Columns
 from scribe_spark.experiments.handed_over import deliveries, other_tables, tree_edges
 from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
@@ -27,7 +28,7 @@ from scribe_spark.measures.copies import (
     payload_bytes,
     payload_copies,
 )
-from scribe_spark.measures.delay import group_delay
+from scribe_spark.measures.delay import compare_with_base, group_delay
 from scribe_spark.measures.latency import (
     LATENCY_MEASURE,
     latency_counts,
@@ -43,7 +44,7 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
-from scribe_spark.measures.node_parts import count_by_part, latencies_by_part, measures_by_part
+from scribe_spark.measures.parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.schedules import publications_of, with_publication
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
@@ -77,12 +78,9 @@ class Phase:
 
 
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
-    graph = simulation.graph
-    for line in graph.notes:
+    for line in simulation.graph.notes:
         simulation.progress.note(line)
-    routers = graph.vertices.rename(columns={"id": "router"})
-    yield "routers", schemas.arrow_table(routers, schemas.ROUTERS)
-    yield "links", schemas.arrow_table(graph.edges, schemas.LINKS)
+    yield from simulation.network_tables.items()
     _ = simulation.underlay  # computing the routes belongs to this phase's time
 
 
@@ -142,13 +140,14 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             sent = scope.materialise(count_stress(control, underlay, run.buckets))
             yield "control_stress", link_stress(sent)
         early = collected.result()
-        partial = systems_below_all(early[LATENCY_MEASURE.name])
-        columns = ["system", "group", "delay_ms"]
-        if partial:
-            columns = with_publication(run, *columns, "node")
-        heard = run.batches("deliveries", columns)
-        groups = run.batches("groups", ["group", "size"])
-        yield "group_delay", group_delay(heard, groups, run.buckets, partial)
+        latencies, schedule = early[LATENCY_MEASURE.name], publications_of(run)
+        of_members: dict[str, Columns] = {}
+        if partial := systems_below_all(latencies):
+            columns = with_publication(run, "system", "group", "node", "delay_ms")
+            heard = run.batches("deliveries", columns)
+            of_members, _ = compare_with_base(heard, partial, run.buckets, with_ratios=False)
+        sizes = run.batches("groups", ["group", "size"]).frame.toArrow()
+        yield "group_delay", group_delay(latencies, sizes, of_members, schedule)
         if simulation.config.bandwidth.has_sizes:
             if scheduled:
                 sizes = count_stress(payload_bytes(run), underlay, run.buckets)
@@ -161,8 +160,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
-        yield "latency", latency_rows(early[LATENCY_MEASURE.name], published=publications_of(run))
-        yield "latency_counts", latency_counts(early[LATENCY_MEASURE.name])
+        yield "latency", latency_rows(latencies, published=schedule)
+        yield "latency_counts", latency_counts(latencies)
         simulation.stages["measured"] = early, spread
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +30,13 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import loses
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.experiments.scope import collected
-from scribe_spark.measures.multicasts import Reached, SystemTables
+from scribe_spark.measures.multicasts import InBucket, SystemTables
 from scribe_spark.multicast import (
     CONTROL,
     COPIES,
@@ -137,8 +138,8 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     is_mesh = system.family == MESH or not live.has_trees
     tables_of_run = _Wanted(is_mesh or several, not is_mesh, guests)
     known = stages.overlay.known if live.reads else []
-    tables = BucketTables(ring.layout, ring.starts(), known)
-    player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
+    starts = BucketTables(ring.layout, ring.starts(), known)
+    player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, tables_of_run)
     if stages.in_tasks:
         player.play_in_tasks(orchestrate, "round 0")
@@ -147,7 +148,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Batches:
-        return read_view(tables.rows(_PREFIX + name), names, schema, make)
+        return read_view(player.tables.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
     kinds = *live.payload, *live.control
@@ -163,6 +164,7 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
+        partial=loses(stages.underlay.kernel),
         scheduled=several,
     )
 
@@ -280,14 +282,16 @@ class _WriteViews:
     of: SystemTables
     first: np.ndarray  # the first publication of each tree, ascending
     wanted: _Wanted
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables of views, and drop all others; send nothing."""
-        copies = self._copies(tables)
+        mine = self.of.in_bucket(tables, self.size)
+        copies = self._copies(mine)
         made = {
             _COPIES: copies if self.wanted.copies else {},
             _EDGES: self._edges(copies) if self.wanted.edges else {},
-            _DELIVERIES: self._deliveries(tables),
+            _DELIVERIES: self._deliveries(mine),
             _STATE: self._state(tables),
             _CONTROL: self._control(tables),
         }
@@ -296,24 +300,22 @@ class _WriteViews:
         tables.update({name: columns for name, columns in made.items() if count_rows(columns)})
         return {}
 
-    def _copies(self, tables: Tables) -> Columns:
-        copies = self.of.copies(tables)
+    def _copies(self, mine: InBucket) -> Columns:
+        copies = mine.copies
         if not count_rows(copies):
             return {}
         missing = [one for one in _OF_COPIES if one not in copies]
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
-        mine = self.of.multicasts.find(copies["group"], copies["publication"]) >= 0
-        return take(copies, mine)
+        return copies
 
     def _edges(self, copies: Columns) -> Columns:
         """Return the copies of the first publication of each tree."""
         return take(copies, find_sorted(self.first, copies["publication"]) >= 0) if copies else {}
 
-    def _deliveries(self, tables: Tables) -> Columns:
-        multicasts = self.of.multicasts
-        found = Reached.by(multicasts, self.of.deliveries(tables, self.size)).to_columns()
+    def _deliveries(self, mine: InBucket) -> Columns:
+        multicasts, found = self.of.multicasts, mine.reached.to_columns()
         of = found.pop("of")
         names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}
         place = key_of([names["group"], found["node"]], self.size)

@@ -8,6 +8,7 @@ the run are about these messages, over the remaining nodes and members (docs/rul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ class RoundsOfRun(GrownTrees):
 
     @stage
     def _events(self) -> DataFrame:
-        made = world_events(self._network.nodes, self._config)
+        made = world_events(self._network.nodes, self._config, times=False)
         return schemas.conform(made, schemas.WORLD_EVENTS)
 
     @stage
@@ -99,8 +100,13 @@ class RoundsOfRun(GrownTrees):
         return self._worlds[variant]
 
     def _play(self, variant: str) -> _GrownInRounds:
-        """Play the world of a variant up to its publications."""
+        """Play the world of a variant up to its publications.
+
+        `lossy_trees` decides which copies of these are lost.
+        """
         run = self._run
+        network = run.underlay
+        self._network.underlay = replace(network, kernel=network.kernel.without_losses())
         config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
         events = self.events
         last = _publication_round(events, config)
@@ -197,7 +203,7 @@ class RoundsOfRun(GrownTrees):
     def _keys(self) -> DataFrame:
         """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""
         config = self._config
-        keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
+        keys = group_keys(self._network.node_rows, self._start, config, extent_of(config))
         return self._run.memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
 
     def create_routes(self) -> DataFrame:

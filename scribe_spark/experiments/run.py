@@ -99,11 +99,14 @@ class _Phases:
             )
             for name, phase in TABLE_PHASES.items()
         ]
-        return [*tables, Step(REPORT, self._draw, put=put_entry)]
+        return [*tables, Step(REPORT, self._draw, put=self._put_report)]
+
+    def _put_report(self, manifest: Manifest, entry: Manifest) -> Manifest:
+        return self._work.with_seconds(put_entry(manifest, entry))
 
     def _draw(self) -> dict[str, Any]:
         started = time.perf_counter()
-        with self._progress.phase(REPORT):
+        with self._progress.phase(REPORT), self._work.timed("page"):
             report(self._simulation.spark, self._folder.out)
         return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
 
@@ -171,5 +174,5 @@ class _Phases:
         self, table: str, rows: Table | pa.Table, records: dict[str, Any]
     ) -> DataFrame:
         """Write a table, put its record into `records`, and read it back."""
-        records[table] = self._work.write_table(table, rows)
+        records |= self._work.write_tables({table: rows})
         return self._folder.read_table(table)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
@@ -36,12 +36,15 @@ from scribe_spark.measures.latency import (
     latency_rows,
 )
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
+from scribe_spark.measures.schedules import PUBLICATION
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.measures import all_told
-from scribe_spark.worlds import Played, World, world_events
+from scribe_spark.worlds import Played, World
+from scribe_spark.worlds.events import written_events
 from scribe_spark.worlds.group_measures import publication_measures, system_of
+from scribe_spark.worlds.played import EventFiles
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.summary import with_zeros
 
@@ -121,7 +124,7 @@ class _WorldRun:
 
         def recorded(manifest: Manifest) -> Manifest | None:
             rounds = self.config.world.rounds
-            is_done = _is_readable(manifest) and manifest["world"]["saved"]["number"] == rounds
+            is_done = self._is_readable(manifest) and manifest["world"]["saved"]["number"] == rounds
             return _record(manifest) if is_done else None
 
         return Step("rounds", play, recorded, load=self._load)
@@ -133,7 +136,7 @@ class _WorldRun:
         else:
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.progress.note(f"continues with round {saved}")
-            world = self._saved_world(self.engine.name)
+            world = self._saved_world()
         try:
             with self.progress.phase("rounds"):
                 self._play(world)
@@ -144,28 +147,25 @@ class _WorldRun:
         """Write the network and the events, and return the world before its first round."""
         self.measured, self.publications, self.watched, self.by_part = {}, [], [], []
         self.simulation.saved.pop("nodes", None)  # the nodes are written again
-        with self.progress.phase("start"):
+        with self.progress.phase("start"), self.work.timed("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
             tables = {
-                "routers": self.simulation.topology.routers(),
-                "links": self.simulation.topology.links(),
+                **self.simulation.network_tables,
                 "nodes": self.simulation.written_nodes,
-                "events": schemas.conform(
-                    world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
-                ),
+                "events": written_events(self.simulation.nodes, self.config),
             }
             records = self.work.write_tables(tables)
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
-            where = self.buckets, self.engine.name
+            where = self.buckets, self.engine.name, self._event_files()
             return make_world(self.simulation, self.config, self._events(), None, *where)
 
     def _saved_round(self) -> int | None:
         """Read the measures of the last save and return its round; None without a usable save."""
         if self.work.manifest["world"]["saved"] is None:
             return None
-        if not _is_readable(self.work.manifest):
+        if not self._is_readable(self.work.manifest):
             self.progress.note("an earlier version wrote the save: the world begins again")
             return None
         record = _record(self.work.manifest)
@@ -184,27 +184,35 @@ class _WorldRun:
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         self.by_part = [pd.DataFrame(read.get("by_part", {}))]
 
-    def _saved_world(self, engine: str) -> World:
+    def _saved_world(self) -> World:
         """Return the world of the last save."""
         state, _ = names_of_save(self.work.manifest["world"]["saved"])
         return World.of_save(
             self.work.folder.read_table(state),
-            self.work.folder.read_table("nodes"),
+            self.work.folder.batches("nodes", schemas.NODES.names),
             self._events(),
             self.simulation.underlay,
             protocols_of(self.simulation, self.config),
             self.buckets,
-            engine,
+            self.engine.name,
+            self._event_files(),
         )
 
     def _events(self) -> DataFrame:
         return self.work.folder.read_table("events")
+
+    def _event_files(self) -> EventFiles | None:
+        files = self.work.folder.files_for_tasks("events")
+        return None if files is None else EventFiles(files)
 
     def _play(self, world: World) -> None:
         last_saved, pause = time.monotonic(), SAVE_EVERY
         while world.number < self.config.world.rounds:
             began = time.monotonic()
             played = world.play(self.config.world.rounds, pause - (began - last_saved), self._tell)
+            in_rounds = sum(each.seconds for each in played.values())
+            self.work.seconds["rounds"] += in_rounds
+            self.work.seconds["planning"] += max(0.0, time.monotonic() - began - in_rounds)
             self.measured |= {number: each.measures for number, each in played.items()}
             self.publications.append(world.publications)
             self.watched.append(world.watched_trees)
@@ -213,7 +221,7 @@ class _WorldRun:
             if is_last or time.monotonic() - last_saved > pause:
                 self._save(world)
                 last_saved = time.monotonic()
-                save = last_saved - began - sum(each.seconds for each in played.values())
+                save = last_saved - began - in_rounds
                 pause = SAVE_EVERY * max(1.0, save / _QUICK)
 
     def _tell(self, number: int, played: Played) -> None:
@@ -229,35 +237,38 @@ class _WorldRun:
         saved["version"] = VERSION
         saved["slot"] = other_slot(self.work.manifest["world"]["saved"])
         state, measures = names_of_save(saved)
-        record = self.work.write_table(state, world.saved)
+        is_last = world.number == self.config.world.rounds
+        last: dict[str, Any] = world.last_tables if is_last else {}
+        if "deliveries" in last:
+            last |= self._latency(world, last["deliveries"])
+        records = self.work.write_tables({state: world.to_save, **last})
+        saved["state"] = records.pop(state)
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         if self._is_split:
             read["by_part"] = self._by_part().to_dict("list")
-        digest = self.work.write_json(measures, read)
-        saved |= {"state": record, "measures": digest}
-        tables = self.work.manifest["world"]["tables"]
-        if world.number == self.config.world.rounds and world.measures_ways:
-            edges = world.tree_edges.orderBy("system", "group", "parent", "child")
-            delivered = world.deliveries.orderBy("system", "group", "node")
-            systems = [SCRIBE, *BASELINES]
-            if self.config.bandwidth.has_sizes:  # the clock has not played its copies
-                systems.remove(UNICAST)
-            rows = Batches.of(world.deliveries, LATENCY_COLUMNS)
-            found = collect_latencies(rows, systems, buckets=self.buckets)
-            last = {
-                "tree_edges": edges,
-                "deliveries": delivered,
-                "latency": latency_rows(found, world.number - 1),
-                "latency_counts": latency_counts(found),
-            }
-            tables = {**tables, **self.work.write_tables(last)}
+        saved["measures"] = self.work.write_json(measures, read)
+        tables = {**self.work.manifest["world"]["tables"], **records}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
         if costs:
             played["costs"] = costs
         self.work.save(self.work.manifest | {"world": played})
+
+    def _latency(self, world: World, deliveries: Batches) -> dict[str, pa.Table]:
+        """Return the tables of latencies of the last round's publications."""
+        systems = [SCRIBE, *BASELINES]
+        if self.config.bandwidth.on:  # the clock has not played its copies
+            systems.remove(UNICAST)
+        published = world.published
+        more = [] if published is None else [PUBLICATION]
+        rows = deliveries.select([*LATENCY_COLUMNS, *more])
+        found = collect_latencies(rows, systems, buckets=self.buckets)
+        return {
+            "latency": latency_rows(found, world.number - 1, published),
+            "latency_counts": latency_counts(found),
+        }
 
     def finish(self) -> str:
         """Write the tables of rounds and publications, and the page."""
@@ -267,23 +278,28 @@ class _WorldRun:
         rows = tidy(self.measured)
         tables: dict[str, Any] = {"rounds": rows}
         by_part = watched = None
-        with ExitStack() as until_written:
-            if self.config.groups.has_groups:
-                tables["publications"] = publications
-            if self.config.plays_scribe:
-                world, watched = self._saved_world("tasks"), all_told(self.watched)
-                until_written.callback(world.release)
-                trees = world.memberships.orderBy("group", "node")
-                tables |= {"memberships": trees, "watched_trees": watched}
-            if self._is_split:
-                by_part = tables["rounds_by_part"] = self._by_part()
-            tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
+        if self.config.groups.has_groups:
+            tables["publications"] = publications
+        if self.config.plays_scribe:
+            watched = tables["watched_trees"] = all_told(self.watched)
+        if self._is_split:
+            by_part = tables["rounds_by_part"] = self._by_part()
+        tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
-        page = render_world(rows, self.work.manifest, watched, latency, by_part)
-        location = self.work.folder.write_page(page)
+        with self.work.timed("page"):
+            page = render_world(rows, self.work.manifest, watched, latency, by_part)
+            location = self.work.folder.write_page(page)
         world_entry = {**self.work.manifest["world"], "tables": tables}
-        self.work.save(self.work.manifest | {"world": world_entry})
+        self.work.save(self.work.with_seconds(self.work.manifest | {"world": world_entry}))
         return location
+
+    def _is_readable(self, manifest: Manifest) -> bool:
+        """Return True if there is a save of this version, after the last round with all tables."""
+        saved, tables = manifest["world"]["saved"], manifest["world"]["tables"]
+        if saved is None or saved.get("version") != VERSION:
+            return False
+        is_last = saved["number"] == self.config.world.rounds
+        return not (is_last and self.config.plays_scribe) or "memberships" in tables
 
     @property
     def _is_split(self) -> bool:
@@ -304,12 +320,6 @@ class _WorldRun:
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     some = [found[columns] for found in tables if len(found)]
     return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
-
-
-def _is_readable(manifest: Manifest) -> bool:
-    """Return True if there is a save of this version."""
-    saved = manifest["world"]["saved"]
-    return saved is not None and saved.get("version") == VERSION
 
 
 def _record(manifest: Manifest) -> Manifest:

@@ -24,11 +24,12 @@ from pyspark.sql import functions as F
 from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
-from scribe_spark.config import RunConfig
+from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
-from scribe_spark.core.units import canonical, parse_rate
+from scribe_spark.core.units import canonical
 from scribe_spark.experiments.handed_over import multicast_of
+from scribe_spark.experiments.lossy_trees import with_losses
 from scribe_spark.experiments.scope import collected
 from scribe_spark.multicast import (
     COPIES,
@@ -71,19 +72,15 @@ def schedule_of(run: Simulation) -> Schedule | None:
     return found
 
 
-def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> None:
+def refuse_slow(config: ExperimentConfig, schedule: Schedule, graph: Graph | None) -> None:
     """Refuse rates at which the largest publication takes too long."""
-    most, links = int(schedule.size.max(initial=0)), config.bandwidth
-    given = {rate: canonical("rate", rate) for rate in (links.up, links.down) if rate}
-    for one in config.classes:
-        for rate in (one.up, one.down):
-            if rate is not None:
-                given[parse_rate(rate)] = f"{rate} (class {one.name})"
+    links = config.bandwidth
+    rates = links.rates(config.classes)
     for least in () if graph is None else graph.hosts.least_rates():
-        given.setdefault(least, canonical("rate", least))
-    for bits, shown in given.items():
+        rates.setdefault(least, canonical("rate", least))
+    for bits, shown in rates.items():
         links.refuse_slow(bits, shown)
-        links.refuse_slow_schedule(bits, shown, most)
+    links.refuse_slow_sizes("schedule", links.schedule, int(schedule.size.max(initial=0)), rates)
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
@@ -151,7 +148,7 @@ def timed(run: Simulation, system: System) -> Multicast:
     if system.build is None:
         return multicast_of(system, run)  # the round has played sizes and times
     if schedule is None:
-        made = multicast_of(system, run)
+        made = with_losses(run, multicast_of(system, run))
         if not run.config.bandwidth.on or made.tree_edges is None:
             return made
         channels = run.publications.by_group()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,8 +23,7 @@ from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.system_rows import Known
-from scribe_spark.measures.node_parts import with_parts
-from scribe_spark.measures.parts import NodeParts, node_parts
+from scribe_spark.measures.parts import NodeParts, node_parts, with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry import node_vertices
@@ -215,6 +215,15 @@ class Simulation:
         """The graph of routers and links as DataFrames of vertices and edges."""
         return Topology.from_graph(self.spark, self.graph)
 
+    @property
+    def network_tables(self) -> dict[str, pa.Table]:
+        """The graph as the tables ``routers`` and ``links``."""
+        routers = self.graph.vertices.rename(columns={"id": "router"})
+        return {
+            "routers": schemas.arrow_table(routers, schemas.ROUTERS),
+            "links": schemas.arrow_table(self.graph.edges, schemas.LINKS),
+        }
+
     @cached_property
     def underlay(self) -> Underlay:
         """The routes between routers, with delays, available on every executor."""
@@ -269,6 +278,11 @@ class Simulation:
         # the draw takes less time than the wait for the written table
         saved = self.saved.has("nodes")
         return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
+
+    @property
+    def node_rows(self) -> Table:
+        """The rows of :attr:`nodes` for kernels, which draw them anew."""
+        return self.grown.nodes
 
     @stage
     def overlay(self) -> Overlay:

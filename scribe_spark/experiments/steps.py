@@ -8,6 +8,8 @@ worlds inside OUT, of a sweep or of the paper, are such commands themselves (`ru
 from __future__ import annotations
 
 import json
+import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
+from scribe_spark.runtime.sessions import seconds_of_start
 from scribe_spark.runtime.settings import partitions_of, tuned
 
 T = TypeVar("T")
@@ -57,6 +60,24 @@ class Work:
     def __init__(self, folder: Folder, lock: Lock, progress: Progress) -> None:
         self.folder, self.lock, self.progress = folder, lock, progress
         self.manifest: dict[str, Any] = {}
+        #: The seconds that parts of the command have taken so far, by part.
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the time in the context to the seconds of a part of the command."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += time.perf_counter() - started
+
+    def with_seconds(self, manifest: Manifest) -> dict[str, Any]:
+        """Return the manifest with the seconds of the command's parts."""
+        session = seconds_of_start(self.folder.spark)
+        started = {} if session is None else {"session": session}
+        spent = {part: round(took, 3) for part, took in (started | self.seconds).items()}
+        return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:
         """Write the manifest if it has changed; keep it in the form that a reader gets."""
@@ -66,22 +87,20 @@ class Work:
             self.folder.write_json(MANIFEST, text)
             self.manifest = text
 
-    def write_table(self, name: str, rows: Table | pa.Table) -> dict[str, Any]:
-        """Write a table unless another run has taken the lock over; return its record."""
-        self.lock.check()
-        return self.folder.write_table(name, rows)
-
     def write_tables(self, tables: Mapping[str, Table | pa.Table | pd.DataFrame]) -> dict[str, Any]:
-        """Write tables, of which a pandas.DataFrame has few rows; return their records."""
-        return {
-            name: self.write_table(
-                name,
-                schemas.local_table(self.folder.spark, rows, schemas.WRITTEN[name])
-                if isinstance(rows, pd.DataFrame)
-                else rows,
-            )
-            for name, rows in tables.items()
+        """Write tables unless another run has taken the lock over; return their records.
+
+        A pandas.DataFrame has few rows.
+        """
+        self.lock.check()
+        rows = {
+            name: schemas.arrow_table(table, schemas.WRITTEN[name])
+            if isinstance(table, pd.DataFrame)
+            else table
+            for name, table in tables.items()
         }
+        with self.timed("writing"):
+            return self.folder.write_tables(rows)
 
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON unless another run has the lock; return the text's digest."""

@@ -10,6 +10,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import (
     Execution,
     WorldConfig,
@@ -20,6 +21,7 @@ from scribe_spark.experiments.checks import check_out, known_graph
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.measures.parts import NodeParts
@@ -51,7 +53,9 @@ from scribe_spark.worlds.groups import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.played import EventFiles
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
+from scribe_spark.worlds.schedules import round_times
 from scribe_spark.worlds.world_state import Protocols
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ def make_world(
     application: Callable[[int], Application] | None = None,
     buckets: int = 1,
     engine: str | None = None,
+    event_files: EventFiles | None = None,
 ) -> World:
     """Return the world of a config before its first round; free it by its ``release``.
 
@@ -84,6 +89,8 @@ def make_world(
         The number of buckets.
     engine : str, optional
         ``tasks`` or ``jobs``, as in :class:`World`; by default ``tasks`` for one bucket.
+    event_files : EventFiles, optional
+        The files of `events`, if all tasks can read them.
 
     Raises
     ------
@@ -110,7 +117,7 @@ def make_world(
         systems = {**systems, SCRIBE: replace(scribe, application=application)}
         protocols = replace(protocols, systems=replace(protocols.systems, systems=systems))
     return World.start(
-        simulation.nodes,
+        simulation.node_rows,
         extent_of(config).initial,
         world_events(simulation.nodes, config) if events is None else events,
         simulation.underlay,
@@ -118,6 +125,7 @@ def make_world(
         config.overlay.kind,
         buckets,
         engine,
+        event_files,
     )
 
 
@@ -142,7 +150,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
         return None
-    keys = group_keys(simulation.nodes, groups, config, extent)
+    keys = group_keys(simulation.node_rows, groups, config, extent)
     number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
     lists = {
         right: (
@@ -159,6 +167,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),
         watched_groups(groups.numbers, groups.sizes(extent.initial)),
+        round_times(config, len(groups.numbers)),
     )
 
 
@@ -166,7 +175,8 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     """Return the measures of the publications of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
-    names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
+    names = {*scribe.measures, *(("delay",) if config.bandwidth.on else ())}
+    names |= {"bytes"} if config.bandwidth.has_sizes else set()
     parts, links = tuple[NodeParts, ...](), None
     if config.bandwidth.on:
         parts = simulation.node_parts
@@ -198,7 +208,11 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
-    known_graph(config)
+    graph = known_graph(config)
+    schedule = config.bandwidth.schedule
+    if schedule is not None and is_local(schedule):
+        given = check_schedule(schedule, config.overlay.nodes, config.bandwidth.size)
+        refuse_slow(config, given, graph)
     own_rounds(config)
     check_world(config)
     for system in living_systems(config.trees.systems):

@@ -6,7 +6,7 @@ node is its children.  Other systems report their copies, control messages and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,18 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from scribe_spark.core.histogram import Histogram, add_counts
-from scribe_spark.engine.exchange import add_rows, count_in_buckets, send
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import (
     Histograms,
     column_of,
     histogram_metrics,
     number_of,
     own,
+    statistics,
 )
-from scribe_spark.measures.formulas import PACKET_NUMBERS, statistics
+from scribe_spark.measures.latency import count_values
+from scribe_spark.measures.link_stress import PACKET_NUMBERS
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
@@ -160,54 +162,74 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 # --- duplicates
 
 
+def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | None]:
+    """Return the numbers of duplicates, which are all `copies` except the first ones.
+
+    `receipts` are the nodes with a first copy, by the number of duplicates that they get.
+    """
+    first = receipts.total
+    return {
+        "duplicates": copies - first,
+        "duplicates.mean": (copies - first) / first if first else None,
+        "duplicates.p95": receipts.nearest_rank(95),
+        "duplicates.max": receipts.max,
+    }
+
+
 def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
     """Count the copies that reach each node of each group; one Spark job."""
     if "copies" not in run:
         return {}
-    buckets, message = run.buckets, PUBLICATION if SCHEDULE in run else "group"
+    message = PUBLICATION if SCHEDULE in run else "group"
+
+    def copies(batch: pa.RecordBatch) -> Columns:
+        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+        names = {"group": message, "receiver": "receiver", "first": "first"}
+        columns = {n: payload.column(of).cast(pa.int64()).to_numpy() for n, of in names.items()}
+        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
+
+    def count(added: Columns) -> Columns:
+        late = added["copies"] - added["first"]
+        _, (first, value), nodes = distinct_rows(added["first"], late)
+        return {"first": first, "value": value, "count": nodes}
+
+    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
+    keys, values = ("group", "receiver"), ("first", "copies")
+    found = {}
+    for system, of in _count_sums(rows, copies, keys, values, run.buckets, count).items():
+        sent = int((of["count"] * (of["first"] + of["value"])).sum())
+        receipts = take(of, of["first"] > 0)
+        found[system] = duplicate_numbers(sent, add_counts(receipts["value"], receipts["count"]))
+    return found
+
+
+def _count_sums(
+    rows: Batches,
+    columns: Callable[[pa.RecordBatch], Columns],
+    keys: tuple[str, ...],
+    values: tuple[str, ...],
+    buckets: int,
+    count: Callable[[Columns], Columns],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Sum values over each system's rows with equal keys; return ``count(sums)`` by system.
+
+    ``columns(batch)`` are the columns of rows of one system.  Rows meet in buckets by the last key,
+    a node, and the result has the rows of all buckets.
+    """
 
     def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
-            payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-            payload = payload.rename_columns({message: "group"})
-            names = ("group", "receiver", "first")
-            columns = {n: payload.column(n).cast(pa.int64()).to_numpy() for n in names}
-            columns["copies"] = np.ones(len(payload), dtype=np.int64)
-            added = add_rows(("first", "copies"), columns, "group", "receiver")
-            yield from send(buckets, system, added["receiver"], added)
+            added = add_rows(values, columns(batch), *keys)
+            yield from send(buckets, system, added[keys[-1]], added)
 
-    def count(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
-        for system, columns in come.items():
-            added = add_rows(("first", "copies"), columns, "group", "receiver")
-            late = added["copies"] - added["first"]
-            value, receipts = np.unique(late[added["first"] > 0], return_counts=True)
-            yield f"{_SUMS} {system}", {n: np.array([added[n].sum()]) for n in ("copies", "first")}
-            yield f"{_COUNTS} {system}", {"value": value, "count": receipts}
+    def of_systems(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        for system, sums in come.items():
+            yield system, count(add_rows(values, sums, *keys))
 
-    names = ["system", message, "receiver", "kind", "first"]
-    sent = run.batches("copies", names).then(add, ROWS)
-    tables = count_in_buckets(sent, buckets, count)
-    systems = sorted(name.removeprefix(f"{_SUMS} ") for name in tables if name.startswith(_SUMS))
-    return {system: _added(tables, system) for system in systems}
+    return count_in_buckets(rows.then(add, ROWS), buckets, of_systems)
 
 
-#: The prefixes of the tables that buckets return; a system's name follows.
-_SUMS, _COUNTS = "sums of", "counts of"
-
-
-def _added(tables: Mapping[str, Columns], system: str) -> dict[str, float | None]:
-    sums, counts = tables[f"{_SUMS} {system}"], tables[f"{_COUNTS} {system}"]
-    copies, first = (int(sums[name].sum()) for name in ("copies", "first"))
-    of_receipts = add_counts(counts["value"], counts["count"])
-    return {
-        "duplicates": copies - first,
-        "duplicates.mean": (copies - first) / first if first else None,
-        "duplicates.p95": of_receipts.nearest_rank(95),
-        "duplicates.max": of_receipts.max,
-    }
-
-
-#: The definitions of the results of :func:`_added`.
+#: The definitions of the results of :func:`duplicate_numbers`.
 _DUPLICATES = {
     "duplicates": "Copies that reach a node which has the message already, over all groups; only "
     "of systems without trees.",
@@ -237,27 +259,18 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     if table not in run:
         return None
 
-    buckets = run.buckets
+    def columns(batch: pa.RecordBatch) -> Columns:
+        return {"node": batch.column(node).to_numpy(), "value": batch.column(value).to_numpy()}
 
-    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            columns = {"node": batch.column(node), "value": batch.column(value)}
-            added = add_rows("value", {n: c.to_numpy() for n, c in columns.items()}, "node")
-            yield from send(buckets, system, added["node"], added)
+    def count(sums: Columns) -> Columns:
+        return count_values(sums["value"])
 
-    def count(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
-        for system, columns in come.items():
-            sums = add_rows("value", columns, "node")["value"]
-            of_nodes, nodes = np.unique(sums, return_counts=True)
-            yield system, {"value": of_nodes, "count": nodes}
-
-    sent = run.batches(table, ["system", node, value]).then(add, ROWS)
-    rows = []
-    for system, columns in count_in_buckets(sent, buckets, count).items():
-        others = run.nodes - columns["count"].sum()
-        all_nodes = add_counts(np.r_[columns["value"], 0], np.r_[columns["count"], others])
-        counted = zip(all_nodes.values, all_nodes.counts, strict=True)
-        rows += [(system, value, count) for value, count in counted if count]
+    entries, rows = run.batches(table, ["system", node, value]), []
+    counted = _count_sums(entries, columns, ("node",), ("value",), run.buckets, count)
+    for system, of_nodes in counted.items():
+        all_nodes = add_counts(of_nodes["value"], of_nodes["count"]).with_zeros(run.nodes)
+        every = zip(all_nodes.values, all_nodes.counts, strict=True)
+        rows += [(system, value, nodes) for value, nodes in every if nodes]
     found = pd.DataFrame(rows, columns=["system", "value", "count"])
     return found.astype({"value": float, "count": int})
 

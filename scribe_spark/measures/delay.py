@@ -10,28 +10,22 @@ JSAC 2002, Section IV.B (Figure 7), Section III (depth).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import find_sorted, run_starts
+from scribe_spark.core.errors import RunError
 from scribe_spark.core.keys import common_keys
-from scribe_spark.engine.exchange import count_in_buckets, gather, meet, send
+from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.distributions import column_of, histogram_metrics
-from scribe_spark.measures.formulas import (
-    RDP_BOUNDS,
-    add_delays,
-    ratio_numbers,
-    ratios_of_groups,
-    statistics,
-    whole_shares,
-)
+from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
 from scribe_spark.measures.group_size import group_of_rank_1
+from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.measure import (
     Distribution,
     Measure,
@@ -40,10 +34,92 @@ from scribe_spark.measures.measure import (
     collected,
     forwards,
 )
-from scribe_spark.measures.schedules import PUBLICATION, with_publication
+from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS
+from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS, arrow_table
 from scribe_spark.systems.registry import baseline
+
+#: For each bound, the share of the members with a smaller RDP is reported.
+RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
+
+
+def delay_sums(group: np.ndarray, delay_us: np.ndarray, base_us: np.ndarray) -> Columns:
+    """Sum the delays of deliveries by group, and the delays by IP multicast to the same members.
+
+    The arguments are integers of shape (m,), delays in microseconds.  The columns, one row for each
+    group, are ``group, total, most, base_total, base_most, reached``.
+    """
+    of_group = {"group": group, "total": delay_us, "most": delay_us}
+    base = {"base_total": base_us, "base_most": base_us}
+    return add_delays({**of_group, **base, "reached": np.ones_like(group)})
+
+
+def add_delays(columns: Columns) -> dict[str, np.ndarray]:
+    """Sum columns by group; for columns whose name ends in ``most``, take the maximum.
+
+    The same function sums the deliveries of a bucket, and the results of buckets.
+
+    Examples
+    --------
+    >>> delay_us, one = np.array([3, 5, 4]), np.ones(3, dtype=np.int64)
+    >>> sums = add_delays({"group": np.array([7, 8, 7]), "total": delay_us, "most": delay_us,
+    ...                    "reached": one})
+    >>> {name: column.tolist() for name, column in sums.items()}
+    {'group': [7, 8], 'total': [7, 5], 'most': [4, 5], 'reached': [2, 1]}
+    """
+    ordered = take(columns, np.argsort(columns["group"], kind="stable"))
+    group = ordered.pop("group")
+    start = run_starts(group)
+    return {
+        "group": group[start],
+        **{
+            name: (np.maximum if name.endswith("most") else np.add).reduceat(column, start)
+            for name, column in ordered.items()
+        },
+    }
+
+
+def ratios_of_groups(sums: Columns) -> dict[str, np.ndarray]:
+    """Return RAD and RMD of groups from :func:`delay_sums`."""
+    mean, base_mean = (sums[total] / sums["reached"] for total in ("total", "base_total"))
+    return {"rad": mean / base_mean, "rmd": sums["most"] / sums["base_most"]}
+
+
+def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
+    """Return the RDP of members in units of 1e-9: int64, shape (m,).
+
+    With integers, the mean does not depend on the order of rows.
+    """
+    shares = np.rint(delay_us / base_us * 10**9)
+    if shares.max(initial=0.0) >= 2.0**63:
+        ratio = f"{shares.max() / 1e9:.3g}"
+        raise RunError(f"a delay is {ratio} times the delay by IP multicast; increase lan_delay_ms")
+    return shares.astype(np.int64)
+
+
+def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
+    """Return mean, median and the shares below :data:`RDP_BOUNDS` of ratios in units of 1e-9."""
+    found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
+    below = {
+        name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
+        for name, bound in RDP_BOUNDS.items()
+    }
+    return {name: float(value) for name, value in (found | below).items()}
+
+
+def _sum(numbers: np.ndarray) -> float:
+    """Return the sum of int64 numbers, which may not fit into int64."""
+    high, low = np.divmod(numbers, 2**32)
+    return float(int(high.sum()) * 2**32 + int(low.sum()))
+
+
+def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
+    """Return RAD, RMD and the numbers of RDP of the one group in `sums`; `ratio` are its RDPs."""
+    of_group = ratios_of_groups(sums)
+    return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
+
+
+# --- the deliveries of a run
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
@@ -60,124 +136,93 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
 
 
 def group_delay(
-    deliveries: Table, groups: Table, buckets: int = 1, partial: Collection[str] = ()
-) -> Batches:
-    """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`; lazy.
+    latencies: BySystem,
+    sizes: pa.Table,
+    of_members: Mapping[str, Columns],
+    published: ScheduledMessages | None = None,
+) -> pa.Table:
+    """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`.
 
-    Systems that do not reach all members must be in `partial`; they are compared with IP
-    multicast's delays of the members that they reach.
+    `of_members` has the sums of :func:`compare_with_base` of the systems that do not reach all
+    members.  `sizes` are ``group, size``.
     """
-    base, by_node = baseline().name, {*partial, *([baseline().name] if partial else [])}
-    keys = [name for name in _KEYS if by_node and name in deliveries.schema.names]
-
-    def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            columns = {n: batch.column(n).to_numpy() for n in {"group", *keys, "delay_ms"}}
-            if system in by_node:
-                yield from send(buckets, _EACH + system, columns["group"], columns)
-            if system not in partial:
-                sums = _delay_sums(columns["group"], columns["delay_ms"])
-                yield from send(buckets, _SUMS + system, sums["group"], sums)
-
-    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            columns = {name: batch.column(name).to_numpy() for name in ("group", "size")}
-            yield from send(buckets, _SIZES, columns["group"], columns)
-
-    def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns, Columns]]:
-        """Yield the sums of each system, and those of IP multicast for the same members."""
-        theirs = add_delays(come[_SUMS + base])
-        for name, columns in sorted(come.items()):
-            if name.startswith(_SUMS):
-                yield name.removeprefix(_SUMS), add_delays(columns), theirs
-            elif name != _EACH + base:
-                mine, same = _of_same_members(columns, come[_EACH + base], keys)
-                yield name.removeprefix(_EACH), _sums_of(mine), _sums_of(same)
-
-    def penalties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, come in gather(batches):
-            size = come.pop(_SIZES, None)
-            if size is None or _SUMS + base not in come:
-                continue
-            by_size = np.argsort(size["group"])
-            for system, mine, theirs in compared(come):
-                at, known = (
-                    find_sorted(g, mine["group"]) for g in (theirs["group"], size["group"][by_size])
-                )
-                there = (at >= 0) & (known >= 0)
-                mine, theirs = take(mine, there), take(theirs, at[there])
-                found = {
-                    "system": pa.repeat(pa.scalar(system), len(mine["group"])),
-                    "group": mine["group"],
-                    "size": size["size"][by_size][known[there]],
-                    **ratios_of_groups(mine, theirs),
-                }
-                arrays = [pa.array(found[name]) for name in GROUP_DELAY.names]
-                yield pa.RecordBatch.from_arrays(arrays, names=GROUP_DELAY.names)
-
-    names = ["system", *dict.fromkeys(["group", *keys, "delay_ms"])]
-    sent = Batches.of(deliveries, names).then(spent, ROWS)
-    sent = Batches.union([sent, Batches.of(groups, ["group", "size"]).then(sizes, ROWS)])
-    return Batches.made(meet(sent, buckets), penalties, GROUP_DELAY)
-
-
-_SIZES = "sizes of groups"
-
-#: The columns that name a delivery, the most significant first.
-_KEYS = (PUBLICATION, "group", "node")
+    if (baseline().name, MS) not in latencies:
+        return arrow_table([], GROUP_DELAY)
+    base, rows = latencies[baseline().name, MS].publications, []
+    group, size = (sizes.sort_by("group").column(name).to_numpy() for name in ("group", "size"))
+    for system in [system for system, unit in latencies if unit == MS]:
+        if system in of_members:
+            sums = of_members[system]
+        else:
+            mine = latencies[system, MS].publications
+            sums = {"group": mine["group"], "total": mine["total"], "most": mine["max"]}
+            sums |= {"base_total": base["total"], "base_most": base["max"]}
+            sums = take(sums | {"reached": mine["reached"]}, mine["reached"] > 0)
+            if published is not None:
+                sums = add_delays({**sums, "group": published.group[sums["group"]]})
+        at = find_sorted(group, sums["group"])
+        sums, at = take(sums, at >= 0), at[at >= 0]
+        found = {"group": sums["group"], "size": size[at], **ratios_of_groups(sums)}
+        rows.append(pd.DataFrame(found).assign(system=system))
+    return arrow_table(pd.concat(rows)[GROUP_DELAY.names], GROUP_DELAY)
 
 
 def group_penalties(
-    deliveries: Table, group: int, systems: list[str], buckets: int = 1
+    deliveries: Table, group: int, systems: Sequence[str], buckets: int = 1
 ) -> dict[str, dict[str, float]]:
     """Return RAD and RMD of one group, and RDP over its members, per system.
 
     RDP is given as mean, median and the shares below 1, 2.25 and 4.  A system that reaches no
     member is left out.
     """
-    base = baseline().name
-    keys = [name for name in _KEYS if name in deliveries.schema.names]
-    wanted = {*systems, base}
+    of_group = Batches.of(deliveries, _columns(deliveries), {"group": [group]})
+    sums, ratios = compare_with_base(of_group, systems, buckets)
+    return {system: penalties(sums[system], ratios[system]) for system in systems if system in sums}
 
-    def of_group(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+#: The columns that name a delivery, the most significant first.
+_KEYS = (PUBLICATION, "group", "node")
+
+#: The prefixes of tables: sums of delays, and RDPs; a system's name follows.
+_SUMS, _RATIOS = "sums of ", "ratios of "
+
+
+def _columns(deliveries: Table) -> list[str]:
+    there = deliveries.schema.names
+    return ["system", *(name for name in _KEYS if name in there), "delay_ms"]
+
+
+def compare_with_base(
+    deliveries: Table, systems: Sequence[str], buckets: int = 1, with_ratios: bool = True
+) -> tuple[dict[str, Columns], dict[str, np.ndarray]]:
+    """Compare the delays to the members that systems reach with those by IP multicast.
+
+    Returns, for each system that reaches a member, the sums by group (:func:`delay_sums`) and, on
+    request, the RDPs of all deliveries (:func:`rdp_ratios`).
+    """
+    base, columns = baseline().name, _columns(deliveries)
+    keys, wanted = columns[1:-1], {*systems, base}
+
+    def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
             if system in wanted:
-                mine = batch.filter(pc.equal(batch.column("group"), group))
-                columns = {n: mine.column(n).to_numpy() for n in (*keys, "delay_ms")}
-                yield from send(buckets, system, columns["node"], columns)
+                rows = {name: batch.column(name).to_numpy() for name in columns[1:]}
+                rows["delay_us"] = np.rint(rows.pop("delay_ms") * MICROSECONDS).astype(np.int64)
+                yield from send(buckets, system, rows["node"], rows)
 
-    def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+    def compare(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         for system in sorted({*systems} & come.keys()) if base in come else ():
             mine, theirs = _of_same_members(come[system], come[base], keys)
-            yield _SUMS + system, _sums_of(mine)
-            yield _BASE + system, _sums_of(theirs)
-            yield _RATIOS + system, {"ratio": _ratios(mine["delay_ms"], theirs["delay_ms"])}
+            delays = mine["delay_us"], theirs["delay_us"]
+            yield _SUMS + system, delay_sums(mine["group"], *delays)
+            if with_ratios:
+                yield _RATIOS + system, {"ratio": rdp_ratios(*delays)}
 
-    sent = Batches.of(deliveries, ["system", *keys, "delay_ms"]).then(of_group, ROWS)
-    rows, found = count_in_buckets(sent, buckets, compared), {}
-    for system in systems:
-        ratio = rows.get(_RATIOS + system, {}).get("ratio")
-        if ratio is not None and len(ratio):
-            mine, theirs = (add_delays(rows[of + system]) for of in (_SUMS, _BASE))
-            means = ratios_of_groups(mine, theirs)
-            numbers = {name: float(values[0]) for name, values in means.items()}
-            found[system] = numbers | ratio_numbers(ratio)
-    return found
-
-
-#: The prefixes of tables: deliveries, sums of delays, sums of the delays of the same members by IP
-#: multicast, and ratios; a system's name follows.
-_EACH, _SUMS, _BASE, _RATIOS = "deliveries of ", "sums of ", "base sums of ", "ratios of "
-
-
-def _sums_of(deliveries: Columns) -> dict[str, np.ndarray]:
-    return _delay_sums(deliveries["group"], deliveries["delay_ms"])
-
-
-def _delay_sums(group: np.ndarray, delay_ms: np.ndarray) -> dict[str, np.ndarray]:
-    """Sum delays by group, in whole microseconds, so that the order of rows does not matter."""
-    delay_us, one = np.rint(delay_ms * MICROSECONDS).astype(np.int64), np.ones_like(group)
-    return add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
+    sent = Batches.of(deliveries, columns).then(spread, ROWS)
+    found = count_in_buckets(sent, buckets, compare)
+    there = [system for system in systems if len(found.get(_SUMS + system, {}).get("group", ()))]
+    ratios = {system: found[_RATIOS + system]["ratio"] for system in there if with_ratios}
+    return {system: add_delays(found[_SUMS + system]) for system in there}, ratios
 
 
 def _of_same_members(
@@ -190,16 +235,6 @@ def _of_same_members(
     at = find_sorted(their_key[order], my_key)
     there = at >= 0
     return take(mine, there), take(theirs, order[at[there]])
-
-
-def _ratios(mine_ms: np.ndarray, theirs_ms: np.ndarray) -> np.ndarray:
-    """Return the RDP of members in units of 1e-9, as integers.
-
-    With integers, the mean does not depend on the order of rows.
-    """
-    ratio = mine_ms / theirs_ms * 10**9
-    whole = np.floor(ratio)
-    return whole_shares(whole + (ratio - whole >= 0.5))
 
 
 # --- the measure

@@ -6,6 +6,7 @@ Spark counts them, and the driver makes figures and metrics from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
-from scribe_spark.measures.formulas import Statistic
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems.registry import System
@@ -110,6 +110,30 @@ def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
 
 
 # --- metrics of histograms
+
+
+class Statistic(NamedTuple):
+    """A number of a histogram; ``{what}`` in its definition stands for the values."""
+
+    unit: str
+    definition: str
+    of: Callable[[Histogram, Size], float | None]
+
+
+def statistics(unit: str, *names: str) -> dict[str, Statistic]:
+    """Return statistics over the counted values: ``mean``, ``median``, ``p95`` or ``max``."""
+    return {name: _STATISTICS[name]._replace(unit=unit) for name in names}
+
+
+_STATISTICS = {
+    "mean": Statistic("", "Mean {what}.", lambda values, _: values.mean()),
+    "median": Statistic("", "Median {what}.", lambda values, _: values.median()),
+    "p95": Statistic(
+        *("", "The 95th percentile (nearest rank) of {what}."),
+        lambda values, _: values.nearest_rank(95),
+    ),
+    "max": Statistic("", "Maximum {what}.", lambda values, _: values.max),
+}
 
 #: The function that returns a histogram, by system.
 Histograms = Callable[[Found, str], Histogram | None]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.measures.distributions import histogram_metrics, values_in
-from scribe_spark.measures.formulas import PACKET_NUMBERS
+from scribe_spark.measures.link_stress import PACKET_NUMBERS
 from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, collected
 from scribe_spark.measures.stress import count_stress, link_stress
 from scribe_spark.runtime.batches import Batches

@@ -1,58 +1,174 @@
-"""Latencies of all systems of a run: percentiles, and the times until members are reached.
+"""Latencies of publications: percentiles of deliveries, and times until members are reached.
 
-One Spark job shuffles the deliveries by group; each bucket sorts the latencies of its groups.  The
-driver receives a row for each publication and the counts of latencies.
+All values are integers, in thousandths of a ms or of a hop.  Percentile q of n values is the
+nearest rank, the ceil(q n / 100)-th smallest value.  There is no interpolation, so results do not
+depend on the order of rows, the number of buckets or the engine.
+
+In a run, one Spark job shuffles the deliveries by group; each bucket sorts the latencies of its
+groups.  The driver receives a row for each publication and the counts of latencies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import sums_at, whole_numbers
 from scribe_spark.core.histogram import Histogram, add_counts
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
-from scribe_spark.measures.percentiles import (
-    ARRIVED,
-    COVERAGES,
-    IN_HOPS,
-    MS,
-    NEVER,
-    OVER_PUBLICATIONS,
-    THOUSANDTHS,
-    coverage_numbers,
-    latency_names,
-    latency_numbers,
-    publication_latencies,
-)
 from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
 from scribe_spark.systems.registry import System, baseline
 
-#: The columns of `deliveries` that are needed for latencies.
-LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]
+#: The percentiles of deliveries: name -> q.
+ARRIVED = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-#: The prefixes of the tables that buckets return; system and unit follow.
-_PUBLICATIONS, _COUNTS = "publications", "counts"
+#: The units of latencies: milliseconds, and hops for systems that use the clock of hops.
+MS, IN_HOPS = UNITS = "ms", "hops"
+
+#: The shares of the expected receivers, in percent.
+COVERAGES = (50, 90, 95, 99, 100)
+
+#: The percentiles over publications of the time until a share is reached: name -> q.
+OVER_PUBLICATIONS = {"median": 50, "p95": 95}
+
+#: The time of an event that never happens.
+NEVER = -1
+
+#: The number of thousandths (microseconds) in a millisecond or hop.
+THOUSANDTHS = 1000
+
+
+def latency_names(unit: str) -> tuple[str, str]:
+    """Return the prefixes of the names of latencies and of times until a share is reached."""
+    return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
+
+
+def rank_of(q: int, n: Any) -> Any:
+    """Return the rank, from 1, of percentile q among n values; 0 if n is 0.
+
+    The argument n is an int or an array.
+
+    Examples
+    --------
+    >>> [rank_of(50, n) for n in (0, 1, 2, 3, 200)], rank_of(99, 200), rank_of(99, 201)
+    ([0, 1, 1, 2, 100], 198, 199)
+    """
+    return -(-q * n // 100)
+
+
+def publication_latencies(
+    group: np.ndarray, latency: np.ndarray, groups: np.ndarray, expected: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return statistics of each publication, sorted by group: int64 columns.
+
+    `group` and `latency` have a row for each delivery, in any order; `groups` (ascending) have
+    `expected` receivers.  The columns are ``group, expected, reached, total, mean, p50, p90, p95,
+    p99, max, t50, t90, t95, t99, t100``, with times in thousandths; ``total`` is the sum of the
+    latencies, and ``mean`` is rounded to the nearest integer.  ``tX`` is the time until X % of the
+    expected receivers have the publication, or `NEVER`.
+
+    Examples
+    --------
+    >>> found = publication_latencies(
+    ...     np.array([7, 7, 7]), np.array([30, 10, 21]), np.array([7, 8]), np.array([4, 2]))
+    >>> {name: column.tolist() for name, column in found.items() if name in ("mean", "p50", "t90")}
+    {'mean': [20, -1], 'p50': [21, -1], 't90': [-1, -1]}
+    """
+    order = order_of(group, latency)
+    group, latency = group[order], latency[order]
+    first, end = (np.searchsorted(group, groups, side) for side in ("left", "right"))
+    reached = end - first
+    sums = np.r_[0, np.cumsum(latency)]
+
+    def ranked(rank: np.ndarray) -> np.ndarray:
+        there = (rank > 0) & (rank <= reached)
+        found = np.full(len(groups), NEVER, dtype=np.int64)
+        found[there] = latency[(first + rank - 1)[there]]
+        return found
+
+    total, some = sums[end] - sums[first], np.maximum(reached, 1)
+    return {
+        "group": groups,
+        "expected": expected,
+        "reached": reached,
+        "total": total,
+        "mean": np.where(reached > 0, (2 * total + some) // (2 * some), NEVER),
+        **{name: ranked(rank_of(q, reached)) for name, q in ARRIVED.items()},
+        "max": ranked(reached),
+        **{f"t{x}": ranked(rank_of(x, expected)) for x in COVERAGES},
+    }
+
+
+def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct groups, ascending, and the sum of `expected` for each."""
+    groups, which = np.unique(group, return_inverse=True)
+    return groups, sums_at(which, expected, len(groups))
+
+
+def latency_numbers(latencies: Histogram) -> dict[str, float]:
+    """Return mean and percentiles over deliveries in ms or hops, from counts in thousandths."""
+    n = latencies.total
+    if not n:
+        return {}
+    mean = (2 * int(latencies.sum) + n) // (2 * n)
+    ends = {name: latencies.nearest_rank(q) for name, q in ARRIVED.items()}
+    found = {"mean": float(mean), **ends, "max": latencies.max}
+    return {name: value / THOUSANDTHS for name, value in found.items() if value is not None}
+
+
+def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return percentiles over publications of the times to reach shares, in ms or hops.
+
+    A publication that never reaches a share counts as later than all others.  Percentiles at such
+    publications are left out.
+
+    Examples
+    --------
+    >>> coverage_numbers({f"t{x}": np.array([3000, 1500, NEVER]) for x in COVERAGES})["50.median"]
+    3.0
+    """
+    found = {}
+    for x in COVERAGES:
+        times = publications[f"t{x}"]
+        known = np.sort(times[times != NEVER])
+        for name, q in OVER_PUBLICATIONS.items():
+            rank = int(rank_of(q, len(times)))
+            if 0 < rank <= len(known):
+                found[f"{x}.{name}"] = int(known[rank - 1]) / THOUSANDTHS
+    return found
+
+
+def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the number of things with each value: ``value, count``."""
+    value, count = np.unique(values, return_counts=True)
+    return {"value": value, "count": count}
 
 
 @dataclass(frozen=True)
 class Latencies:
     """The latencies of a system in one unit."""
 
-    #: The rows of `publication_latencies`, sorted by group.
+    #: The rows of `publication_latencies`.
     publications: Columns
     #: The number of deliveries with each latency, in thousandths of the unit.
     counts: Histogram
+
+    @classmethod
+    def of(cls, publications: Columns, counted: Columns) -> Latencies:
+        """Return latencies from rows of `publication_latencies` and of `count_values`."""
+        return cls(publications, add_counts(counted["value"], counted["count"]))
 
     @property
     def reached(self) -> float | None:
@@ -60,10 +176,19 @@ class Latencies:
         expected = int(self.publications["expected"].sum())
         return int(self.publications["reached"].sum()) / expected if expected else None
 
-    @property
+    @cached_property
     def numbers(self) -> dict[str, float]:
         """Statistics over deliveries (``p50``) and over publications (``50.median``)."""
         return latency_numbers(self.counts) | coverage_numbers(self.publications)
+
+
+# --- the deliveries of a run
+
+#: The columns of `deliveries` that are needed for latencies.
+LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]
+
+#: The prefixes of the tables that buckets return; system and unit follow.
+_PUBLICATIONS, _COUNTS = "publications", "counts"
 
 
 #: The latencies of each (system, unit).
@@ -109,8 +234,7 @@ def collect_latencies(
             latency = columns["latency"]
             rows = publication_latencies(columns["group"], latency, groups, expected)
             yield f"{_PUBLICATIONS} {name}", rows
-            value, count = np.unique(latency, return_counts=True)
-            yield f"{_COUNTS} {name}", {"value": value, "count": count}
+            yield f"{_COUNTS} {name}", count_values(latency)
 
     tables = count_in_buckets(deliveries.then(spread, ROWS), buckets, sort)
     found = {}
@@ -119,10 +243,7 @@ def collect_latencies(
         if kind == _PUBLICATIONS:
             nobody = {"value": whole_numbers(), "count": whole_numbers()}
             counts = tables.get(f"{_COUNTS} {system} {unit}", nobody)
-            found[system, unit] = Latencies(
-                take(rows, np.argsort(rows["group"])),
-                add_counts(counts["value"], counts["count"]),
-            )
+            found[system, unit] = Latencies.of(take(rows, np.argsort(rows["group"])), counts)
     return found
 
 

@@ -8,7 +8,7 @@ This module does not import Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ class Found:
     ----------
     size : Size
     b : int
-        Pastry's digits are base 2**b.
+        Pastry's digits are base 2**b; 0 in a round, whose measures do not need it.
     histograms : mapping
         (system, measure) -> Histogram; missing if there are no values.
     collected : mapping of str to Any
@@ -108,7 +108,7 @@ class Found:
     """
 
     size: Size
-    b: int
+    b: int = 0
     histograms: Mapping[tuple[str, str], Histogram] = field(default_factory=dict)
     collected: Mapping[str, Any] = field(default_factory=dict)
 
@@ -166,6 +166,12 @@ class Metric:
     def name_of(self, system: System) -> str:
         """Return the name of the metric of a system in ``metrics.json``: ``SYSTEM.name``."""
         return f"{system.name}.{self.name}"
+
+
+def metric_values(metrics: Iterable[Metric], found: Found, system: str) -> dict[str, float]:
+    """Return the values of a system's metrics by name, without those that have no value."""
+    values = {metric.name: metric.value(found, system) for metric in metrics}
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

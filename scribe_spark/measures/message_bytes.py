@@ -1,7 +1,12 @@
 """Bytes sent and received by nodes and router links, in runs whose publications have a size.
 
 A payload has the size of its publication, without TCP/IP headers.  Control messages have the sizes
-of `message_sizes`, otherwise the config's `control_size`.
+of libp2p's protobuf encoding where it defines them, otherwise the config's `control_size`.
+
+References
+----------
+libp2p/specs, pubsub: the messages RPC, ControlMessage, ControlIHave, ControlIWant, ControlGraft,
+ControlPrune, ControlIDontWant.
 """
 
 from __future__ import annotations
@@ -11,10 +16,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import column_of, histogram_metrics, values_in
-from scribe_spark.measures.formulas import Statistic, statistics
+from scribe_spark.measures.distributions import (
+    Statistic,
+    column_of,
+    histogram_metrics,
+    statistics,
+    values_in,
+)
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
-from scribe_spark.measures.message_sizes import CONTROL_BYTES
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
@@ -22,7 +31,27 @@ from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
 
-_COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
+#: The size in bytes of an RPC with one control message, which contains a message id of 20 bytes (a
+#: truncated SHA-256, as in Ethereum) and a topic of 32 bytes.  Each field is a tag, a length and
+#: its bytes, and the RPC begins with its length.
+_CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE": 41}
+
+
+def size_of_control(kind: str, other: int) -> int:
+    """Return the size in bytes of a kind of control messages; `other` if it is not defined."""
+    return _CONTROL_BYTES.get(kind, other)
+
+
+#: The counts of each node, which are columns of the table `bytes` -> the name of the measure, and
+#: the words of its definition.
+_OF_NODES = {
+    "payload_up": ("bytes.up", "payload bytes that a node sends"),
+    "payload_down": ("bytes.down", "payload bytes that a node receives"),
+    "control_up": ("control_bytes.up", "bytes of control messages that a node sends"),
+    "control_down": ("control_bytes.down", "bytes of control messages that a node receives"),
+}
+
+NODE_BYTES = {count: measure for count, (measure, _) in _OF_NODES.items()}
 
 
 def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
@@ -50,7 +79,7 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
             counted.append(_rows(others, "sender", control_up=taken))
             counted.append(_rows(others, "receiver", control_down=taken))
     added = reduce(DataFrame.unionAll, counted).groupBy("system", "node")
-    return added.agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    return added.agg(*(F.sum(name).alias(name) for name in NODE_BYTES))
 
 
 def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
@@ -65,15 +94,15 @@ def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]
 def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
     """Return the bytes of nodes in the rows of a table; missing counts are 0."""
     zero = F.lit(0)
-    columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in _COUNTS)
-    named = (column.alias(name) for name, column in zip(_COUNTS, columns, strict=True))
+    columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in NODE_BYTES)
+    named = (column.alias(name) for name, column in zip(NODE_BYTES, columns, strict=True))
     return table.select("system", F.col(node).alias("node"), *named)
 
 
 def _bytes_of_kind(other: int) -> Column:
     """Return the size of a control message by its ``kind``."""
     kinds = F.when(F.lit(False), 0)
-    for kind, size in CONTROL_BYTES.items():
+    for kind, size in _CONTROL_BYTES.items():
         kinds = kinds.when(F.col("kind") == kind, size)
     return kinds.otherwise(other)
 
@@ -95,17 +124,15 @@ _OF_CORE = {
     "max": Statistic("B", "Greatest {what}.", lambda carried, _: carried.max),
 }
 
-_NODE_BYTES = {
-    "bytes.up": ("payload_up", "payload bytes that a node sends, over all nodes"),
-    "bytes.down": ("payload_down", "payload bytes that a node receives, over all nodes"),
-    "control_bytes.up": (
-        "control_up",
-        "bytes of control messages that a node sends, over all nodes",
-    ),
-    "control_bytes.down": (
-        *("control_down", "bytes of control messages that a node receives, over all nodes"),
-    ),
-}
+#: The metrics of bytes of nodes, of runs and of rounds.
+NODE_BYTE_METRICS = tuple(
+    metric
+    for name, what in _OF_NODES.values()
+    for metric in histogram_metrics(
+        *(name, _SECTION, f"{what}, over all nodes", every_system),
+        statistics("B", "mean", "p95", "max"),
+    )
+)
 
 BYTES = Measure(
     "bytes",
@@ -113,18 +140,12 @@ BYTES = Measure(
     distributions=(
         *(
             Distribution(name, _SECTION, column_of("bytes", column))
-            for name, (column, _) in _NODE_BYTES.items()
+            for column, name in NODE_BYTES.items()
         ),
         Distribution("core_bytes", _SECTION, _on_core_links),
     ),
     metrics=(
-        *(
-            metric
-            for name, (_, what) in _NODE_BYTES.items()
-            for metric in histogram_metrics(
-                name, _SECTION, what, every_system, statistics("B", "mean", "p95", "max")
-            )
-        ),
+        *NODE_BYTE_METRICS,
         *histogram_metrics(
             "core_bytes",
             _SECTION,

@@ -13,50 +13,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.core.arrays import (
-    Rows,
-    distinct,
-    find_sorted,
-    index_sorted,
-    sums_at,
-    whole_numbers,
-)
-from scribe_spark.core.histogram import add_counts
+from scribe_spark.core.arrays import Rows, divided, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.engine.ring import Ring
-from scribe_spark.measures.formulas import (
-    PACKET_NUMBERS,
-    RDP_BOUNDS,
+from scribe_spark.measures.copies import DUPLICATES, duplicate_numbers
+from scribe_spark.measures.delay import (
+    DELAY,
     add_delays,
-    histogram_of,
-    ratio_numbers,
+    delay_sums,
+    penalties,
     ratios_of_groups,
     rdp_ratios,
 )
-from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
-from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
-from scribe_spark.measures.percentiles import (
-    ARRIVED,
-    COVERAGES,
+from scribe_spark.measures.latency import (
     IN_HOPS,
+    LATENCY_MEASURE,
     MS,
-    OVER_PUBLICATIONS,
     THOUSANDTHS,
     UNITS,
+    Latencies,
     add_expected,
-    coverage_numbers,
+    count_values,
     latency_names,
-    latency_numbers,
     publication_latencies,
 )
+from scribe_spark.measures.link_stress import LINK_STRESS, PacketsOnLinks, packets_of
+from scribe_spark.measures.measure import Found, Measure, Metric, metric_values
+from scribe_spark.measures.node_stress import CHILDREN, NODE_STRESS, count_children
+from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
@@ -66,50 +60,35 @@ from scribe_spark.underlay.size import Size
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
 
-_PACKETS = {
-    **{f"link_stress.{name}": number.unit for name, number in PACKET_NUMBERS.items()},
-    "messages": "packets",
-}
-
-_TABLES, _LIVE = ("children_tables", "children_entries"), "live nodes"
+#: The metrics of runs that only runs have: rounds have ``multicasts.reached`` and
+#: ``publications.duplicates``.
+_OF_RUNS = "reached", "duplicates"
 
 
-def _latency_units(unit: str) -> dict[str, str]:
-    latency, time = latency_names(unit)
-    return {f"{latency}.{name}": unit for name in ("mean", *ARRIVED, "max")} | {
-        f"{time}_{x}.{name}": unit for x in COVERAGES for name in OVER_PUBLICATIONS
-    }
+def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
+    """Return the metrics of systems that rounds share with runs."""
+    every = [metric for measure in measures for metric in measure.metrics if metric.systems]
+    return tuple(metric for metric in every if metric.name not in _OF_RUNS)
 
 
-#: For each name that a config can select: the measures of a system, with units.
-_BY_NAME: dict[str, dict[str, str]] = {
-    "delay": {
-        "multicasts": "groups",
-        "multicasts.reached": "of members",
-        **{f"{ratio}.{of}": "x" for ratio in ("rad", "rmd") for of in ("median", "max", "largest")},
-        "rdp.mean": "x",
-        "rdp.median": "x",
-        **{f"rdp.{name}": "of members" for name in RDP_BOUNDS},
-        **{f"depth.{of}": "hops" for of in ("mean", "max")},
-        **_latency_units(MS),
-    },
-    "node_stress": {
-        **{f"{name}.{of}": "per node" for name in _TABLES for of in ("mean", "median", "max")},
-        **{f"duplicates.{of}": "copies" for of in ("mean", "p95", "max")},
-    },
-    "link_stress": _PACKETS,
-}
+_PACKETS = _metrics_of(LINK_STRESS)
+_METRICS = _metrics_of(DELAY, LATENCY_MEASURE, NODE_STRESS, DUPLICATES, LINK_STRESS)
+
+#: The measures of rounds alone.
+_REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
 
 
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
     """Return the unit of every measure of a system's multicasts, and of the baselines `beside`."""
-    kinds = [*_BY_NAME.values()]
-    if by_hops:
-        kinds.append(_latency_units(IN_HOPS))
-    own = {f"{system}.{name}": unit for some in kinds for name, unit in some.items()}
-    return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}
+    units = _REACHED | {metric.name: metric.unit for metric in _METRICS}
+    own = {
+        f"{system}.{name}": unit
+        for name, unit in units.items()
+        if by_hops or not name.startswith(latency_names(IN_HOPS))
+    }
+    return own | {f"{other}.{one.name}": one.unit for other in beside for one in _PACKETS}
 
 
 @dataclass(frozen=True)
@@ -136,31 +115,9 @@ class SystemTables:
     by_hops: bool = False
     beside: tuple[str, ...] = ()
 
-    def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries (`rounds.system.DELIVERED`) to members among the bucket's nodes.
-
-        Deliveries to forwarders that are no members are left out.  `size` is K, the number of
-        nodes.
-        """
-        came = tables.get(DELIVERED, {})
-        if not came:
-            return came
-        place = key_of([came["group"], came["node"]], size)
-        return take(came, find_sorted(self.system.members(tables), place) >= 0)
-
-    def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """Return the copies that the bucket recorded (`rounds.system.CARRIED`)."""
-        return tables.get(CARRIED, {})
-
-
-def other_members(
-    multicasts: Multicasts, members: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return all members (keys of group and node) except starts: index of the multicast, node."""
-    group, node = np.divmod(members, size)
-    of = find_sorted(multicasts.group, group)
-    others = (of >= 0) & (multicasts.start[of] != node) if len(multicasts) else of >= 0
-    return of[others], node[others]
+    def in_bucket(self, tables: Tables, size: int) -> InBucket:
+        """Return the rows of the multicasts in a bucket; `size` is K, the number of nodes."""
+        return InBucket(self, tables, size)
 
 
 @dataclass(frozen=True)
@@ -174,24 +131,76 @@ class Reached(Rows):
     hops: np.ndarray
     delay_us: np.ndarray
 
-    @classmethod
-    def by(cls, multicasts: Multicasts, came: Columns) -> Reached:
-        """Return the deliveries of the given multicasts among a bucket's deliveries."""
+
+@dataclass(frozen=True)
+class InBucket:
+    """The rows of a system's multicasts in a bucket; each table is computed once."""
+
+    of: SystemTables
+    tables: Tables
+    size: int
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """The keys (group, node) of all members among the bucket's nodes, ascending."""
+        return self.of.system.members(self.tables)
+
+    @cached_property
+    def others(self) -> tuple[np.ndarray, np.ndarray]:
+        """All members except starts: index of the multicast, node."""
+        multicasts = self.of.multicasts
+        group, node = np.divmod(self.members, self.size)
+        row, of = multicasts.of_groups(group)
+        others = multicasts.start[of] != node[row]
+        return of[others], node[row[others]]
+
+    @cached_property
+    def reached(self) -> Reached:
+        """The deliveries (`rounds.system.DELIVERED`) to members, not to forwarders and starts."""
+        came, multicasts = self.tables.get(DELIVERED, {}), self.of.multicasts
         if not came:
-            return cls(*(whole_numbers() for _ in range(4)))
+            return Reached(*(whole_numbers() for _ in range(4)))
+        place = key_of([came["group"], came["node"]], self.size)
+        came = take(came, find_sorted(self.members, place) >= 0)
         of, node = multicasts.find(came["group"], came["publication"]), came["node"]
         own = np.flatnonzero(of >= 0)
         own = own[node[own] != multicasts.start[of[own]]]
         of, hops, delay_us = of[own], came["hops"][own], came["delay_us"][own]
-        return cls(of, node[own], multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us)
+        hops, delay_us = multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us
+        return Reached(of, node[own], hops, delay_us)
 
+    @cached_property
+    def copies(self) -> Columns:
+        """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones.
 
-def copies_of(multicasts: Multicasts, copies: Columns) -> Columns:
-    """Return group, sender and receiver (``to``) of the copies of multicasts, with lost ones."""
-    if not copies:
-        return dict.fromkeys(("group", "sender", "to"), whole_numbers())
-    own = multicasts.find(copies["group"], copies["publication"]) >= 0
-    return {name: copies[name][own] for name in ("group", "sender", "to")}
+        The column ``of`` has the index of the multicast.
+        """
+        copies = self.tables.get(CARRIED, {})
+        if not copies:
+            return dict.fromkeys(("group", "sender", "to", "of"), whole_numbers())
+        of = self.of.multicasts.find(copies["group"], copies["publication"])
+        mine, copies = of >= 0, {**copies, "of": of}
+        return copies if mine.all() else take(copies, mine)
+
+    @cached_property
+    def links(self) -> Columns:
+        """The copies; with a schedule, one on each link of a group: ``group, sender, to``."""
+        if not self.of.multicasts.are_scheduled:
+            return self.copies
+        columns = [self.copies[name] for name in ("group", "sender", "to")]
+        order = np.lexsort(columns[::-1])
+        columns = [column[order] for column in columns]
+        first = run_starts(*columns)
+        return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
+
+    def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
+        """Return the number of copies at one of their ends, as messages to it.
+
+        Copies are counted for each group, or for each value of another column `of`.
+        """
+        key = key_of([copies[of], copies[end]], self.size)
+        place, number = np.unique(key, return_counts=True)
+        return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
 
 
 @dataclass(frozen=True)
@@ -219,16 +228,25 @@ class MulticastMeasures:
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
-        self, ring: Ring, kernel: Kernel, start: np.ndarray, member: np.ndarray
+        self,
+        ring: Ring,
+        kernel: Kernel,
+        multicasts: Multicasts,
+        of: np.ndarray,
+        member: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays by IP multicast from starts to members, given by position: int64.
+        """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
-        With a size, delays include the transmission of each publication alone (rule W11).
+        `of` are indices of multicasts, `member` positions.  With a size, delays include the
+        transmission of each publication alone (rule W11).
         """
+        start = multicasts.start[of]
         delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
-        return (
-            delay_us if self.links is None else self.links.routed_us(ring, start, member, delay_us)
-        )
+        if self.links is None:
+            return delay_us
+        size = multicasts.size[of]
+        size = np.where(size < 0, self.links.size, size)
+        return self.links.routed_us(ring, start, member, delay_us, size)
 
     def measures(
         self, taken: Mapping[str, Columns], of: SystemTables, nodes: int
@@ -238,31 +256,36 @@ class MulticastMeasures:
         `taken` has the tables :data:`MULTICASTS_MEASURED` of all buckets and those of the system;
         `nodes` is the number of nodes that are or were alive.
         """
-        counted, multicasts = Counted(taken.get(_COUNTED, {})), of.multicasts
-        found: dict[str, float | None] = {}
-        if "node_stress" in self.names and (live := counted.total(_LIVE)):
-            for name in _TABLES:
-                values = counted.histogram(name)
-                ends = {"mean": values.mean(live), "median": values.median(live)}
-                ends["max"] = values.max or 0
-                found |= {f"{name}.{end}": value for end, value in ends.items()}
-            again = counted.histogram(_DUPLICATES)
-            if first := again.total:
-                found["duplicates.mean"] = (again.sum + counted.total(_AT_STARTS)) / first
-            found["duplicates.max"], found["duplicates.p95"] = again.max, again.nearest_rank(95)
+        counted, size = Counted(taken.get(_COUNTED, {})), Size(nodes, self.routers, self.core_links)
+        values: dict[str, float] = {}
+        histograms: dict[tuple[str, str], Histogram] = {}
+        collected: dict[str, Any] = {}
+        if "node_stress" in self.names:
+            live, receipts = counted.total(_LIVE), counted.histogram(_DUPLICATES)
+            for name in CHILDREN:
+                histograms[of.name, name] = counted.histogram(name).with_zeros(live)
+            copies = int(receipts.sum) + receipts.total + counted.total(_AT_STARTS)
+            collected[DUPLICATES.name] = {of.name: duplicate_numbers(copies, receipts)}
         if "delay" in self.names:
-            found |= {"multicasts": len(multicasts)}
+            values[f"{of.name}.multicasts"] = len(of.multicasts)
             if members := counted.total("members"):
-                found["multicasts.reached"] = counted.total("reached") / members
-            found |= _delay_numbers(counted, taken)
-            for unit in (MS, IN_HOPS) if of.by_hops else (MS,):
-                found |= _latencies(unit, taken)
-        found = {f"{of.name}.{name}": value for name, value in found.items()}
-        if "link_stress" in self.names and len(multicasts):
-            size = Size(nodes, self.routers, self.core_links)
-            for system in (of.name, *of.beside):
-                found |= _packet_numbers(system, counted, size)
-        return {name: float(value) for name, value in found.items() if value is not None}
+                values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
+            histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
+            collected[DELAY.name] = {of.name: _of_largest(taken)}
+            collected[LATENCY_MEASURE.name] = {
+                (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
+                for unit in UNITS
+                if (rows := taken.get(_LATENCIES_IN[unit], {}))
+            }
+        systems = (of.name, *of.beside)
+        if "link_stress" in self.names and len(of.multicasts):
+            on_links = {name: counted.histogram(packets_of(name)) for name in systems}
+            histograms |= {(name, LINK_STRESS.name): found for name, found in on_links.items()}
+        found = Found(size, histograms=histograms, collected=collected)
+        for system in systems:
+            of_system = metric_values(_METRICS, found, system)
+            values |= {f"{system}.{name}": value for name, value in of_system.items()}
+        return {name: float(value) for name, value in values.items()}
 
     def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
         """Return the rows of `schemas.BY_PART` of delays and hops."""
@@ -274,16 +297,20 @@ class MulticastMeasures:
 
 #: The tables that :class:`MeasureMulticasts` writes: counts (`Counts`), sums of the delays of each
 #: multicast, ratios of the delays in the largest group, and latencies.
-MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
-    "measured multicasts",
-    "delays of multicasts",
-    "ratios of delays",
-    *(f"{what} in {unit}" for what in ("latencies", "counts of latencies") for unit in UNITS),
+_COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
+_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in UNITS}
+_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in UNITS}
+MULTICASTS_MEASURED = (
+    *(_COUNTED, _DELAYS, _RATIOS),
+    *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
 )
 
 #: The names of counts: the duplicates of nodes with a first copy, and the copies that reach the
 #: starts, which have the message already.
 _DUPLICATES, _AT_STARTS = "duplicates of receipts", "copies at starts"
+
+#: The name of the count of live nodes.
+_LIVE = "live nodes"
 
 #: Messages: the number of members of each group in a bucket; the number of copies that a node sent
 #: to a group, and that it received; deliveries, and the number of expected ones, to the start of
@@ -303,23 +330,21 @@ class MeasureMulticasts(NodeProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
         packets = PacketsOnLinks(self.given.kernel, self.bounds)
-        multicasts = self.of.multicasts
+        mine = self.of.in_bucket(tables, len(self.given.facts.ring))
         if not superstep and "node_stress" in names:
-            outbox[_SENT] = self._count_nodes(bucket, tables, multicasts, counts)
-            outbox[_CAME] = self._send_receipts(tables, multicasts)
-        if not superstep and len(multicasts):
+            outbox[_SENT] = self._count_nodes(bucket, mine, counts)
+            outbox[_CAME] = self._send_receipts(mine)
+        if not superstep and len(self.of.multicasts):
             if "delay" in names:
-                outbox[_MEMBERS] = self._count_delays(tables, multicasts, counts)
-                outbox |= self._send_latencies(tables, multicasts)
+                outbox |= self._count_delays(mine, counts)
             if "link_stress" in names:
-                self._put_on_links(tables, multicasts, packets)
+                self._put_on_links(mine, packets)
         if _SENT in inbox:
-            came = inbox[_SENT]
-            self._count_children(bucket, came["place"], came["copies"], counts)
+            self._count_children(bucket, inbox[_SENT]["place"], inbox[_SENT]["copies"], counts)
         if _CAME in inbox:
-            self._count_duplicates(inbox[_CAME], multicasts, counts)
+            self._count_duplicates(inbox[_CAME], counts)
         if _MEMBERS in inbox:
-            self._note_ratios(tables, multicasts, inbox[_MEMBERS])
+            self._note_ratios(mine, inbox[_MEMBERS])
         if _EXPECTED in inbox:
             self._note_latencies(tables, inbox[_EXPECTED], inbox.get(_LATENCY, {}))
         if superstep and "link_stress" in names:
@@ -329,124 +354,98 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTED, columns)
         return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
 
-    @property
-    def _size(self) -> int:
-        return len(self.given.facts.ring)
-
-    def _reached(self, tables: Tables, multicasts: Multicasts) -> Reached:
-        """Return the deliveries in the bucket."""
-        return Reached.by(multicasts, self.of.deliveries(tables, self._size))
-
-    def _base_us(self, multicasts: Multicasts, found: Reached) -> np.ndarray:
+    def _base_us(self, found: Reached) -> np.ndarray:
         """Return the delay of each delivery by IP multicast."""
-        start = multicasts.start[found.of]
-        return self.measured.base_us(self.given.facts.ring, self.given.kernel, start, found.node)
+        network = self.given.facts.ring, self.given.kernel
+        return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
-    @property
-    def _router(self) -> np.ndarray:
-        return self.given.facts.ring.router
+    def _count_delays(self, mine: InBucket, counts: Counts) -> dict[str, Columns]:
+        """Count members and deliveries.
 
-    def _count_delays(self, tables: Tables, multicasts: Multicasts, counts: Counts) -> Columns:
-        """Count members and deliveries; return the sizes of groups as messages to all buckets."""
-        members = self.of.system.members(tables)
-        counts.add_total("members", len(other_members(multicasts, members, self._size)[0]))
-        found = self._reached(tables, multicasts)
+        Return the sizes of groups as messages to all buckets, and deliveries and the numbers of
+        expected ones as messages to the starts.
+        """
+        found, multicasts, sent = mine.reached, self.of.multicasts, dict[str, Columns]()
+        counts.add_total("members", len(mine.others[0]))
         counts.add_total("reached", len(found))
         counts.add("depth", found.hops)
         number = self.given.facts.ring.node[found.node]
         for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
             count_in_parts(counts, self.measured.parts, name, number, values)
         if len(found):
-            base_us = self._base_us(multicasts, found)
-            delays = {"group": found.of, "total": found.delay_us, "most": found.delay_us}
-            base = {"base_total": base_us, "base_most": base_us}
-            one = np.ones(len(found), dtype=np.int64)
-            append(tables, _DELAYS, add_delays({**delays, **base, "reached": one}))
-        in_group = np.bincount(members // self._size)
-        group = np.flatnonzero(in_group)
-        first = self.bounds[:-1][np.diff(self.bounds) > 0]
-        told = {AT: np.repeat(first, len(group)), "group": np.tile(group, len(first))}
-        return {**told, "members": np.tile(in_group[group], len(first))} if len(group) else {}
+            delays = delay_sums(multicasts.group[found.of], found.delay_us, self._base_us(found))
+            append(mine.tables, _DELAYS, delays)
+            latencies = {MS: found.delay_us}
+            if self.of.by_hops:
+                latencies[IN_HOPS] = found.hops * THOUSANDTHS
+            sent[_LATENCY] = {AT: multicasts.start[found.of], "of": found.of, **latencies}
+        expected = np.bincount(mine.others[0])
+        if len(of := np.flatnonzero(expected)):
+            sent[_EXPECTED] = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
+        in_group = np.bincount(mine.members // mine.size)
+        if len(group := np.flatnonzero(in_group)):
+            first = self.bounds[:-1][np.diff(self.bounds) > 0]
+            told = {"group": group, "members": in_group[group]}
+            told = {name: np.tile(column, len(first)) for name, column in told.items()}
+            sent[_MEMBERS] = {AT: np.repeat(first, len(group)), **told}
+        return sent
 
-    def _note_ratios(self, tables: Tables, multicasts: Multicasts, came: Columns) -> None:
+    def _note_ratios(self, mine: InBucket, came: Columns) -> None:
         """Record the delay ratios in the largest group (ties: the first group)."""
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
-        found = self._reached(tables, multicasts)
-        own = found.take(multicasts.group[found.of] == largest)
+        own = mine.reached.take(self.of.multicasts.group[mine.reached.of] == largest)
         if len(own):
-            ratio = rdp_ratios(own.delay_us, self._base_us(multicasts, own))
-            append(tables, _RATIOS, {"group": own.of, "ratio": ratio})
-
-    def _send_latencies(self, tables: Tables, multicasts: Multicasts) -> dict[str, Columns]:
-        """Return deliveries, and numbers of expected ones, as messages to the starts."""
-        of, _ = other_members(multicasts, self.of.system.members(tables), self._size)
-        expected, found = np.bincount(of), self._reached(tables, multicasts)
-        of = np.flatnonzero(expected)
-        columns = {"of": of, "expected": expected[of]}
-        sent: dict[str, Columns] = {}
-        if len(of):
-            sent[_EXPECTED] = {AT: multicasts.start[of], **columns}
-        if len(found):
-            columns = {"of": found.of, MS: found.delay_us}
-            if self.of.by_hops:
-                columns[IN_HOPS] = found.hops * THOUSANDTHS
-            sent[_LATENCY] = {AT: multicasts.start[found.of], **columns}
-        return sent
+            ratio = rdp_ratios(own.delay_us, self._base_us(own))
+            group = self.of.multicasts.group[own.of]
+            append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
         none = whole_numbers()
-        for unit in (MS, IN_HOPS) if self.of.by_hops else (MS,):
+        for unit in UNITS if self.of.by_hops else (MS,):
             of, latency = came.get("of", none), came.get(unit, none)
-            rows = publication_latencies(of, latency, groups, expected)
-            value, count = np.unique(latency, return_counts=True)
-            append(tables, f"latencies in {unit}", rows)
-            append(tables, f"counts of latencies in {unit}", {"value": value, "count": count})
+            append(
+                tables, _LATENCIES_IN[unit], publication_latencies(of, latency, groups, expected)
+            )
+            append(tables, _COUNTS_IN[unit], count_values(latency))
 
-    def _send_receipts(self, tables: Tables, multicasts: Multicasts) -> Columns:
+    def _send_receipts(self, mine: InBucket) -> Columns:
         """Return the number of copies as messages to their receivers, without lost copies."""
-        copies = self.of.copies(tables)
-        if self.of.system.merged or not copies:
+        if self.of.system.merged:
             return {}
-        if "lost" in copies:
-            copies = take(copies, ~copies["lost"])
-        sent = copies_of(multicasts, copies)
-        place, came = np.unique(key_of([sent["group"], sent["to"]], self._size), return_counts=True)
-        return {AT: place % self._size, "place": place, "copies": came} if len(place) else {}
+        copies = mine.copies
+        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
+        return mine.by_place(came, "to", "of")
 
-    def _count_duplicates(self, came: Columns, multicasts: Multicasts, counts: Counts) -> None:
+    def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts.
 
         A start has the message already, unless it sends the message to a root first: then a copy
         that comes back is its first one.
         """
         place, copies = add_expected(came["place"], came["copies"])
-        group, node = np.divmod(place, self._size)
-        of = find_sorted(multicasts.group, group)
+        multicasts = self.of.multicasts
+        of, node = divided(place, len(self.given.facts.ring))
         at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
         alive = self.given.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
-    def _put_on_links(
-        self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
-    ) -> None:
+    def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
         """Put the bucket's copies on links, and those of baselines to its members."""
-        sent, router = copies_of(multicasts, self.of.copies(tables)), self._router
+        multicasts, router, copies = self.of.multicasts, self.given.facts.ring.router, mine.copies
         if self.of.system.merged:
-            of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
+            of, member = copies["of"], copies["to"]
         else:
-            packets.carry(self.of.name, router, sent["sender"], sent["to"])
+            packets.carry(self.of.name, router, copies["sender"], copies["to"])
             if not self.of.beside:
                 return
-            of, member = other_members(multicasts, self.of.system.members(tables), self._size)
+            of, member = mine.others
             packets.carry(UNICAST, router, multicasts.start[of], member)
         packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
-    def _count_nodes(
-        self, bucket: int, tables: Tables, multicasts: Multicasts, counts: Counts
-    ) -> Columns:
+    def _count_nodes(self, bucket: int, mine: InBucket, counts: Counts) -> Columns:
         """Count the bucket's live nodes and their children tables.
 
         If nodes keep no children tables, return messages to the senders of copies.
@@ -455,15 +454,12 @@ class MeasureMulticasts(NodeProgram):
         counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
         if self.of.system.merged:
             return {}
-        place = self.of.system.children(tables, self._size)
-        if place is not None:
-            place = place[self.given.is_alive(place % self._size)]
-            self._count_children(bucket, place, np.ones(len(place), dtype=np.int64), counts)
-            return {}
-        sent = copies_of(multicasts, self.of.copies(tables))
-        key = key_of([sent["group"], sent["sender"]], self._size)
-        place, copies = np.unique(key, return_counts=True)
-        return {AT: place % self._size, "place": place, "copies": copies} if len(place) else {}
+        place = self.of.system.children(mine.tables, mine.size)
+        if place is None:
+            return mine.by_place(mine.links, "sender")
+        place = place[self.given.is_alive(place % mine.size)]
+        self._count_children(bucket, place, np.ones_like(place), counts)
+        return {}
 
     def _count_children(
         self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts
@@ -474,60 +470,27 @@ class MeasureMulticasts(NodeProgram):
         time.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        tables = distinct(place)
-        for name, places, values in (
-            (_TABLES[0], tables, np.ones_like(tables)),
-            (_TABLES[1], place, entries),
-        ):
-            of_node = sums_at(places % self._size - first, values, last - first)
+        group, node = divided(place, len(self.given.facts.ring))
+        of_nodes = count_children(group, node - first, entries, last - first)
+        for name, of_node in of_nodes.items():
             counts.add(name, of_node[of_node > 0])
 
 
-# --- statistics over all buckets
+# --- the sums over all buckets
 
 
-def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, float | None]:
-    """Return RAD and RMD over groups and of the largest group, its RDP, and the depth.
-
-    Only members that were reached are included.
-    """
+def _delays(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, Histogram]:
+    """Return RAD and RMD over groups, and the depth, of the members that were reached."""
     if _DELAYS not in taken:
         return {}
-    sums = add_delays(taken[_DELAYS])
-    base = {"total": sums["base_total"], "most": sums["base_most"], "reached": sums["reached"]}
-    of_group = ratios_of_groups(sums, base)
-    depth, found = counted.histogram("depth"), dict[str, float | None]()
-    for name, values in of_group.items():
-        over_groups = histogram_of(values)
-        found |= {f"{name}.median": over_groups.median(), f"{name}.max": over_groups.max}
-    found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
-    if _RATIOS in taken:
-        ratios = taken[_RATIOS]
-        (largest,) = index_sorted(sums["group"], ratios["group"][:1])
-        found |= {f"{name}.largest": values[largest] for name, values in of_group.items()}
-        numbers = ratio_numbers(ratios["ratio"])
-        found |= {f"rdp.{name}": value for name, value in numbers.items()}
-    return found
+    of_group = ratios_of_groups(add_delays(taken[_DELAYS]))
+    found = {name: Histogram.of(values) for name, values in of_group.items()}
+    return found | {"depth": counted.histogram("depth")}
 
 
-def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float]:
-    """Return percentiles of latencies, and the times until shares of the members are reached."""
-    rows = taken.get(f"latencies in {unit}", {})
-    if not rows:
+def _of_largest(taken: Mapping[str, Columns]) -> dict[str, float]:
+    """Return RAD, RMD and RDP of the largest group, if members of it were reached."""
+    if _RATIOS not in taken:
         return {}
-    (latency, time), counts = latency_names(unit), taken[f"counts of latencies in {unit}"]
-    numbers = latency_numbers(add_counts(counts["value"], counts["count"]))
-    times = coverage_numbers(rows)
-    return {f"{latency}.{name}": value for name, value in numbers.items()} | {
-        f"{time}_{name}": value for name, value in times.items()
-    }
-
-
-def _packet_numbers(system: str, counted: Counted, size: Size) -> dict[str, float | None]:
-    """Return the statistics of the packets on links."""
-    on_links = counted.histogram(packets_of(system))
-    found: dict[str, float | None] = {
-        f"{system}.link_stress.{name}": number.of(on_links, size)
-        for name, number in PACKET_NUMBERS.items()
-    }
-    return found | {f"{system}.messages": on_links.sum}
+    sums, ratios = add_delays(taken[_DELAYS]), taken[_RATIOS]
+    return penalties(take(sums, sums["group"] == ratios["group"][0]), ratios["ratio"])

@@ -1,7 +1,7 @@
 """Node stress and link stress when each group multicasts one message, counted by kernels.
 
 Edges become packets on LAN links and on routes.  A program on buckets sums them for each link
-(:mod:`.packets_on_links`), as in the rounds of a world; one Spark job plays its two supersteps.
+(:mod:`.link_stress`), as in the rounds of a world; one Spark job plays its two supersteps.
 The tables of node and link stress are read from the results of the buckets.
 """
 
@@ -21,7 +21,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, distinct_rows, play_lazily, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.program import deliver
-from scribe_spark.measures.packets_on_links import (
+from scribe_spark.measures.link_stress import (
     CORE,
     DOWN,
     ROUTES,
@@ -30,6 +30,7 @@ from scribe_spark.measures.packets_on_links import (
     UP,
     PacketsOnLinks,
 )
+from scribe_spark.measures.node_stress import CHILDREN, count_children
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE as CORE_LINK
 from scribe_spark.schemas import LAN_DOWN, LAN_UP
@@ -79,8 +80,7 @@ def node_stress(counted: DataFrame) -> Batches:
         return {
             "system": _repeated(system, len(table["node"])),
             "node": table["node"],
-            "children_tables": table["tables"],
-            "children_entries": table["entries"],
+            **{name: table[name] for name in CHILDREN},
         }
 
     return _read_off(counted, {_LOADS: rows}, schemas.NODE_STRESS)
@@ -237,12 +237,7 @@ class _CountStress:
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
     """Return the number of children tables of each node, and of entries in them."""
-    loads = {name: np.zeros(len(nodes), dtype=np.int64) for name in ("tables", "entries")}
-    if sent:
-        rows = {name: sent[name] for name in ("node", "group", "packets")}
-        per_group = add_rows("packets", rows, "node", "group")
-        start, (node,), groups = distinct_rows(per_group["node"])
-        at = index_sorted(nodes, node)
-        loads["tables"][at] = groups
-        loads["entries"][at] = np.add.reduceat(per_group["packets"], start)
-    return loads
+    if not sent:
+        return dict.fromkeys(CHILDREN, np.zeros(len(nodes), dtype=np.int64))
+    at = index_sorted(nodes, sent["node"])
+    return count_children(sent["group"], at, sent["packets"], len(nodes))

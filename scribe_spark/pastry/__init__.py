@@ -23,13 +23,12 @@ check                 `table_repair.RepairTables`
 """
 
 from scribe_spark.pastry.knowledge import routing_table, table_entries
-from scribe_spark.pastry.nodes import draw_nodes, node_name, node_vertices
+from scribe_spark.pastry.nodes import draw_nodes, node_vertices
 from scribe_spark.pastry.overlay import PastryOverlay
 
 __all__ = [
     "PastryOverlay",
     "draw_nodes",
-    "node_name",
     "node_vertices",
     "routing_table",
     "table_entries",

@@ -8,6 +8,7 @@ NGC 2001, Section 2.2; JSAC 2002, Section III.A.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class _Detect(NodeProgram):
     """Live nodes exchange keep-alives with their leaves; leaves detected as dead are dropped."""
 
     number: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.core import draws
@@ -24,11 +23,6 @@ from scribe_spark.runtime.batches import Batches
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
-
-
-def node_name(node: Column) -> Column:
-    """Return the name of a node, for example ``node-7``."""
-    return F.concat(F.lit("node-"), node.cast("string"))
 
 
 def draw_nodes(

@@ -73,17 +73,25 @@ def _ended(
     }
 
 
-def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+def count_hop(
+    count: Callable[..., None],
+    at: np.ndarray,
+    onward: np.ndarray,
+    met: Met,
+    sizes: np.ndarray | None = None,
+) -> None:
     """Count the transmissions of a hop, including those to dead nodes.
 
-    The function is called as ``count(messages, lost, between=...)``.
+    The function is called as ``count(messages, lost, between=...)``, with `sizes` of the messages
+    also as ``count(..., sizes=...)``.
     """
     goes, lost = (onward >= 0) & (onward != at), len(met.dead)
 
     def between() -> tuple[np.ndarray, np.ndarray]:
         return np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]
 
-    count(np.count_nonzero(goes) + lost, lost, between=between)
+    more = {} if sizes is None else {"sizes": lambda: np.r_[sizes[goes], sizes[met.message]]}
+    count(np.count_nonzero(goes) + lost, lost, between=between, **more)
 
 
 _MESSAGE = "message"

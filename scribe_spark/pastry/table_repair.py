@@ -9,6 +9,7 @@ entry of the cell, then those of the next row.  Maintenance: NGC 2001, Section 2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -110,6 +111,8 @@ class AskRows(WaveProgram):
 @dataclass(frozen=True)
 class TakeRows(WaveProgram):
     """Offer the stored entries to the routing tables."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -261,6 +264,7 @@ class FindDead(NodeProgram):
     """Record dead entries one round after their detection (repair rule ``eager``)."""
 
     number: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

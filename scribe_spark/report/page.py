@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from scribe_spark.config import RunConfig
 from scribe_spark.core.redaction import redacted
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
-from scribe_spark.systems.gossipsub.config import with_preset
 
 if TYPE_CHECKING:  # only drawing needs it
     from jinja2 import Environment
@@ -294,7 +294,9 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Return each setting, its value, and True if the user has set it."""
     by_user = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
-    shown = with_preset({**by_user, **resolved})
+    shown = {**by_user, **resolved}
+    for section in RunConfig.sections.values():
+        shown = section.completed(shown)
     return [(key, as_setting(value), key in by_user) for key, value in shown.items()]
 
 

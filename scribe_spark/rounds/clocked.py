@@ -17,7 +17,7 @@ Rules: docs/rules.md, K8 to K11.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -59,7 +59,8 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
@@ -195,6 +196,8 @@ class _ClockedRound:
     measures: tuple[str, ...]
     observer: Observer
     links: RoundLinks | None
+    scheduled: bool  # True if publications have sizes of their own
+    lost: Lost | None  # the losses of copies of publications
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
@@ -218,6 +221,8 @@ class _ClockedRound:
             measures=now.measures,
             observer=now.tally.observer,
             links=now.links,
+            scheduled=now.scheduled,
+            lost=now.lost_copies(player.facts, more=("time_us",)),
         )
 
     @property
@@ -259,7 +264,8 @@ class _ClockedRound:
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        setting = KernelSetting(self.size, delay, window_us, wires, records)
+        lost = self.lost if len(room) else None
+        setting = KernelSetting(self.size, delay, window_us, wires, records, lost)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -354,6 +360,7 @@ class _ClockedProgram:
     """A program of a round that sends nothing."""
 
     round: _ClockedRound
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
@@ -494,8 +501,15 @@ class _CountMessages(_ClockedProgram):
                 rows = sent["kind"] == kind
                 return sent["sender"][rows], sent["node"][rows]
 
-            many = counts["count"][kind], counts["lost"][kind]
-            self.round.observer.count(tables, name, *many, between=between)
+            observer, many = self.round.observer, (counts["count"][kind], counts["lost"][kind])
+            if self.round.scheduled and name in self.round.system.payload:
+                # copies with sizes are recorded at their receivers
+                copies = tables.get(COPIES, {})
+                if name in observer.recorded and count_rows(copies):
+                    size = self.round.publish.size[copies["publication"]]
+                    observer.record(tables, name, copies["sender"], copies["node"], bytes=size)
+                observer = replace(observer, recorded=())
+            observer.count(tables, name, *many, between=between)
 
 
 @dataclass(frozen=True)
@@ -546,6 +560,7 @@ class _CountPublications(_ClockedProgram):
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
+            **({} if round.lost is None else {"lost": rows["lost"]}),
         }
 
 

@@ -14,6 +14,9 @@ from scribe_spark.core.arrays import NO_GROUP, Rows, whole_numbers, without
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
 ARRIVE, LEAVE, FAIL, RECOVER, CREATE, JOIN, QUIT, PUBLISH = range(len(EVENT_NAMES))
 
+#: The columns of publications with times and sizes, in a table of events.
+TIMES = ("time", "size")
+
 #: The number of node events; the other events belong to a node and a group.
 NODE_EVENTS = 4
 

@@ -7,12 +7,21 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, index_sorted, whole_numbers
-from scribe_spark.core.keys import key_of
+from scribe_spark.core.arrays import (
+    Rows,
+    distinct,
+    find_sorted,
+    index_in_run,
+    index_sorted,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine import Columns, Inbox, Program
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
@@ -43,33 +52,136 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Publishing(Rows):
+    """The publications that begin in a round; a publication's name is its index; shapes (p,).
+
+    Attributes
+    ----------
+    group, node : ndarray of int64
+        The index of the group, and the position of the source.
+    at_us : ndarray of int64
+        The time since the begin of the round, in microseconds.
+    size : ndarray of int64
+        The size in bytes; 0 if publications have no size.
+    turn : ndarray of int64
+        Of the publications of a group in the round, those with one turn have different sources, and
+        turns ascend with time; all are 0 without a schedule.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
+    at_us: np.ndarray = field(default_factory=whole_numbers)
+    size: np.ndarray = field(default_factory=whole_numbers)
+    turn: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.turn is None:
+            object.__setattr__(self, "turn", np.zeros_like(self.group))
+
+    @classmethod
+    def at_begin(cls, pairs: Pairs, size: int = 0) -> Publishing:
+        """Return publications at the begin of a round, sorted by group and node."""
+        order = np.lexsort(pairs[::-1])
+        group, node = (column[order] for column in pairs)
+        return cls(group, node, np.zeros_like(group), np.full_like(group, size))
+
+    @classmethod
+    def numbered(
+        cls,
+        group: np.ndarray,
+        node: np.ndarray,
+        at_us: np.ndarray,
+        size: np.ndarray,
+        number: np.ndarray,
+    ) -> Publishing:
+        """Return publications of a schedule, by time, group, source (its `number`) and size."""
+        order = np.lexsort((size, number, group, at_us))
+        made = cls(*(column[order] for column in (group, node, at_us, size)))
+        # 1. the publications of a source to a group at one time take several steps
+        rows = order_of(made.group, made.at_us, made.node)
+        step = np.zeros_like(order)
+        step[rows] = index_in_run(*(x[rows] for x in (made.group, made.at_us, made.node)))
+        # 2. the turns of a group are its different times and steps
+        rows = order_of(made.group, made.at_us, step)
+        group, at_us, of = (x[rows] for x in (made.group, made.at_us, step))
+        level = np.zeros_like(order)
+        level[run_starts(group, at_us, of)[1:]] = 1
+        level = np.cumsum(level)
+        turn = np.zeros_like(order)
+        turn[rows] = level - level[np.searchsorted(group, group)]
+        return replace(made, turn=turn)
+
+
+@dataclass(frozen=True)
 class GroupEvents:
     """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
 
-    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.
+    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.  In a
+    world with a schedule, `schedule` has all publications, and `publish` has their pairs.
     """
 
     create: Pairs = field(default_factory=_none)
     join: Pairs = field(default_factory=_none)
     quit: Pairs = field(default_factory=_none)
     publish: Pairs = field(default_factory=_none)
+    schedule: Publishing | None = None
 
     @classmethod
     def of(
-        cls, known: Ring, groups: Groups, node: np.ndarray, event: np.ndarray, group: np.ndarray
+        cls,
+        known: Ring,
+        groups: Groups,
+        node: np.ndarray,
+        event: np.ndarray,
+        group: np.ndarray,
+        at_us: np.ndarray | None = None,
+        size: np.ndarray | None = None,
     ) -> GroupEvents:
-        """Select the group events from events that are given by node and group numbers."""
-        kinds = [one.name for one in fields(cls)]
-        some = np.isin(event, kinds)
-        event, position = event[some], known.positions(node[some])
-        index = index_sorted(groups.number, group[some])
+        """Select the group events from events that are given by node and group numbers.
+
+        In a world with a schedule, `at_us` and `size` are the times and sizes of publications; a
+        negative time means that none is given, which is 0.
+        """
+        some = np.isin(event, _KINDS)
+        event, number = event[some], node[some]
+        position, index = known.positions(number), index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
-        event, index, position = event[order], index[order], position[order]
-        return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
+        pairs = {}
+        for kind in _KINDS:
+            row = order[event[order] == kind]
+            pairs[kind] = index[row], position[row]
+        if at_us is None or size is None:
+            return cls.of_pairs(pairs)
+        row = np.flatnonzero(event == "publish")
+        times = np.maximum(at_us[some][row], 0)
+        schedule = Publishing.numbered(
+            index[row], position[row], times, size[some][row], number[row]
+        )
+        place = distinct(schedule.group * len(known) + schedule.node)
+        pairs["publish"] = place // len(known), place % len(known)
+        return cls.of_pairs(pairs, schedule)
+
+    @classmethod
+    def of_pairs(
+        cls, pairs: Mapping[str, Pairs], schedule: Publishing | None = None
+    ) -> GroupEvents:
+        """Return the events with these pairs by kind."""
+        create, join, quits, publish = (pairs[kind] for kind in _KINDS)
+        return cls(create, join, quits, publish, schedule)
 
     def by_kind(self) -> dict[str, Pairs]:
         """Return the pairs of each kind of event, by its name."""
-        return {kind.name: getattr(self, kind.name) for kind in fields(self)}
+        return {kind: getattr(self, kind) for kind in _KINDS}
+
+    def published(self, size: int = 0) -> Publishing:
+        """Return the publications; those without a schedule have an equal size."""
+        if self.schedule is None:
+            return Publishing.at_begin(self.publish, size)
+        return self.schedule
+
+
+#: The kinds of events.
+_KINDS = ("create", "join", "quit", "publish")
 
 
 #: Messages with joins and quits (``group``) to their nodes, besides the events: many of them are

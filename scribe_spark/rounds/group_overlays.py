@@ -263,6 +263,7 @@ class GroupOverlays(SystemOnBuckets):
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
             now.tally.observer,
+            now.scheduled,
         )
         changes = {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)}
         player.play(Remember(round), changes)
@@ -291,9 +292,11 @@ class GroupOverlays(SystemOnBuckets):
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
+            first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
+            lost = None if self.merged else now.lost_copies(round.facts, first)
             spread = Dissemination(
                 *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
-                *(self.carried, self.clock, self.processing_us),
+                *(self.carried, self.clock, self.processing_us, lost),
             )
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
@@ -301,7 +304,8 @@ class GroupOverlays(SystemOnBuckets):
             publish = now.publish
             published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
-            played = flood_along(clock, published, names, self.forwards, self.carried)
+            lost = now.lost_copies(round.facts)
+            played = flood_along(clock, published, names, self.forwards, self.carried, lost)
             player.keep(played, "clock with bandwidth")
 
 
@@ -325,6 +329,7 @@ class OverlayRound:
     key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     observer: Observer
+    scheduled: bool  # True if publications have sizes of their own
 
     @property
     def size(self) -> int:
@@ -356,6 +361,8 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 
 class Remember(_OverlayProgram):
     """The program by which buckets note their nodes that are members: rule O1."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
@@ -447,6 +454,7 @@ class CountOverlayCopies(_OverlayProgram):
     """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
@@ -469,15 +477,24 @@ class CountOverlayCopies(_OverlayProgram):
             return {}
         if "publication" in rows:
             return {**rows, "group": rows["publication"]}
-        first = np.unique(self.round.of, return_index=True)[1]  # each topic has one publication
-        return {**rows, "group": first[rows["group"]]}
+        # all publications of a topic go the same way
+        of_topic = np.argsort(self.round.of, kind="stable")
+        first, end = (
+            np.searchsorted(self.round.of[of_topic], rows["group"], side)
+            for side in ("left", "right")
+        )
+        row, place = expand(first, end)
+        return {**take(rows, row), "group": of_topic[place]}
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and the duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
-        ends = copies["sender"], copies["node"]
-        round.observer.send(tables, PAYLOAD, arrives, *ends, round.publish.group[copies["group"]])
+        if "lost" in copies:
+            arrives &= ~copies["lost"]
+        ends = copies["sender"], copies["node"], round.publish.group[copies["group"]]
+        size = round.publish.size[copies["group"]] if round.scheduled else None
+        round.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
         first, group = copies["first"][arrives], round.publish.group[copies["group"][arrives]]
         rows = {"first": group[first], "again": group[~first]}
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
@@ -509,7 +526,8 @@ class CountOverlayCopies(_OverlayProgram):
             tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
             when = "sent_us" if "sent_us" in copies else "at_us"
-            rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
+            flags = [flag for flag in ("first", "lost") if flag in copies]
+            rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
             if when == "at_us":
                 router = round.facts.ring.router
                 ends = router[rows["sender"]], router[rows["node"]]
@@ -523,6 +541,7 @@ class CountDue(_OverlayProgram):
     """The program by which buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `rounds.pending.DUE`; nothing is sent."""

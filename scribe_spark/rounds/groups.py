@@ -15,6 +15,21 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
 from scribe_spark.engine.ring import Keys, Ring
 
+#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
+SOURCE_BITS = 32
+
+
+def publication_ids(
+    number: int | np.ndarray, source: np.ndarray, turn: np.ndarray | int = 0, nodes: int = 0
+) -> np.ndarray:
+    """Return the ids of publications of a round: round << 32 | turn * nodes + source.
+
+    `source` are the node numbers of the sources, `nodes` is the number after the greatest one.
+    Turns are those of `group_events.Publishing`; without a schedule, they are 0.
+    """
+    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
+
+
 #: The operations that an access list can restrict.
 OPERATIONS = ("create", "join", "multicast")
 

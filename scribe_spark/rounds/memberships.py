@@ -10,6 +10,7 @@ docs/rules.md, "Rounds".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -69,11 +70,7 @@ class _OfMembers:
     bounds: np.ndarray
     groups: Groups
     events: GroupEvents
-
-    @property
-    def silent(self) -> bool:
-        """True: the program sends nothing."""
-        return True
+    silent: ClassVar[bool] = True
 
     def keys(self, bucket: int, pairs: Pairs) -> np.ndarray:
         """Return the sorted keys of the pairs whose nodes are in a bucket."""

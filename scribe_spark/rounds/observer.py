@@ -24,12 +24,16 @@ Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 #: recorded.
 Groups = Callable[[], np.ndarray]
 
+#: Returns the sizes of messages in bytes, NONE for the usual size of their kind; called only if
+#: senders and receivers are recorded.
+Sizes = Callable[[], np.ndarray]
+
 #: The table of counts, with a row for each kind: ``messages`` and ``lost``.
 MESSAGES = "messages"
 
 #: The prefix of the tables of senders and receivers (``kind``, ``sender``, ``to``; in a run also
-#: ``group``, ``messages``).  They are called ``traffic 0``, ``traffic 1`` and so on: no table is
-#: rewritten.
+#: ``group``, ``messages``; of messages with sizes of their own also ``bytes``).  They are called
+#: ``traffic 0``, ``traffic 1`` and so on: no table is rewritten.
 TRAFFIC = "traffic"
 
 #: The table of dead nodes that nodes of the bucket met: pairs ``node``, ``dead``, perhaps repeated.
@@ -62,12 +66,14 @@ class Observer:
         between: Between,
         groups: Groups | None = None,
         times: np.ndarray | None = None,
+        sizes: Sizes | None = None,
     ) -> None:
         """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
         The function `between` returns the sender and the receiver of each message, in any order;
         `groups` returns the groups of these messages; by default they belong to none.  If only
         groups are recorded, rows may stand for several messages: `times` has their numbers.
+        `sizes` returns the sizes of these messages, if they have sizes of their own.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -80,17 +86,26 @@ class Observer:
         tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
         if messages and kind in self.recorded:
             sender, to = ends_of(kind, messages if times is None else len(times), between)
-            before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
-            rows: dict[str, np.ndarray] = {
-                "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
-                "sender": sender.astype(np.int32),
-                "to": to.astype(np.int32),
-            }
+            more: dict[str, np.ndarray] = {}
             if self.groups:
                 group = np.full(len(sender), NONE) if groups is None else groups()
-                rows["group"] = group.astype(np.int32)
-                rows["messages"] = np.ones(len(sender), dtype=np.int32) if times is None else times
-            tables[f"{TRAFFIC} {before}"] = rows
+                more["group"] = group.astype(np.int32)
+                more["messages"] = np.ones(len(sender), dtype=np.int32) if times is None else times
+            if sizes is not None:
+                more["bytes"] = sizes()
+            self.record(tables, kind, sender, to, **more)
+
+    def record(
+        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, **more: np.ndarray
+    ) -> None:
+        """Record senders and receivers of messages, and further columns of :data:`TRAFFIC`."""
+        before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
+        tables[f"{TRAFFIC} {before}"] = {
+            "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
+            "sender": sender.astype(np.int32),
+            "to": to.astype(np.int32),
+            **more,
+        }
 
     def send(
         self,
@@ -101,18 +116,24 @@ class Observer:
         to: np.ndarray,
         group: np.ndarray | None = None,
         times: np.ndarray | None = None,
+        size: np.ndarray | None = None,
     ) -> None:
         """Count one message per element of `arrives`; False marks a lost message.
 
         `group` are the groups of the messages, by default none; `times` as in :meth:`count`, if no
-        message is lost.
+        message is lost; `size` are the sizes of the messages in bytes, by default those of kinds.
         """
         lost = arrives.size - np.count_nonzero(arrives)
         messages = arrives.size if times is None else int(times.sum())
         groups = None if group is None else lambda: group
+        sizes = None if size is None else lambda: size
         between = sender, to
         self.count(
-            *(tables, kind, messages, lost), between=lambda: between, groups=groups, times=times
+            *(tables, kind, messages, lost),
+            between=lambda: between,
+            groups=groups,
+            times=times,
+            sizes=sizes,
         )
 
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:

@@ -21,18 +21,28 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.core.arrays import Rows, find_sorted, run_starts, sums_at, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    expand,
+    find_sorted,
+    index_in_run,
+    run_starts,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.losses import Losses, Lost, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Pairs
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import GroupEvents, Pairs, Publishing
+from scribe_spark.rounds.groups import Groups, publication_ids
 from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
 from scribe_spark.rounds.tally import Tally
@@ -106,33 +116,6 @@ class OwnRounds:
 
 
 @dataclass(frozen=True)
-class Publishing(Rows):
-    """The publications that begin in a round; a publication's name is its index; shapes (p,).
-
-    Attributes
-    ----------
-    group, node : ndarray of int64
-        The index of the group, and the position of the source.
-    at_us : ndarray of int64
-        The time since the begin of the round, in microseconds.
-    size : ndarray of int64
-        The size in bytes; 0 if publications have no size.
-    """
-
-    group: np.ndarray = field(default_factory=whole_numbers)
-    node: np.ndarray = field(default_factory=whole_numbers)
-    at_us: np.ndarray = field(default_factory=whole_numbers)
-    size: np.ndarray = field(default_factory=whole_numbers)
-
-    @classmethod
-    def at_begin(cls, pairs: Pairs, size: int = 0) -> Publishing:
-        """Return publications at the begin of a round, sorted by group and node."""
-        order = np.lexsort(pairs[::-1])
-        group, node = (column[order] for column in pairs)
-        return cls(group, node, np.zeros_like(group), np.full_like(group, size))
-
-
-@dataclass(frozen=True)
 class LivingRound:
     """The read-only description of a system's own round in a world.
 
@@ -190,6 +173,8 @@ class LivingRound:
     in_run : bool
         True in a run: every publication is measured, not the first one of each group; and messages
         are recorded with their groups, also those by which members join.
+    scheduled : bool
+        True in a world with a schedule: every publication is measured.
     groups : Groups or None
         The groups with their access lists.
     group_events : GroupEvents
@@ -225,6 +210,7 @@ class LivingRound:
     capacity: np.ndarray | None = None
     links: RoundLinks | None = None
     in_run: bool = False
+    scheduled: bool = False
     groups: Groups | None = None
     group_events: GroupEvents = field(default_factory=GroupEvents)
     watched: np.ndarray = field(default_factory=whole_numbers)
@@ -245,6 +231,35 @@ class LivingRound:
     def ends_round(self) -> bool:
         """True in the last own round of a round of the world."""
         return self.number + 1 == self.own.first(self.world_round + 1)
+
+    def lost_copies(
+        self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
+    ) -> Lost | None:
+        """Return the losses of copies of publications; None: the network loses no copies.
+
+        `some` are indices in `publish`, by default all; `more` as in `Losses.of_publications`.
+        """
+        losses = Losses.of(facts, self.kernel)
+        if losses is None:
+            return None
+        publish = self.publish if some is None else self.publish.take(some)
+        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
+        return losses.of_publications(key, more)
+
+    def _names(self, publish: Publishing) -> np.ndarray:
+        """Return numbers that name publications among those of their groups: rule N1."""
+        if not self.in_run:
+            number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
+            return publication_ids(self.world_round, number, publish.turn, nodes)
+        order = np.argsort(publish.group, kind="stable")
+        name = np.empty(len(order), dtype=np.int64)
+        name[order] = index_in_run(publish.group[order])
+        return name
+
+    @property
+    def measures_all(self) -> bool:
+        """True if all publications are measured: in a run, and with a schedule."""
+        return self.in_run or self.scheduled
 
     @property
     def alive(self) -> np.ndarray:
@@ -332,7 +347,7 @@ def notes_copies(measures: tuple[str, ...]) -> bool:
 class Multicasts(Rows):
     """The measured publications of a round: arrays of shape (p,); rule S25.
 
-    In a world, each group has one measured publication at most.
+    In a world without a schedule, each group has one measured publication at most.
 
     Attributes
     ----------
@@ -344,6 +359,9 @@ class Multicasts(Rows):
         The node at which each begins.
     hops, delay_us : ndarray of int64
         The hops and the delay in microseconds from there to the node where deliveries count from 0.
+    number, size : ndarray of int64
+        With a schedule, the index in `LivingRound.publish` and the size in bytes; by default, the
+        name is the index, and the size is the one of that publication.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -351,6 +369,26 @@ class Multicasts(Rows):
     start: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
     delay_us: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = None  # type: ignore[assignment]
+    size: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.number is None:
+            object.__setattr__(self, "number", self.publication)
+        if self.size is None:
+            object.__setattr__(self, "size", np.full_like(self.group, NONE))
+
+    @property
+    def are_scheduled(self) -> bool:
+        """True if the publications are those of a schedule, with sizes of their own."""
+        return bool((self.size >= 0).any())
+
+    def with_sizes(self, publish: Publishing) -> Multicasts:
+        """Return the publications of a schedule with their sizes, where these are not set."""
+        unset = self.size < 0
+        size = self.size.copy()
+        size[unset] = publish.size[self.number[unset]]
+        return replace(self, size=size)
 
     @classmethod
     def from_start(
@@ -365,15 +403,21 @@ class Multicasts(Rows):
         """Return the measured publications of a round, which start at their sources."""
         publish = now.publish
         every = cls.from_start(publish.group, np.arange(len(publish)), publish.node)
-        return every.measured(now.in_run)
+        return every.measured(now.measures_all)
 
-    def measured(self, in_run: bool) -> Multicasts:
+    def measured(self, every: bool) -> Multicasts:
         """Return the publications of a round that are measured, sorted.
 
-        They are the first publication of each group or, in a run, all publications.
+        They are the first publication of each group, or `every` publication.
         """
         order = np.lexsort((self.publication, self.group))
-        return self.take(order if in_run else order[run_starts(self.group[order])])
+        return self.take(order if every else order[run_starts(self.group[order])])
+
+    def of_groups(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return all pairs of a row of `group` and a publication of the group: two indices."""
+        first, end = (np.searchsorted(self.group, group, side) for side in ("left", "right"))
+        row, of = expand(first, end)
+        return row, of
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
@@ -586,6 +630,7 @@ class _PutTables:
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; send nothing."""
@@ -733,9 +778,9 @@ class SystemOnBuckets:
         if measure is not None:
             measure(done)
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
+        player.free_shared()
         if self.kept:
             player.play(_PutTables(player.bounds, {name: kept[name] for name in self.kept}))
-        player.free_shared()
         return done
 
 

@@ -145,7 +145,7 @@ class CheckedSystem(SystemOnBuckets):
             raise self._fault(f"{where} need a member_table, which is empty")
         self._check_columns(where, found.to_columns(), "iu")
         steps = np.diff(found.group)
-        if (steps < 0).any() or not (now.in_run or steps.all()):
+        if (steps < 0).any() or not (now.in_run or now.scheduled or steps.all()):
             raise self._fault(f"{where}: group is not ascending, each group once")
         for name, below in (("group", len(now.group)), ("start", len(now.ring))):
             column = getattr(found, name)

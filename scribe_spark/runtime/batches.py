@@ -33,7 +33,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
 from scribe_spark.runtime.sessions import abilities, parallelism
 from scribe_spark.runtime.tricks import enabled
 
@@ -149,6 +149,18 @@ class Batches:
 
         return self.then(run, StructType([self.schema[name] for name in wanted]))
 
+    def in_one_task(self) -> Batches:
+        """Return the same rows, which one task makes."""
+        if len(self.parts) > 1:
+            return Batches.of(self.frame.coalesce(1))
+        ((rows, kernel),) = self.parts
+        return Batches(((rows.coalesce(1), kernel),), self.schema)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session of the table."""
+        return self.parts[0][0].sparkSession
+
     @property
     def frame(self) -> DataFrame:
         """The table as a DataFrame."""
@@ -212,7 +224,7 @@ def by_text(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[st
 
 _WRITTEN = "file string, rows bigint, high bigint, low bigint"
 _WRITTEN_NAMES = [column.split()[0] for column in _WRITTEN.split(", ")]
-_ROWS_WRITTEN_AT_ONCE = 2**19
+_ROWS_WRITTEN_AT_ONCE, _BYTES_WRITTEN_AT_ONCE = 2**19, 2**26
 _BESIDE = "_temporary"
 _HALF = 0xFFFFFFFF
 
@@ -229,54 +241,79 @@ def shares_disk(spark: SparkSession, url: str) -> bool:
     return here and abilities(spark).shares_disk
 
 
-_KINDS = {"bigint", "int", "double", "boolean", "string"}
+_KINDS = {"bigint", "int", "double", "boolean", "string", "binary"}
 
 
-def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
-    """Write a table, in place of an existing one; rows of the driver need no job.
+def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[str, int]]:
+    """Write tables into folders, in place of existing ones, in one job.
 
-    Return the number of ``rows``, and the sums of both halves of their hashes (`core.row_hash`):
-    ``high`` and ``low``.
+    Rows of the driver need no job.  Return for each table the number of ``rows``, and the sums of
+    both halves of their hashes (`core.row_hash`): ``high`` and ``low``.
     """
-    schema = table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
-    beside = folder / _BESIDE
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.mkdir(parents=True)
+    listed: dict[Path, list[dict[str, Any]]] = {folder: [] for folder in tables}
+    for folder in tables:
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / _BESIDE).mkdir(parents=True)
     try:
-        write = _writer(schema, beside)
-        if isinstance(table, pa.Table):
-            listed = [row for batch in write(table.to_batches()) for row in batch.to_pylist()]
-        else:
-            listed = table.then(write, _WRITTEN).frame.toArrow().to_pylist()
-        if not listed:  # an empty table needs a file with its columns
-            listed = [{"file": _name(0), "rows": 0, "high": 0, "low": 0}]
-            pq.write_table(schema.empty_table(), beside / listed[0]["file"], **_format(schema))
-        for one in listed:
-            (beside / one["file"]).rename(folder / one["file"])
+        for one in _write(tables):
+            listed[Path(one["file"]).parents[1]].append(one)
+        for folder, table in tables.items():
+            _publish(folder, listed[folder], _arrow_schema(table))
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        for folder in tables:
+            shutil.rmtree(folder / _BESIDE, ignore_errors=True)
+    counts = ("rows", "high", "low")
+    return {f: {name: sum(one[name] for one in of) for name in counts} for f, of in listed.items()}
+
+
+def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]]:
+    """Write the files of all tables beside their places; yield the rows :data:`_WRITTEN`."""
+    in_tasks = list[Batches]()
+    for folder, table in tables.items():
+        write = _writer(_arrow_schema(table), folder / _BESIDE)
+        if isinstance(table, pa.Table):
+            for batch in write(table.to_batches()):
+                yield from batch.to_pylist()
+        else:
+            in_tasks.append(table.then(write, _WRITTEN))
+    if in_tasks:
+        with errors_of_tasks():
+            listed = Batches.union(in_tasks).frame.toArrow()
+        yield from listed.to_pylist()
+
+
+def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:
+    """Move the listed files of a table into their place."""
+    if not listed:  # an empty table needs a file with its columns
+        pq.write_table(schema.empty_table(), folder / _name(0), **_format(schema))
+    for one in listed:
+        Path(one["file"]).rename(folder / Path(one["file"]).name)
     (folder / "_SUCCESS").touch()
-    return {name: sum(one[name] for one in listed) for name in ("rows", "high", "low")}
+
+
+def _arrow_schema(table: Batches | pa.Table) -> pa.Schema:
+    return table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
 
 
 def _writer(
     schema: pa.Schema, folder: Path
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that writes the rows of a partition, and returns the file's name."""
+    """Return the kernel that writes the rows of a partition, and returns the file's path."""
     options = _format(schema)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()  # None on the driver
-        name, sums = _name(task.partitionId() if task else 0), np.zeros(3, dtype=np.int64)
+        path = folder / _name(task.partitionId() if task else 0)
+        sums = np.zeros(3, dtype=np.int64)
         tables = _gathered(batches, schema)
         for first in tables:
-            with _naming(folder / name), pq.ParquetWriter(folder / name, schema, **options) as out:
+            with _naming(path), pq.ParquetWriter(path, schema, **options) as out:
                 for table in itertools.chain([first], tables):
                     out.write_table(table)
                     for batch in table.to_batches():
                         hashed = hash_rows(batch.columns).view(np.int64)
                         sums += [len(hashed), (hashed >> 32 & _HALF).sum(), (hashed & _HALF).sum()]
-            columns = [pa.array([value]) for value in (name, *sums.tolist())]
+            columns = [pa.array([value]) for value in (str(path), *sums.tolist())]
             yield pa.RecordBatch.from_arrays(columns, names=_WRITTEN_NAMES)
 
     return run
@@ -294,13 +331,13 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    waiting, rows = list[pa.RecordBatch](), 0
+    waiting, rows, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-        rows += len(batch)
-        if rows >= _ROWS_WRITTEN_AT_ONCE:
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= _ROWS_WRITTEN_AT_ONCE or size >= _BYTES_WRITTEN_AT_ONCE:
             yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(waiting)
 
@@ -317,4 +354,6 @@ def _format(schema: pa.Schema) -> dict[str, Any]:
         # whole numbers are stored as differences, which costs less than a dictionary
         "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        # rows with packed columns are long, and a reader has a page in memory
+        "write_batch_size": 1 if any(map(pa.types.is_binary, schema.types)) else None,
     }

@@ -14,8 +14,8 @@ without checkpoints writes tables to a folder that the user names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,14 +39,16 @@ _written: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.
 
-    The caller must free the returned table by :func:`release`.
+    The caller must free the returned table by :func:`release`.  An `InputError` or a `RunError` of
+    a task is raised as such, without Spark's traces.
     """
-    if isinstance(abilities(frame.sparkSession), Connected):
-        table = _checkpoint(frame)
-        return table, table.count()
-    seen = Observation()
-    table = _checkpoint(frame.observe(seen, F.count(F.lit(1)).alias("rows")), eager=True)
-    return table, int(seen.get["rows"])
+    with errors_of_tasks():
+        if isinstance(abilities(frame.sparkSession), Connected):
+            table = _checkpoint(frame)
+            return table, table.count()
+        seen = Observation()
+        table = _checkpoint(frame.observe(seen, F.count(F.lit(1)).alias("rows")), eager=True)
+        return table, int(seen.get["rows"])
 
 
 def materialise_and_read(
@@ -56,9 +58,16 @@ def materialise_and_read(
 
     An `InputError` or a `RunError` of a task is raised as such, without Spark's traces.
     """
-    try:
+    with errors_of_tasks():
         table = _checkpoint(frame)
         return table, table.select(*columns).toArrow()
+
+
+@contextmanager
+def errors_of_tasks() -> Iterator[None]:
+    """Return a context manager that raises an `InputError` or a `RunError` of a task as such."""
+    try:
+        yield
     except Exception as error:
         if (told := error_of_task(error)) is not None:
             raise told from None

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 from pyspark import SparkFiles
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
 from scribe_spark.runtime.tricks import enabled
@@ -51,15 +52,15 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 
 
 def arrays_of_rows(
-    frame: DataFrame, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
+    table: Batches, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
 ) -> list[str]:
     """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
     If tasks share no disk with this process, this process makes them.
     """
-    server = abilities(frame.sparkSession)
-    if not (enabled("mapped_tables") and server.shares_disk):
-        return distribute_arrays(frame.sparkSession, **make(frame.toArrow()))
+    spark = table.session
+    if not (enabled("mapped_tables") and abilities(spark).shares_disk):
+        return distribute_arrays(spark, **make(table.frame.toArrow()))
     folder = str(scratch_folder())
 
     def save(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,7 +71,7 @@ def arrays_of_rows(
             _save(path, array)
         yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
 
-    saved = frame.coalesce(1).mapInArrow(save, "path string").toArrow()
+    saved = table.in_one_task().then(save, "path string").frame.toArrow()
     names = saved.column("path").to_pylist()
     _sources.update({name: [Path(name)] for name in names})
     return names

@@ -50,6 +50,7 @@ _TYPES: dict[Kind, DataType] = {
     "float": DoubleType(),
     "str": StringType(),
     "quantity": StringType(),
+    "optional quantity": StringType(),
 }
 
 _Cells = Callable[[pa.RecordBatch], pa.Table]

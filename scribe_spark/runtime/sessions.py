@@ -69,6 +69,19 @@ def usable(trick: str, spark: SparkSession) -> bool:
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
+def note_start(spark: SparkSession, seconds: float) -> None:
+    """Record the seconds that the start of a session took."""
+    _starts[spark] = seconds
+
+
+def seconds_of_start(spark: SparkSession) -> float | None:
+    """Return the seconds that the start of a session took; None for a session of the user."""
+    return _starts.get(spark)
+
+
+_starts: WeakKeyDictionary[SparkSession, float] = WeakKeyDictionary()
+
+
 def describe_jobs(spark: SparkSession, description: str) -> AbstractContextManager[None]:
     """Return a context manager in which jobs have a description in Spark's UI and event log."""
     return abilities(spark).describing(description)

@@ -294,8 +294,8 @@ class _AttributeReader:
             )
             return None
         self.notes.append(
-            f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): GossipSub's "
-            "copies are lost by it, without --message-size; other systems lose none"
+            f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): copies "
+            "are lost by it"
         )
         there = links.assign(loss=loss, given=0)
         back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -329,6 +329,10 @@ class MatrixKernel(RouterIds):
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         return None if self.loss is None else open_array(self.loss)[a, b]
+
+    def without_losses(self) -> Self:
+        """Return the kernel of the same network, which loses no packets."""
+        return replace(self, loss=None)
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,9 @@ class Kernel(Protocol):
 
         None if the network loses no packets.
         """
+
+    def without_losses(self) -> Self:
+        """Return the kernel of the same network, which loses no packets."""
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
@@ -133,6 +136,10 @@ class RouterIds:
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return None: the network loses no packets."""
         return None
+
+    def without_losses(self) -> Self:
+        """Return the kernel of the same network, which loses no packets."""
+        return self
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import ReportAddress, Reporter, receive_reports
 from scribe_spark.worlds.played import (
+    EventFiles,
     EventsByRound,
     Played,
     RoundLeft,
@@ -79,7 +80,7 @@ class InTasks:
     def play(
         self,
         rounds: range,
-        events: DataFrame,
+        events: DataFrame | EventFiles,
         add: Callable[[DataFrame], DataFrame],
         seconds: float,
         tell: Callable[[int, Played], None] | None = None,
@@ -90,10 +91,10 @@ class InTasks:
 
         Parameters
         ----------
-        events : DataFrame
+        events : DataFrame or EventFiles
             The events of `rounds`, checked: `schemas.EVENTS`.
         add : callable
-            Adds unchecked events to a table of events.
+            Adds unchecked events to a table of events in a DataFrame.
         seconds : float
             No round begins when the job is older than this.
         tell : callable, optional
@@ -102,12 +103,13 @@ class InTasks:
         messages : bool
             If True, the messages of the last round are kept.
         """
+        given = events if isinstance(events, EventFiles) else add(events)
         if tell is None:
-            return self._play(rounds, add(events), seconds, None, messages)
+            return self._play(rounds, given, seconds, None, messages)
         teller = _Teller(tell, rounds)
         with receive_reports(self._spark, teller.take) as address:
             limit = min(seconds, _UNHEARD) if address is None else seconds
-            done = self._play(rounds, add(events), limit, address, messages)
+            done = self._play(rounds, given, limit, address, messages)
         for number, left in zip(rounds, done, strict=False):
             teller.tell(number, left.played)
         return done
@@ -115,24 +117,24 @@ class InTasks:
     def _play(
         self,
         rounds: range,
-        events: DataFrame,
+        given: DataFrame | EventFiles,
         seconds: float,
         report_to: ReportAddress | None,
         messages: bool,
     ) -> list[RoundLeft]:
-        of_engine = self._state
+        of_engine, files = self._state, given if isinstance(given, EventFiles) else None
 
         def play(player: InTask, events: pa.Table) -> None:
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, _UNHEARD)
-            by_round = EventsByRound(events)
+            by_round = EventsByRound(events if files is None else files.read(rounds))
             del events  # the table would stay in memory during all rounds
             _play_rounds(of_engine, player, by_round, rounds, limit, reporter, messages)
             reporter.close()
 
-        called = f"world rounds from {rounds[0]}"
-        self._tables.play_in_tasks(play, called, beside=event_rows(events))
+        beside = None if isinstance(given, EventFiles) else event_rows(given)
+        self._tables.play_in_tasks(play, f"world rounds from {rounds[0]}", beside=beside)
         self._release_start()
         return _take_results(self._tables)
 
@@ -233,16 +235,16 @@ class OnDriver:
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
     ) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
-        self._tables = BucketTables(ring.layout, rows)
-        self._tables.settle()
-        engine = OnSpark(self._tables)
-        self._state = WorldState.of_engine(engine, ring.facts, ring.bounds, protocols)
+        tables = BucketTables(ring.layout, rows)
+        tables.settle()
+        self._engine = OnSpark(tables)
+        self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)
 
     @property
     def rows(self) -> DataFrame:
         """The rows of the world: `ROWS`; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
-        return self._tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
+        return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
     def play(
         self,
@@ -270,7 +272,7 @@ class OnDriver:
             rounds, by_round, time.monotonic(), messages, memberships
         ):
             lookups = lookup_table(done.result.lookups, self._state.ring.node)
-            told = replace(played, costs=self._tables.costs)
+            told = replace(played, costs=self._engine.tables.costs)
             left.append(RoundLeft(told, done.tables, lookups, done.multicasts))
             self._next = number + 1
             if tell is not None:

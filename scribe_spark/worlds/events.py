@@ -1,6 +1,6 @@
 """The events of a world: a user's table, or the events of generators, combined and checked.
 
-An event has a round, a node, a name and perhaps a group.
+An event has a round, a node, a name and perhaps a group; publications may have times and sizes.
 
 Generators run in steps: nodes, failures, the start of groups, members, publications.  A generator
 sees the events of the earlier steps, so the order of the names in a config has no effect.
@@ -23,15 +23,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
+from scribe_spark.bandwidth.schedule import Schedule, check_schedule, read_schedule
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.groups import refuse_missing_roots
-from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.core.arrays import NO_GROUP, NONE
 from scribe_spark.core.errors import InputError, named
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
     FAIL,
+    PUBLISH,
+    TIMES,
     EventRows,
     Extent,
     event_codes,
@@ -42,12 +45,23 @@ from scribe_spark.rounds.legality import (
     first_impossible_in_groups,
     live_after,
 )
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.registry import STEPS, Generator, generators
+from scribe_spark.worlds.schedules import (
+    TimedRows,
+    check_interval,
+    drawn,
+    needs_nodes,
+    of_events,
+    of_schedule,
+    refuse_many,
+    round_times,
+)
 from scribe_spark.worlds.setting import Setting
 
 #: The number of memberships above which the driver does not hold the events.
@@ -56,37 +70,56 @@ MANY = 500_000
 _ROWS = 2**17  # rows of a batch
 
 
-def check_world(config: WorldConfig) -> None:
-    """Refuse impossible groups and events, as far as that is possible without Spark."""
+def check_world(config: WorldConfig, times: bool = True) -> None:
+    """Refuse impossible groups and events, as far as that is possible without Spark.
+
+    With `times`, a table of events may have times and sizes; see :func:`check_events`.
+    """
     if not (_is_large(config) and _check_beside(config)):
-        _check_here(config)
+        _check_here(config, times)
 
 
-def _check_here(config: WorldConfig) -> None:
+def _check_here(config: WorldConfig, times: bool = True) -> None:
     """Do the check of :func:`check_world` in this process."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.groups.has_groups and groups is None:
         return  # only Spark can read the table of groups
     _check_roots(config, groups)
-    if path is None:
-        generated(config, extent, groups)
-    elif is_local(path):
-        check_events(path, extent, start_of(config, extent, groups))
+    if path is None or is_local(path):
+        made_events(config, extent, groups, times=times)
 
 
-def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
-    """Return the events of a world, checked: `schemas.EVENTS`; `nodes` is `schemas.NODES`."""
-    spark, extent, path = nodes.sparkSession, extent_of(config), config.world.events
+def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> DataFrame:
+    """Return the events of a world, checked: `schemas.EVENTS`; `nodes` is `schemas.NODES`.
+
+    In a world with a schedule, the result also has the columns ``time, size``; see
+    :func:`check_events` for `times`.
+    """
+    made = written_events(nodes, config, times)
+    if isinstance(made, Batches):
+        frame, _ = materialise(made.frame)
+    else:
+        frame = local_frame(nodes.sparkSession, made)
+    return schemas.conform(frame, schemas.events_of(schemas.EVENTS, frame.columns))
+
+
+def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> pa.Table | Batches:
+    """Return the events of a world, checked, as its table: `schemas.WORLD_EVENTS`.
+
+    A task makes many events when they are read.
+    """
+    spark, extent = nodes.sparkSession, extent_of(config)
     groups = world_groups(config, extent, spark)
     _check_roots(config, groups)
-    if path is not None:
-        checked = check_events(path, extent, start_of(config, extent, groups), spark)
-        return spark.createDataFrame(checked, schemas.EVENTS)
-    if _is_large(config) and not any(g.needs_spark(config) for g in _chosen(config)):
+    if _is_large(config) and not _needs_nodes(config):
         return _made_in_a_task(spark, config)
-    made = generated(config, extent, groups, nodes)
-    return spark.createDataFrame(sorted_events(made), schemas.EVENTS)
+    return sorted_events(*made_events(config, extent, groups, nodes, times=times))
+
+
+def _needs_nodes(config: WorldConfig) -> bool:
+    """Return True if events depend on nodeIds, which only Spark knows."""
+    return needs_nodes(config) or any(one.needs_spark(config) for one in _chosen(config))
 
 
 def extent_of(config: WorldConfig) -> Extent:
@@ -127,16 +160,84 @@ def _chosen(config: WorldConfig) -> list[Generator]:
     return sorted(chosen, key=lambda one: (STEPS.index(one.step), order.index(one.name)))
 
 
+def made_events(
+    config: WorldConfig,
+    extent: Extent,
+    groups: WorldGroups | None,
+    nodes: DataFrame | None = None,
+    schedule: Schedule | None = None,
+    times: bool = True,
+) -> tuple[EventRows, TimedRows | None]:
+    """Return all events of a world, checked, and its publications with times and sizes.
+
+    Without a schedule, there are none of the latter.  Without `groups` or `nodes`
+    (`schemas.NODES`), what needs them is left out.  `schedule` is the config's table, if it has
+    been read; see :func:`check_events` for `times`.
+    """
+    sizes, timed = config.bandwidth, None
+    if config.world.events is not None:
+        spark = None if nodes is None else nodes.sparkSession
+        start = start_of(config, extent, groups)
+        rows, timed = check_events(config, extent, start, spark, times=times)
+    else:
+        rows = generated(config, extent, groups, nodes)
+    if groups is None or not sizes.several:
+        return rows, timed
+    more = TimedRows.none()
+    if sizes.schedule is not None:
+        given = schedule or known_schedule(config, nodes)
+        if given is not None:
+            more = of_schedule(config, given)
+            _check_timed(config, more, rows, extent, groups, "schedule", sizes.schedule)
+    else:
+        check_interval(config)
+        if nodes is not None or not needs_nodes(config):
+            more = drawn(config, extent, Setting(rows, extent, groups, nodes))
+            limits = round_times(config, len(groups.numbers))
+            refuse_many(limits, more, groups, "publications", sizes.publications)
+    return rows, more if timed is None else TimedRows.join(timed, more)
+
+
+def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | None:
+    """Return the config's schedule; None if there is none, or if only Spark can read the table."""
+    path, of = config.bandwidth.schedule, (config.overlay.nodes, config.bandwidth.size)
+    if path is None:
+        return None
+    if is_local(path):
+        return check_schedule(path, *of)
+    return None if nodes is None else read_schedule(nodes.sparkSession, path, *of)
+
+
+def _check_timed(
+    config: WorldConfig,
+    timed: TimedRows,
+    rows: EventRows,
+    extent: Extent,
+    groups: WorldGroups,
+    field: str,
+    value: str,
+) -> None:
+    """Refuse publications of unknown groups and of dead nodes; `rows` has the events of nodes."""
+    published = timed.events()
+    checked = EventRows.join(rows.take(rows.of_node), published)
+    bad = first_bad_cell(published, None, extent, groups.numbers)
+    if bad is None:
+        fault = first_impossible_in_groups(checked, extent, groups.access.may_join)
+        bad = None if fault is None else fault[-1]
+    if bad is not None:
+        raise InputError(field, value, bad)
+    refuse_many(round_times(config, len(groups.numbers)), timed, groups, field, value)
+    most, sizes = int(timed.sizes.max(initial=0)), config.bandwidth
+    sizes.refuse_slow_sizes(field, value, most, sizes.rates(config.classes))
+
+
 def generated(
     config: WorldConfig,
     extent: Extent,
     groups: WorldGroups | None,
     nodes: DataFrame | None = None,
 ) -> EventRows:
-    """Return all events of a world without a table of events, checked.
-
-    Without `groups` or `nodes` (`schemas.NODES`), the generators that need them are skipped.
-    """
+    """Return the events of a config's generators, checked; see :func:`made_events`."""
     asked = _chosen(config)
     for one in asked:
         if one.check is not None:
@@ -190,20 +291,31 @@ def _check_roots(config: WorldConfig, groups: WorldGroups | None) -> None:
 
 # --- checks of tables
 
-#: The columns of a table of events; in events of nodes the group is empty.
-_COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
-_OPTIONAL = ("group",)
+#: The columns of a table of events; in events of nodes the group is empty, and only publications
+#: have times and sizes.
+_COLUMNS: dict[str, Kind] = {
+    **{"round": "int", "node": "int", "event": "str", "group": "optional int"},
+    **dict.fromkeys(TIMES, "optional quantity"),
+}
+_OPTIONAL = ("group", *TIMES)
 
 
 def check_events(
-    path: str, extent: Extent, start: GroupStart | None = None, spark: SparkSession | None = None
-) -> pa.Table:
-    """Read and check a user's table of events; add those of the start of groups.
+    config: WorldConfig,
+    extent: Extent,
+    start: GroupStart | None = None,
+    spark: SparkSession | None = None,
+    times: bool = True,
+) -> tuple[EventRows, TimedRows | None]:
+    """Read and check the table of events of a config; add those of the start of groups.
 
-    Without a session, the table must be on this machine.  The result has the columns of
-    `schemas.EVENTS`.
+    Without a session, the table must be on this machine.  The second result is None if the table
+    has no column of times or sizes; without `times`, as in a run, these columns are not read.
     """
-    of_table = path, "events", _COLUMNS, _OPTIONAL
+    path = config.world.events
+    assert path is not None
+    columns = {name: kind for name, kind in _COLUMNS.items() if times or name not in TIMES}
+    of_table = path, "events", columns, _OPTIONAL
     if spark is None or is_local(path):
         frame = read_table(*of_table)
     else:
@@ -218,11 +330,18 @@ def check_events(
             raise InputError("events", path, f"a group must be above {NO_GROUP}: {row}")
         groups = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
     rows, starts = EventRows(rounds, nodes, event_codes(names), groups), EventRows.none()
-    known = None if start is None else start.groups
-    if start is not None and first_bad_cell(rows, names, extent, start.groups.numbers) is None:
-        starts = start.rows(rows)
+    known, timed = None if start is None else start.groups, None
+    if first_bad_cell(rows, names, extent, None if known is None else known.numbers) is None:
+        if not set(TIMES).isdisjoint(frame):
+            limits = round_times(config, 0 if known is None else len(known.numbers))
+            timed, mask = of_events(limits, path, frame, rows.events == PUBLISH)
+            rows, names = rows.take(~mask), names[~mask]
+        if start is not None:
+            starts = start.rows(rows)
     check_rows(rows, extent, "events", path, names, known, starts)
-    return sorted_events(EventRows.join(rows, starts))
+    if timed is not None and known is not None:
+        _check_timed(config, timed, rows, extent, known, "events", path)
+    return EventRows.join(rows, starts), timed
 
 
 def check_rows(
@@ -261,16 +380,29 @@ def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
 
 
-def sorted_events(rows: EventRows) -> pa.Table:
-    """Return events as `schemas.EVENTS`, sorted by round, node, event and group."""
-    rows = rows.take(np.lexsort((rows.groups, rows.events, rows.nodes, rows.rounds)))
+def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
+    """Return events as `schemas.WORLD_EVENTS`, sorted by round, node, event and group.
+
+    With `timed` publications, the table also has the columns ``time`` in ms and ``size``, and equal
+    events are sorted by time, then in the given order.
+    """
+    at_us = size = np.full(len(rows), NONE)
+    if timed is not None:
+        at_us, size = np.r_[at_us, timed.at_us], np.r_[size, timed.sizes]
+        published = timed.rounds, timed.nodes, PUBLISH, timed.groups
+        rows = EventRows.join(rows, EventRows.of_groups(*published))
+    order = np.lexsort((at_us, rows.groups, rows.events, rows.nodes, rows.rounds))
+    rows, at_us, size = rows.take(order), at_us[order], size[order]
     names = pa.DictionaryArray.from_arrays(pa.array(rows.events), pa.array(EVENT_NAMES))
     columns = {
-        "round": pa.array(rows.rounds.astype(np.int32)),
+        "round": pa.array(rows.rounds),
         "node": pa.array(rows.nodes),
         "event": names.cast(pa.string()),
         "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
     }
+    if timed is not None:
+        columns["time"] = pa.array(at_us / schemas.MICROSECONDS, mask=at_us < 0)
+        columns["size"] = pa.array(size, mask=size < 1)
     return pa.table(columns)
 
 
@@ -304,21 +436,21 @@ def _check_beside(config: WorldConfig) -> bool:
     return True
 
 
-def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
-    """Make the events of a config in a task; the executors hold them."""
+def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
+    """Return the events of a config, which a task makes when they are read."""
+
+    with_one_row = spark.range(0, 1, 1, 1)
+    schedule = known_schedule(config, with_one_row)
 
     def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             extent = extent_of(config)
-            rows = generated(config, extent, world_groups(config, extent))
-            yield from sorted_events(rows).to_batches(_ROWS)
+            groups = world_groups(config, extent)
+            made = made_events(config, extent, groups, schedule=schedule)
+            yield from sorted_events(*made).to_batches(_ROWS)
 
-    with_one_row = local_frame(spark, pa.table({"task": [0]})).coalesce(1)
-    try:
-        return materialise(with_one_row.mapInArrow(make, schemas.EVENTS))[0]
-    except Exception:
-        check_world(config)  # raises a one-line error if the events are refused
-        raise
+    schema = schemas.events_of(schemas.WORLD_EVENTS, TIMES if config.bandwidth.several else ())
+    return Batches.made(with_one_row, make, schema)
 
 
 def _print_check() -> None:

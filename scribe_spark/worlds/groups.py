@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.core import draws
@@ -22,8 +21,8 @@ from scribe_spark.core.errors import InputError, listed, meant, shown
 from scribe_spark.core.inputs import Kind, is_local, read_table
 from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 from scribe_spark.rounds.legality import groups_are
+from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.remote_inputs import collect_remote
-from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe.groups import (
     GroupDraws,
     Memberships,
@@ -208,17 +207,14 @@ def _read(
     return groups, nodes
 
 
-def group_keys(
-    nodes: DataFrame, groups: WorldGroups, config: WorldConfig, extent: Extent
-) -> DataFrame:
+def group_keys(nodes: Table, groups: WorldGroups, config: WorldConfig, extent: Extent) -> DataFrame:
     """Return the groupIds, as in runs: ``group, key_hi, key_lo, creator, ...``.
 
     A groupId is made of the names of the group and of the creator that is drawn for it; another
     node may create the group in the end.  `nodes` is `schemas.NODES`.
     """
-    table = pa.table({"group": groups.numbers, "size": np.zeros(len(groups.numbers), np.int64)})
-    sizes = local_frame(nodes.sparkSession, table)
-    return keyed_groups(sizes, nodes, extent.initial, config.seed, config.groups.ids)
+    numbers, among, ids = groups.numbers, extent.initial, config.groups.ids
+    return keyed_groups(numbers, np.zeros_like(numbers), nodes, among, config.seed, ids)
 
 
 # --- the start: a world has no other start than its events

@@ -48,6 +48,11 @@ def round_seconds(config: WorldConfig) -> float:
     )
 
 
+def round_us(config: WorldConfig) -> int:
+    """Return the length of a round of the config's world, in whole microseconds."""
+    return _microseconds(round_seconds(config))
+
+
 def _own_seconds(system: System, config: WorldConfig) -> float | None:
     """Return the length of a system's own rounds; None if it equals the world's."""
     own = system.round_seconds

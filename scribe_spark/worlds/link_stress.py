@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.measures.formulas import PACKET_NUMBERS
-from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
+from scribe_spark.measures.link_stress import PACKET_NUMBERS, PacketsOnLinks, packets_of
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
@@ -99,18 +98,19 @@ def is_traffic(name: str) -> bool:
 
 def recorded_messages(
     given: Environment, tables: Tables, keeps: bool
-) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray | None]]:
     """Yield kind, senders and receivers of the messages that a bucket has recorded.
 
-    These are also the messages of systems that play within the round of the nodes.  Without
-    `keeps`, they are deleted.
+    The last array has the sizes of messages with sizes of their own.  These are also the messages
+    of systems that play within the round of the nodes.  Without `keeps`, they are deleted.
     """
     for table in [name for name in tables if is_traffic(name)]:
         columns = tables[table]
         if not keeps:
             del tables[table]
         # each table is of one kind
-        yield given.observer.kinds[columns["kind"][0]], columns["sender"], columns["to"]
+        kind, size = given.observer.kinds[columns["kind"][0]], columns.get("bytes")
+        yield kind, columns["sender"], columns["to"], size
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class MeasureLinks(NodeProgram):
         packets = PacketsOnLinks(given.kernel, given.bounds)
         if not superstep:
             ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
-            for kind, *pair in recorded_messages(given, tables, self.keeps_messages):
+            for kind, sender, to, _ in recorded_messages(given, tables, self.keeps_messages):
                 for name in [name for name, some in self.names.items() if kind in some]:
-                    ends[name].append((pair[0], pair[1]))
+                    ends[name].append((sender, to))
             for name, parts in ends.items():
                 if parts:
                     sender, to = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
-from scribe_spark.core.arrays import index_sorted, whole_numbers, without
+from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
@@ -34,7 +34,15 @@ from scribe_spark.measures.multicasts import (
 )
 from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows, Extent, event_codes
+from scribe_spark.rounds.event_rows import (
+    EVENT_NAMES,
+    NODE_EVENTS,
+    PUBLISH,
+    TIMES,
+    EventRows,
+    Extent,
+    event_codes,
+)
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.groups import Groups
@@ -47,7 +55,6 @@ from scribe_spark.rounds.system import (
     Multicasts,
     OwnRounds,
     Pairs,
-    Publishing,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -62,6 +69,7 @@ from scribe_spark.worlds.round_bytes import (
     bytes_of_kinds,
     part_table,
 )
+from scribe_spark.worlds.round_times import RoundTimes
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
@@ -84,7 +92,8 @@ class LiveGroups:
     The groups have `numbers` (G,) and groupIds (the halves are uint64), and access `lists` (see
     `Groups.of`).  `rounds` is the number of rounds of the world; a publication that is not
     delivered after `deadline` rounds is lost.  The trees of the groups `watched`, by number, are
-    recorded.
+    recorded.  With `times`, there is a schedule: publications have times and sizes of their own,
+    and all of them are measured.
     """
 
     numbers: np.ndarray
@@ -96,6 +105,12 @@ class LiveGroups:
     link_stress: LinkStress
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     watched: np.ndarray = field(default_factory=whole_numbers)
+    times: RoundTimes | None = None
+
+    @property
+    def scheduled(self) -> bool:
+        """True if publications have times and sizes of their own."""
+        return self.times is not None
 
     @property
     def links(self) -> RoundLinks | None:
@@ -114,16 +129,27 @@ class LiveGroups:
         """Replace the times of deliveries (table `came`) by those with bandwidth, if used."""
         if self.links is not None and len(begun):
             of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
-            replay_round(player, self.links, *of_copies)
+            replay_round(player, self.links, *of_copies, *self._times(begun))
 
     def route(self, player: PlaysPrograms, given: Environment, begun: Begun, came: str) -> None:
         """Add times of transmission to deliveries whose copies routers duplicate, if used."""
         if self.links is not None and len(begun):
-            route_round(player, self.links, given.facts, given.bounds, begun, came)
+            of_deliveries = given.facts, given.bounds, begun, came
+            route_round(player, self.links, *of_deliveries, self._times(begun)[1])
+
+    def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
+        """Return the times and sizes of publications."""
+        usual = 0 if self.links is None else self.links.size
+        return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
+
+    @property
+    def has_bytes(self) -> bool:
+        """True if the bytes of messages are measured."""
+        return "bytes" in self.multicasts.names
 
     def records_messages(self, number: int) -> bool:
         """Return True if senders and receivers of a round's messages are recorded for measures."""
-        return self.links is not None or self.link_stress.is_measured(number)
+        return self.has_bytes or self.link_stress.is_measured(number)
 
 
 @dataclass(frozen=True)
@@ -227,13 +253,23 @@ class SystemsInRound:
         taken: dict[str, Columns] = {}
 
         def measure(done: SystemRound) -> None:
+            done = self._with_times(done)
             programs = self._programs(name, given, buckets, done)
             if programs:
                 buckets.play(Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
 
-        done = system.play_on(buckets, now, measure)
+        done = self._with_times(system.play_on(buckets, now, measure))
         self._add(name, system, done, tally, taken)
+
+    def _with_times(self, done: SystemRound) -> SystemRound:
+        """Return the results with the times and sizes of publications, if there is a schedule."""
+        of, publish = done.multicasts, self._now.publish
+        if of is None or not self._live.scheduled:
+            return done
+        begun = _from_starts(of) if done.begun is None else done.begun
+        begun = begun.with_times(publish.at_us, publish.size)
+        return replace(done, multicasts=of.with_sizes(publish), begun=begun)
 
     def _programs(
         self, name: str, given: Environment, buckets: SystemPlayer, done: SystemRound
@@ -244,7 +280,7 @@ class SystemsInRound:
         if done.multicasts is not None and live.multicasts.names:
             starts = _from_starts(done.multicasts)
             if system.merged:
-                live.route(buckets, given, starts, DELIVERED)
+                live.route(buckets, given, replace(starts, size=done.multicasts.size), DELIVERED)
             else:
                 begun = starts if done.begun is None else done.begun
                 live.replay(buckets, given, begun, CARRIED, DELIVERED)
@@ -253,7 +289,7 @@ class SystemsInRound:
         if system.merged:  # routers duplicate packets, so no message is counted on links
             return programs
         kinds = {"payload": system.payload, "control": system.control}
-        if live.links is not None:
+        if live.links is not None and live.has_bytes:
             of_kinds = system.payload, system.control
             sizes = bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
             keeps = self._is_by_links or (within and self._keeps_messages)
@@ -312,6 +348,7 @@ def round_of_systems(
     """Return the description of a round for the systems of a world."""
     of_nodes, of_groups = events
     ring = given.facts.ring
+    publish = of_groups.published(0 if live.links is None else live.links.size)
     return LivingRound(
         number=number,
         rounds=live.rounds,
@@ -323,10 +360,7 @@ def round_of_systems(
         key_lo=groups.keys.lo,
         join=_allowed(groups, "join", of_groups.join),
         quit=of_groups.quit,
-        publish=Publishing.at_begin(
-            _allowed(groups, "multicast", of_groups.publish),
-            0 if live.links is None else live.links.size,
-        ),
+        publish=publish.take(groups.allows("multicast", publish.group, publish.node)),
         kernel=given.kernel,
         lan_us=live.multicasts.lan_us,
         seed=given.seed,
@@ -337,6 +371,7 @@ def round_of_systems(
         source=live.multicasts.source,
         capacity=None if systems.limits is None else systems.limits[ring.node],
         links=live.links,
+        scheduled=live.scheduled,
         groups=groups,
         group_events=of_groups,
         watched=index_sorted(groups.number, live.watched),
@@ -346,9 +381,13 @@ def round_of_systems(
 
 
 def split_events(
-    number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
+    number: int,
+    events: Mapping[str, np.ndarray],
+    known: Ring,
+    groups: Groups,
+    times: RoundTimes | None = None,
 ) -> tuple[Events, GroupEvents]:
-    """Split events into node events and group events.
+    """Split events into node events and group events; `times` are those of a schedule.
 
     Events that are given in Python are unchecked: those of unknown nodes or groups are refused
     (`ImpossibleRound`).
@@ -359,13 +398,36 @@ def split_events(
     if not any(map(len, unknown)):
         of_nodes = Events.of(known, node[of_node], event[of_node])
         rest = node[~of_node], event[~of_node], group[~of_node]
-        of_groups = GroupEvents.of(known, groups, *rest)
-        if sum(len(nodes) for _, nodes in of_groups.by_kind().values()) == len(rest[0]):
+        if np.isin(rest[1], EVENT_NAMES[NODE_EVENTS:]).all():
+            own = () if times is None else _times_of(number, events, times, ~of_node)
+            of_groups = GroupEvents.of(known, groups, *rest, *own)
+            if times is not None and of_groups.schedule is not None:
+                fault = times.too_many(of_groups.schedule)
+                if fault is not None:
+                    group = groups.number[of_groups.schedule.group[fault[0]]]
+                    raise ImpossibleRound(number, f"group {group} has {fault[1]}")
             return of_nodes, of_groups
     rows = EventRows(np.full(len(node), number), node, event_codes(event), group)
     what = first_bad_cell(rows, event, Extent(len(known), number + 1, 0), groups.number)
     assert what is not None
     raise ImpossibleRound(number, what)
+
+
+def _times_of(
+    number: int, events: Mapping[str, np.ndarray], times: RoundTimes, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times and sizes of some events of a round; refuse impossible ones."""
+    at_us, size = (
+        events[name] if name in events else np.full(len(mask), NONE, dtype=np.int64)
+        for name in TIMES
+    )
+    publishes = events["event"] == EVENT_NAMES[PUBLISH]
+    fault = times.first_fault(publishes, at_us, size)
+    if fault is not None:
+        row, words = fault
+        cells = f"round={number}, node={events['node'][row]}, event={events['event'][row]}"
+        raise ImpossibleRound(number, f"row {cells} {words}")
+    return times.timed(at_us[mask], size[mask])
 
 
 def _is_control(measure: str) -> bool:

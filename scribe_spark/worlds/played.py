@@ -8,13 +8,14 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core.arrays import NO_GROUP, NONE, whole_numbers
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.ring import Keys
@@ -59,12 +60,26 @@ def are_rounds(first: int, last: int) -> Column:
 
 
 def event_rows(events: DataFrame) -> DataFrame:
-    """Return events as `schemas.WORLD_EVENTS`; the given events may lack the column `group`."""
+    """Return events as `schemas.WORLD_EVENTS`; the given events may lack the column `group`.
+
+    Columns of times and sizes are kept.
+    """
     if "group" not in events.columns:
         events = events.withColumn("group", F.lit(None))
-    return events.select(
-        *(F.col(one.name).cast(one.dataType).alias(one.name) for one in schemas.WORLD_EVENTS)
-    )
+    schema = schemas.events_of(schemas.WORLD_EVENTS, events.columns)
+    return events.select(*(F.col(one.name).cast(one.dataType).alias(one.name) for one in schema))
+
+
+@dataclass(frozen=True)
+class EventFiles:
+    """The events of a world (`schemas.WORLD_EVENTS`) in Parquet files that all tasks can read."""
+
+    files: tuple[str, ...]
+
+    def read(self, rounds: range) -> pa.Table:
+        """Return the events of some rounds."""
+        wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
+        return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 
 
 class EventsByRound:
@@ -79,6 +94,10 @@ class EventsByRound:
             "event": event.indices.to_numpy(),
             "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
         }
+        for name, times in (("time", schemas.MICROSECONDS), ("size", 1)):
+            if name in given.column_names:
+                columns[name] = _amounts(given.column(name), times)
+        self._none = {name: whole_numbers() for name in columns}
         order = np.argsort(rounds, kind="stable")
         found, starts = np.unique(rounds[order], return_index=True)
         self._of = {
@@ -89,13 +108,20 @@ class EventsByRound:
     def take(self, number: int) -> dict[str, np.ndarray]:
         """Return ``node, event, group`` of a round, and forget them.
 
-        The group is `NO_GROUP` where there is none.
+        The group is `NO_GROUP` where there is none.  In a world with a schedule there are also
+        ``time`` in microseconds and ``size`` in bytes, NONE where there are none.
         """
-        columns = self._of.pop(number, _NO_EVENTS)
+        columns = self._of.pop(number, self._none)
         return {**columns, "event": self._names[columns["event"]]}
 
 
-_NO_EVENTS = {name: whole_numbers() for name in ("node", "event", "group")}
+def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
+    """Return cells in base units: int64; NONE for NULL, and less for negative ones."""
+    values = np.nan_to_num(cells.cast(pa.float64()).fill_null(0).to_numpy(), nan=-1)
+    found = np.rint(np.clip(values * times, 0, 2**62)).astype(np.int64)
+    found[values < 0] = NONE - 1
+    found[cells.is_null().to_numpy()] = NONE
+    return found
 
 
 def lookups_of(messages: pa.Table) -> tuple[np.ndarray, Keys]:

@@ -24,26 +24,17 @@ from scribe_spark.core.errors import RunError
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.measures.message_sizes import size_of_control
+from scribe_spark.measures.measure import Found, metric_values
+from scribe_spark.measures.message_bytes import NODE_BYTE_METRICS, NODE_BYTES, size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.schemas import ROUNDS_BY_PART
+from scribe_spark.underlay.size import Size
 from scribe_spark.worlds.link_stress import recorded_messages
 
 #: The table of counts that :class:`MeasureBytes` leaves; see `Counts`.
 BYTES_MEASURED = "measured bytes"
-
-#: The counts of each node, by their columns in the table `bytes` of a run -> the name of the
-#: measure.
-_COUNTED = {
-    "payload_up": "bytes.up",
-    "payload_down": "bytes.down",
-    "control_up": "control_bytes.up",
-    "control_down": "control_bytes.down",
-}
-
-_ENDS = ("mean", "p95", "max")
 
 _BYTES = "bytes of a node"
 
@@ -53,8 +44,7 @@ _MOST_BYTES = 2**62
 
 def byte_units(system: str) -> dict[str, str]:
     """Return the names of a system's measures of bytes, with their units."""
-    names = (f"{system}.{measure}.{end}" for measure in _COUNTED.values() for end in _ENDS)
-    return dict.fromkeys(names, "B")
+    return {f"{system}.{metric.name}": metric.unit for metric in NODE_BYTE_METRICS}
 
 
 def bytes_of_kinds(
@@ -62,8 +52,8 @@ def bytes_of_kinds(
 ) -> dict[str, tuple[str, int]]:
     """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
 
-    `size` is the size of a publication, `other` that of a control message whose size the protocol
-    does not define.
+    `size` is the size of a publication without a size of its own, `other` that of a control message
+    whose size the protocol does not define.
     """
     of = {kind: ("payload", size) for kind in payload}
     return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
@@ -96,16 +86,24 @@ class MeasureBytes(NodeProgram):
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
         """Yield the bytes of the messages that the bucket has recorded, by node."""
         found: dict[str, np.ndarray] = {}
-        for kind, sender, to in recorded_messages(self.given, tables, self.keeps_messages):
+        nodes = len(self.given.facts.ring)
+        for kind, sender, to, own in recorded_messages(self.given, tables, self.keeps_messages):
             of, size = self.sizes.get(kind, ("", 0))
+            if not of or (own is None and not size):
+                continue
             for name, end in ((f"{of}_up", sender), (f"{of}_down", to)):
-                if size:
-                    nodes = len(self.given.facts.ring)
-                    sums = np.bincount(end[sender != to], minlength=nodes)
+                away = sender != to
+                if own is None:
+                    sums = np.bincount(end[away], minlength=nodes)
                     _refuse_many(int(sums.max(initial=0)) * size)
-                    found[name] = found.get(name, 0) + sums * size
-                    _refuse_many(int(found[name].max(initial=0)))
-        names = list(_COUNTED)
+                    sums = sums * size
+                else:
+                    each = np.where(own < 0, size, own)[away]
+                    _refuse_many(np.bincount(end[away], each, minlength=nodes).max(initial=0))
+                    sums = sums_at(end[away], each, nodes)
+                found[name] = found.get(name, 0) + sums
+                _refuse_many(int(found[name].max(initial=0)))
+        names = list(NODE_BYTES)
         for name, of_node in found.items():
             node = np.flatnonzero(of_node)
             of_name = np.full(len(node), names.index(name))
@@ -115,11 +113,11 @@ class MeasureBytes(NodeProgram):
         first, last = self.bounds[bucket : bucket + 2].tolist()
         count, counts = last - first, Counts()
         place = came["of"] * count + came[AT] - first
-        sums = sums_at(place, came["bytes"], len(_COUNTED) * count)
+        sums = sums_at(place, came["bytes"], len(NODE_BYTES) * count)
         _refuse_many(np.bincount(place, came["bytes"]).max())
         node = self.live(bucket)
         number = self.given.facts.ring.node[node]
-        for name, of_node in zip(_COUNTED, np.split(sums, len(_COUNTED)), strict=True):
+        for name, of_node in zip(NODE_BYTES, np.split(sums, len(NODE_BYTES)), strict=True):
             values = of_node[node - first]
             counts.add(name, values)
             count_in_parts(counts, self.parts, f"bytes.{name}", number, values)
@@ -136,17 +134,13 @@ def _refuse_many(found: float) -> None:
 
 def byte_measures(counted: Counted) -> dict[str, float]:
     """Return the measures ``bytes.up.mean`` and so on over live nodes, by name."""
-    found: dict[str, float | None] = {}
-    for name, measure in _COUNTED.items():
-        values = counted.histogram(name)
-        ends = values.mean(), values.nearest_rank(95), values.max
-        found |= {f"{measure}.{end}": value for end, value in zip(_ENDS, ends, strict=True)}
-    return {name: value for name, value in found.items() if value is not None}
+    histograms = {("", name): counted.histogram(count) for count, name in NODE_BYTES.items()}
+    return metric_values(NODE_BYTE_METRICS, Found(Size(0, 0, 0), histograms=histograms), "")
 
 
 def byte_rows(counted: Counted, parts: tuple[NodeParts, ...], system: str) -> list[dict[str, Any]]:
     """Return the counted bytes as rows of `schemas.BY_PART`."""
-    return rows_of_parts(counted, parts, system, {f"bytes.{name}": 1 for name in _COUNTED})
+    return rows_of_parts(counted, parts, system, {f"bytes.{name}": 1 for name in NODE_BYTES})
 
 
 def part_table(number: int, rows: list[dict[str, Any]]) -> pa.Table:

@@ -8,6 +8,7 @@ JSAC 2002, Section II; docs/rules.md, "Measures, by round".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -85,6 +86,7 @@ class MeasureNodes(NodeProgram):
     """
 
     number: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

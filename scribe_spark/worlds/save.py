@@ -19,6 +19,7 @@ from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import MEMBERS
 from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import ROWS
 from scribe_spark.worlds.link_stress import is_traffic
 from scribe_spark.worlds.live_systems import OF_SYSTEM
@@ -28,7 +29,7 @@ from scribe_spark.worlds.live_systems import OF_SYSTEM
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 4
+VERSION = 5
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:
@@ -93,12 +94,12 @@ def is_saved(name: str) -> bool:
     return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER, MEMBERS)
 
 
-def saved_rows(rows: DataFrame) -> DataFrame:
-    """Return the rows of a world that are needed to resume, with their bytes: `ROWS`; lazy."""
+def saved_rows(rows: DataFrame) -> Batches:
+    """Return the rows of a world that are needed to resume, with their bytes: `ROWS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
             if is_saved(row.name):
                 yield from row.with_bytes()
 
-    return rows.where("table").mapInArrow(run, ROWS)
+    return Batches.made(rows.where("table"), run, ROWS)

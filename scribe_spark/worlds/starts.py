@@ -18,6 +18,7 @@ from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.lives import NEVER, Lives
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.underlay.protocol import Kernel, Underlay
@@ -34,9 +35,9 @@ def check_start(overlay: str) -> None:
         raise InputError("overlay", overlay, remedy)
 
 
-def ring_of_world(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
+def ring_of_world(nodes: Table, buckets: int, kernel: Kernel) -> BucketRing:
     """Return the ring of all nodes (`schemas.NODES`) of a world, cut into buckets."""
-    facts, spark = distribute_facts(nodes, kernel), nodes.sparkSession
+    facts, spark = distribute_facts(nodes, kernel), Batches.of(nodes).session
     # the cost of a superstep grows with the number of partitions, not of buckets in them
     layout = Layout(spark, buckets, parallelism(spark))
     return BucketRing(facts, bucket_bounds(facts.ring, buckets, 64), layout)

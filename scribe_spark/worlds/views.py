@@ -30,10 +30,7 @@ from scribe_spark.measures.multicasts import (
     BASELINES,
     UNICAST,
     MulticastMeasures,
-    Reached,
     SystemTables,
-    copies_of,
-    other_members,
 )
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
@@ -42,6 +39,7 @@ from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
@@ -86,25 +84,42 @@ class View:
     """A table that users read: ``rows(bucket)`` yields columns for `Names.batch`, or batches.
 
     `tables` are the tables of a bucket that it needs; a name that ends with a space selects all
-    tables with that prefix.
+    tables with that prefix.  The rows of each batch are sorted by the columns `order`.
     """
 
     tables: tuple[str, ...]
     schema: StructType
     rows: Callable[[Bucket], Iterable[Mapping[str, Any] | pa.RecordBatch]]
+    order: tuple[str, ...] = ()
 
     def batches(self, bucket: Bucket) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the view for a bucket."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
             named = isinstance(columns, pa.RecordBatch)
-            yield columns if named else bucket.names.batch(columns, schema)
+            batch = columns if named else bucket.names.batch(columns, schema)
+            yield _sorted(batch, self.order) if self.order else batch
+
+
+def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
+    """Return rows sorted by columns of numbers or texts."""
+    keys = [_as_numbers(batch.column(name)) for name in order]
+    return batch.take(pa.array(np.lexsort(keys[::-1])))
+
+
+def _as_numbers(column: pa.Array) -> np.ndarray:
+    """Return numbers that sort as the values of a column do."""
+    if not pa.types.is_string(column.type):
+        return column.to_numpy()
+    encoded = column.dictionary_encode()
+    rank = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=str)))
+    return rank.astype(np.int8)[encoded.indices.to_numpy()]
 
 
 def view(
     rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
-) -> DataFrame:
-    """Return the rows of a view, from the rows of a world (`ROWS`); lazy."""
+) -> Batches:
+    """Return the rows of a view, from the rows of a world (`ROWS`)."""
     facts, bounds = ring.facts, ring.bounds
     numbers = whole_numbers() if groups is None else groups.number
 
@@ -119,7 +134,7 @@ def view(
         called |= name.startswith(one) if one.endswith(" ") else F.lit(False)
     found = rows.where(F.col("table") & called)
     together = ring.layout.partition(found) if len(bounds) > 2 else found.coalesce(1)
-    return together.mapInArrow(run, wanted.schema)
+    return Batches.made(together, run, wanted.schema)
 
 
 # --- nodes
@@ -215,6 +230,13 @@ def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
         yield key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
 
 
+#: The orders of rows in the views of a round's publications.
+_ORDERS = {
+    "tree_edges": ("system", "group", "parent", "child"),
+    "deliveries": ("system", "group", "node"),
+}
+
+
 def multicasts_view(
     measures: MulticastMeasures, of: SystemTables, name: str, schema: StructType
 ) -> View:
@@ -230,7 +252,7 @@ def multicasts_view(
         yield multicast_columns(measures, of, tables, bucket.ring, bucket.kernel)[name]
 
     wanted = (of.system.member_table, DELIVERED, CARRIED)
-    return View(tuple(f"{of.name}{OF_SYSTEM}{one}" for one in wanted), schema, rows)
+    return View(tuple(f"{of.name}{OF_SYSTEM}{one}" for one in wanted), schema, rows, _ORDERS[name])
 
 
 def multicast_columns(
@@ -241,17 +263,23 @@ def multicast_columns(
     kernel: Kernel,
 ) -> dict[str, dict[str, Any]]:
     """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
-    multicasts = of.multicasts
-    which, member = other_members(multicasts, of.system.members(tables), len(ring))
-    start = multicasts.start[which]
-    base_us = measures.base_us(ring, kernel, start, member)
+    multicasts, mine = of.multicasts, of.in_bucket(tables, len(ring))
+    which, member = mine.others
+    start, number = multicasts.start[which], multicasts.number
+    base_us = measures.base_us(ring, kernel, multicasts, which, member)
     star = multicasts.group[which], start, member
-    direct = multicasts.group[which], member, np.ones(len(which), dtype=np.int64), base_us
-    found = Reached.by(multicasts, of.deliveries(tables, len(ring)))
-    carried = copies_of(multicasts, of.copies(tables))
-    edges = {of.name: tuple(carried.values()), **dict.fromkeys(BASELINES, star)}
+    if multicasts.are_scheduled:
+        star = tuple(np.unique(np.stack(star), axis=1))
+    one = np.ones(len(which), dtype=np.int64)
+    direct = multicasts.group[which], member, one, base_us, number[which]
+    found, copies = mine.reached, mine.links
+    carried = copies["group"], copies["sender"], copies["to"]
+    edges = {of.name: carried, **dict.fromkeys(BASELINES, star)}
     delivered = {
-        of.name: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
+        of.name: (
+            *(multicasts.group[found.of], found.node, found.hops, found.delay_us),
+            number[found.of],
+        ),
         **dict.fromkeys(BASELINES, direct),
     }
     if measures.links is not None:
@@ -263,7 +291,7 @@ def multicast_columns(
         return {"system": np.repeat(list(rows), length), **dict(zip(names, joined, strict=True))}
 
     called = columns("group", "parent", "child", rows=edges)
-    came = columns("group", "node", "hops", "delay_us", rows=delivered)
+    came = columns("group", "node", "hops", "delay_us", "publication", rows=delivered)
     return {
         "tree_edges": called | {"merged": called["system"] == BASELINES[0]},
         "deliveries": came | {"delay_ms": came["delay_us"] / schemas.MICROSECONDS},
@@ -274,5 +302,5 @@ STATE = View((LEAVES, CELLS, LIVES), schemas.WORLD_STATE, _states)
 LEAF_SETS = View((LEAVES,), schemas.LEAF_SETS, _leaf_sets)
 ROUTING_TABLE = View((CELLS,), schemas.ROUTING_TABLE, _routing_table)
 NEW_LEAF_SETS = View((NEW_LEAFS,), StructType([StructField("node", LongType())]), _new_leaf_sets)
-MEMBERSHIPS = View((_ENTRIES,), schemas.MEMBERSHIPS, _memberships)
+MEMBERSHIPS = View((_ENTRIES,), schemas.MEMBERSHIPS, _memberships, ("group", "node"))
 CHILDREN = View((_CHILDREN,), schemas.CHILDREN, _children)

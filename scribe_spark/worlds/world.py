@@ -11,23 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.measures.schedules import ScheduledMessages
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
+from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
 from scribe_spark.worlds.world_state import Protocols
@@ -69,6 +71,11 @@ class Operations:
 
     subscribe, unsubscribe, publish = join, leave, multicast
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no operation is requested."""
+        return not self._asked
+
     def _ask(self, event: int, pairs: DataFrame) -> None:
         self._asked.append(
             pairs.select(
@@ -107,7 +114,7 @@ class World:
         All nodes in the order of nodeIds; the world frees it.
     number : int
         The number of the next round.
-    events, underlay, protocols, engine
+    events, underlay, protocols, engine, event_files
         See :meth:`start`.
 
     Attributes
@@ -140,13 +147,16 @@ class World:
         underlay: Underlay,
         protocols: Protocols,
         engine: str | None = None,
+        event_files: EventFiles | None = None,
     ) -> None:
+        self._event_files = event_files
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
         self.by_part = pd.DataFrame()
         self.scribe = Operations()
         self._last: RoundLeft | None = None
         self._keeps_messages = False
+        protocols = protocols.of_events(events.columns)
         self._events, self._underlay, self._protocols = events, underlay, protocols
         self._ring = ring
         groups = protocols.groups
@@ -164,12 +174,13 @@ class World:
     def of_save(
         cls,
         rows: DataFrame,
-        nodes: DataFrame,
+        nodes: Table,
         events: DataFrame,
         underlay: Underlay,
         protocols: Protocols,
         buckets: int = 1,
         engine: str | None = None,
+        event_files: EventFiles | None = None,
     ) -> World:
         """Return a world from a saved state.
 
@@ -177,12 +188,12 @@ class World:
         ----------
         rows : DataFrame
             The saved table :attr:`saved` of a world.
-        nodes : DataFrame
+        nodes : DataFrame or Batches
             All nodes, also dead ones and nodes that may arrive later: ``node, id_hi, id_lo,
             router``.
         buckets : int
             The number of buckets with which the state was saved.
-        events, underlay, protocols, engine
+        events, underlay, protocols, engine, event_files
             See :meth:`start`.
 
         Raises
@@ -190,16 +201,16 @@ class World:
         InputError
             The state was saved with another number of buckets.
         """
-        with describe_jobs(nodes.sparkSession, "start of the world"):
+        with describe_jobs(rows.sparkSession, "start of the world"):
             saved_with, number = read_header(rows)
             refuse_other_buckets(buckets, saved_with)
             ring = ring_of_world(nodes, buckets, underlay.kernel)
-            return cls(rows, ring, number, events, underlay, protocols, engine)
+            return cls(rows, ring, number, events, underlay, protocols, engine, event_files)
 
     @classmethod
     def start(
         cls,
-        nodes: DataFrame,
+        nodes: Table,
         initial: int,
         events: DataFrame,
         underlay: Underlay,
@@ -207,19 +218,20 @@ class World:
         overlay: str = "perfect",
         buckets: int = 1,
         engine: str | None = None,
+        event_files: EventFiles | None = None,
     ) -> World:
         """Return a world before its first round.
 
         Parameters
         ----------
-        nodes : DataFrame
+        nodes : DataFrame or Batches
             The nodes that live at the start or may arrive: ``node, id_hi, id_lo, router``.
         initial : int
             The number of nodes that live at the start: those with the smallest numbers.
         overlay : str
             The way to fill tables at the start: ``perfect`` or ``arrivals``.
         events : DataFrame
-            Checked events: ``round, node, event, group``.
+            Checked events: ``round, node, event, group``; with a schedule also ``time, size``.
         underlay : Underlay
             The routes between routers.
         protocols : Protocols
@@ -227,6 +239,8 @@ class World:
         engine : str, optional
             ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job
             for each superstep.  By default ``tasks`` for one bucket.
+        event_files : EventFiles, optional
+            The files of `events`, if all tasks can read them.
 
         Raises
         ------
@@ -234,11 +248,11 @@ class World:
             Worlds cannot start from this overlay.
         """
         check_start(overlay)
-        with describe_jobs(nodes.sparkSession, "start of the world"):
+        with describe_jobs(events.sparkSession, "start of the world"):
             ring = ring_of_world(nodes, buckets, underlay.kernel)
             tables = overlay if protocols.has_pastry else None
             rows = start_rows(ring, initial, tables, protocols.rules, protocols.seed, underlay)
-            return cls(rows, ring, 0, events, underlay, protocols, engine)
+            return cls(rows, ring, 0, events, underlay, protocols, engine, event_files)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play the next round and return its measures, by name.
@@ -302,9 +316,13 @@ class World:
         messages: bool = False,
     ) -> list[Played]:
         """Play rounds until a number of seconds has passed."""
-        events = self._events.where(are_rounds(rounds[0], rounds[-1]))
-        add = partial(self.scribe.added_to, number=rounds[0])
-        done = self._driver.play(rounds, events, add, seconds, tell, messages=messages)
+        how = partial(self.scribe.added_to, number=rounds[0]), seconds, tell
+        driver, files = self._driver, self._event_files
+        if isinstance(driver, InTasks) and files is not None and self.scribe.is_empty:
+            done = driver.play(rounds, files, *how, messages=messages)
+        else:
+            events = self._events.where(are_rounds(rounds[0], rounds[-1]))
+            done = driver.play(rounds, events, *how, messages=messages)
         self._last, self._keeps_messages = done[-1], messages
         for name in _OF_ROUNDS:
             found = [left.tables[name] for left in done if name in left.tables]
@@ -317,7 +335,26 @@ class World:
     @property
     def saved(self) -> DataFrame:
         """The complete state between two rounds in packed form; :meth:`of_save` resumes from it."""
+        return self.to_save.frame
+
+    @property
+    def to_save(self) -> Batches:
+        """The rows of :attr:`saved`, for the tasks that write them."""
         return saved_rows(self._driver.rows)
+
+    @property
+    def last_tables(self) -> dict[str, Batches]:
+        """The tables of the last round, for the tasks that write them, sorted in each bucket.
+
+        They are ``memberships``, if Scribe is played, and ``tree_edges`` and ``deliveries``, if
+        :attr:`measures_ways` is True.
+        """
+        tables = dict[str, Batches]()
+        if self._plays_scribe:
+            tables["memberships"] = self._of_groups(views.MEMBERSHIPS)
+        if self.measures_ways:
+            tables |= {name: self._multicasts(name) for name in ("tree_edges", "deliveries")}
+        return tables
 
     @property
     def state(self) -> DataFrame:
@@ -326,7 +363,7 @@ class World:
         The columns are ``node, id_hi, id_lo, router, alive, died, wait, entered`` and, in packed
         form, ``leaves, cells, entries`` (leaf set and routing table).
         """
-        return self._view(views.STATE)
+        return self._view(views.STATE).frame
 
     @property
     def nodes(self) -> DataFrame:
@@ -340,29 +377,29 @@ class World:
         ``place`` is 1, 2, ... for the next larger nodeIds and -1, -2, ... for the next smaller
         ones.
         """
-        return self._view(views.LEAF_SETS)
+        return self._view(views.LEAF_SETS).frame
 
     @property
     def routing_table(self) -> DataFrame:
         """All filled cells of routing tables, also with dead nodes: ``node, row, col, entry``."""
-        return self._view(views.ROUTING_TABLE)
+        return self._view(views.ROUTING_TABLE).frame
 
     @property
     def messages(self) -> DataFrame:
         """The messages of the last round, if :meth:`step` kept them: ``kind, sender, receiver``."""
         if not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
-        return self._view(views.messages_view(self._protocols.kinds))
+        return self._view(views.messages_view(self._protocols.kinds)).frame
 
     @property
     def memberships(self) -> DataFrame:
         """The nodes in the tree of each group: ``group, node, parent, member, root``."""
-        return self._of_groups(views.MEMBERSHIPS)
+        return self._of_groups(views.MEMBERSHIPS).frame
 
     @property
     def children(self) -> DataFrame:
         """The children tables of all nodes: ``group, parent, child``."""
-        return self._of_groups(views.CHILDREN)
+        return self._of_groups(views.CHILDREN).frame
 
     @property
     def tree_edges(self) -> DataFrame:
@@ -371,15 +408,28 @@ class World:
         They exist if :attr:`measures_ways` is True.  The columns are ``system, group, parent,
         child, parent_router, child_router, merged``.
         """
-        return self._multicasts("tree_edges", schemas.WRITTEN["tree_edges"])
+        return self._multicasts("tree_edges").frame
 
     @property
     def deliveries(self) -> DataFrame:
         """The deliveries of the last round's publications: ``system, group, node, hops, delay_ms``.
 
-        They exist if :attr:`measures_ways` is True.
+        They exist if :attr:`measures_ways` is True.  With a schedule, there is also the column
+        ``publication``, the number of the publication in the round (rule W12).
         """
-        return self._multicasts("deliveries", schemas.DELIVERIES)
+        return self._multicasts("deliveries").frame
+
+    @property
+    def published(self) -> ScheduledMessages | None:
+        """The groups and sizes of the last round's publications; None without a schedule."""
+        groups = self._protocols.groups
+        if self._last is None or groups is None or not groups.scheduled:
+            return None
+        of = self._last.multicasts[SCRIBE]
+        assert self._groups is not None
+        group, size = np.zeros((2, int(of.number.max(initial=-1)) + 1), dtype=np.int64)
+        group[of.number], size[of.number] = self._groups.number[of.group], of.size
+        return ScheduledMessages(group, size)
 
     @property
     def measures_ways(self) -> bool:
@@ -387,24 +437,25 @@ class World:
         groups = self._protocols.groups
         return self._plays_scribe and groups is not None and groups.multicasts.of_ways
 
-    def _multicasts(self, name: str, schema: StructType) -> DataFrame:
+    def _multicasts(self, name: str) -> Batches:
         groups = self._protocols.groups
         if self._last is None or groups is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
         systems, of_round = self._protocols.systems, self._last.multicasts[SCRIBE]
         of = systems.tables(SCRIBE, of_round)
+        schema = schemas.written(name, groups.scheduled)
         return self._view(views.multicasts_view(groups.multicasts, of, name, schema))
 
     @property
     def _plays_scribe(self) -> bool:
         return SCRIBE in self._protocols.systems.systems
 
-    def _of_groups(self, wanted: views.View) -> DataFrame:
+    def _of_groups(self, wanted: views.View) -> Batches:
         if not self._plays_scribe or not self.number:
             raise ValueError("Scribe is not played, or no round has been played")
         return self._view(wanted)
 
-    def _view(self, wanted: views.View) -> DataFrame:
+    def _view(self, wanted: views.View) -> Batches:
         kernel = self._underlay.kernel
         return views.view(self._driver.rows, self._ring, kernel, wanted, self._groups)
 
@@ -436,7 +487,7 @@ class World:
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
         known = self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
-        laid_out = known.repartition(partitions, "node")
+        laid_out = known.frame.repartition(partitions, "node")
         return PastryOverlay.of_knowledge(laid_out, self._underlay, rules.b, rules.leaf_set)
 
     @property
@@ -450,7 +501,7 @@ class World:
         ``node``.
         """
         _ = self._left
-        return self._view(views.NEW_LEAF_SETS)
+        return self._view(views.NEW_LEAF_SETS).frame
 
     @property
     def _left(self) -> RoundLeft:

@@ -10,8 +10,8 @@ JSAC 2002, Sections II and III; docs/rules.md, "Scribe in worlds".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, begin_round, end_round
 from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.event_rows import TIMES
 from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
 from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import ChangeMembers, change_memberships, check_group_events
@@ -76,6 +77,16 @@ class Protocols:
     groups: LiveGroups | None = None
     systems: LiveSystems = field(default_factory=LiveSystems)
     has_pastry: bool = True
+
+    def of_events(self, columns: Collection[str]) -> Protocols:
+        """Return the protocols for a table of events with these columns.
+
+        Only with columns of times and sizes, publications have them.
+        """
+        live = self.groups
+        if live is None or not set(TIMES).isdisjoint(columns):
+            return self
+        return replace(self, groups=replace(live, times=None))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -202,7 +213,7 @@ class WorldState:
         """Play a round of a world with groups: its nodes, and each of its systems."""
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
-        of_nodes, of_groups = split_events(number, events, self.ring, groups)
+        of_nodes, of_groups = split_events(number, events, self.ring, groups, live.times)
         # 1. events; impossible ones are refused before anything is played
         check_events(player.lives, self.ring, number, of_nodes)
         check_group_events(player, number, groups, of_nodes, of_groups)

@@ -75,11 +75,12 @@ class Case:
         ):
             place = self.place[room, node]
             firsts[p, place] = (at_us, hops, senders.get((place, sender)))
-        names = ("publication", "room", "node", "sender", "hops", "sent_us", "at_us")
+        names = ("publication", "room", "node", "sender", "hops", "sent_us", "at_us", "lost")
+        copies = {"lost": np.zeros(len(copies["node"]), dtype=bool), **copies}
         sent = set()
-        for p, room, node, sender, hops, start, complete in _rows(copies, *names):
+        for p, room, node, sender, *times, lost in _rows(copies, *names):
             place = self.place[room, node]
-            sent.add((p, senders[place, sender], place, hops, start, complete))
+            sent.add((p, senders[place, sender], place, *times, lost))
         assert len(sent) == len(copies["node"])
         return firsts, sent
 
@@ -96,8 +97,13 @@ def _rows(columns: Columns, *names: str):
     return zip(*(columns[name].tolist() for name in names), strict=True)
 
 
-def case_of(network: Network, publications: Sequence[Publication], rules: Rules) -> Case:
-    """Return the links of a case; a topic is what hangs together."""
+def case_of(
+    network: Network, publications: Sequence[Publication], rules: Rules, loses: bool = False
+) -> Case:
+    """Return the links of a case; a topic is what hangs together.
+
+    The network `loses` copies by the rules, or none.
+    """
     by_ident = sorted(network.nodes, key=lambda node: network.nodes[node].ident)
     position = {node: number for number, node in enumerate(by_ident)}
     room = _rooms(network)
@@ -125,7 +131,18 @@ def case_of(network: Network, publications: Sequence[Publication], rules: Rules)
     )
     rates = ([getattr(one, name) for one in nodes] for name in ("up", "down", "validation_us"))
     given = Nodes(np.array(by_ident), *(np.array(rate, dtype=np.int64) for rate in rates))
-    return Case(ClockSetting(given, published, discipline), named, {k: p for p, k in key.items()})
+    place_of = {k: p for p, k in key.items()}
+    named["place"], named["to"] = (
+        np.array([getattr(one, end) for one in network.links], dtype=np.int64)
+        for end in ("sender", "receiver")
+    )
+
+    def lost(publication: np.ndarray, links: Columns) -> np.ndarray:
+        ends = zip(publication.tolist(), links["place"].tolist(), links["to"].tolist(), strict=True)
+        return np.array([rules.lost(*one) for one in ends], dtype=bool)
+
+    setting = ClockSetting(given, published, discipline, lost=lost if loses else None)
+    return Case(setting, named, place_of)
 
 
 def _rooms(network: Network) -> dict[int, int]:

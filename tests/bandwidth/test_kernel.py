@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import zlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,15 +48,16 @@ from tools.gossipsub_results import TopicsInMemory, one_topic
 from .played import case_of, play_links
 
 
-def compare(network, publications, rules, seed=0):
+def compare(network, publications, rules, seed=0, loses=False):
     """Compare the kernel on 1, 2 and more buckets with the event queue; return both results."""
     wanted = oracle.play(network, publications, rules)
     first = {key: tuple(one) for key, one in wanted.first.items()}
     copies = {
-        (one.publication, one.sender, one.receiver, one.hops, one.start_us, one.complete_us)
-        for one in wanted.copies
+        (one.publication, one.sender, one.receiver, one.hops, one.start_us, one.complete_us, lost)
+        for some, lost in ((wanted.copies, False), (wanted.lost, True))
+        for one in some
     }
-    case = case_of(network, publications, rules)
+    case = case_of(network, publications, rules, loses)
     size = len(network.nodes)
     cuts = np.random.default_rng(seed).integers(0, size + 1, 6).tolist()
     for bounds in ([0, size], [0, size // 2, size], sorted([0, size, *cuts])):
@@ -66,7 +68,7 @@ def compare(network, publications, rules, seed=0):
 @pytest.mark.parametrize("case", list(by_hand()), ids=lambda case: case.name)
 def test_cases_by_hand(case):
     wanted, firsts, copies = compare(case.network, case.publications, case.rules)
-    assert {(p, y, x): (s, c) for p, y, x, _, s, c in copies} == case.copies
+    assert {(p, y, x): (s, c) for p, y, x, _, s, c, _ in copies} == case.copies
     assert {key: first for key, first in firsts.items() if first[1]} == case.first
     assert {tuple(one) for one in wanted.held_back} == case.held_back
 
@@ -75,6 +77,16 @@ def test_cases_by_hand(case):
 def test_random_cases(part):
     for seed in range(part * 80, part * 80 + 80):
         compare(*random_case(seed), seed)
+
+
+def test_lost_copies_take_their_uplinks_only():
+    lost = 0
+    for seed in range(60):
+        network, publications, rules = random_case(seed)
+        rules = replace(rules, lost=lambda *copy: zlib.crc32(repr(copy).encode()) % 4 == 0)
+        wanted, *_ = compare(network, publications, rules, seed, loses=True)
+        lost += len(wanted.lost)
+    assert lost > 300
 
 
 def test_the_greedy_tree_is_the_optimum():

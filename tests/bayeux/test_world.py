@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ import pytest
 from arriving import Kernel
 from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets, ring_of
+from living_groups import LossyKernel
 from oracle.bayeux.cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
@@ -24,12 +26,13 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.lives import NEVER
 from scribe_spark.rounds.system import LivingRound, Publishing
 from scribe_spark.systems.bayeux.live import LiveBayeux
+from tests.can.played import draw_of
 
 LAN_US = 1000
 
 #: A world in which TREEs bring publications to members without a copy; one in which TREEs are
 #: faster than copies.
-TREES_BRING, TREES_ARE_FASTER = 7, 60
+TREES_BRING, TREES_ARE_FASTER = 7, 21
 
 
 def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int]) -> OverlayState:
@@ -52,6 +55,7 @@ def check(
     blind: bool = False,
     cuts: tuple = (),
     source: str | None = "root",
+    loses: bool = False,
 ) -> Counter:
     """Play a world, and compare every round.
 
@@ -72,6 +76,16 @@ def check(
     delay = run.overlay.delay
     between = np.array([[delay(int(a), int(b)) for b in ring.node] for a in ring.node])
     kernel = Kernel(between, np.arange(len(ring)))
+    if loses:
+        drawn = random.Random(f"losses {seed}").choices((0, 0.2, 0.6), k=len(ring))
+        kernel = LossyKernel(between, np.arange(len(ring)), np.maximum.outer(drawn, drawn) / 2)
+        draw = draw_of(case.seed)
+
+        def is_lost(group: int, source: int, *ends: int) -> bool:
+            bits = draw("loss", group, run.now << 32 | source, *ends)
+            return bits < kernel.loss[at[ends[0]], at[ends[1]]] * 2**64
+
+        run.is_lost = is_lost
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)
@@ -164,7 +178,8 @@ def multicasts(run: Bayeux, wanted: Snapshot, source: str) -> tuple[dict[str, fl
     found = delay_measures(starts, members, reached, lambda a, b: plane(a, b) + 2 * LAN_US)
     sent = ((group, sender) for group, sender, _ in carried.elements())
     found |= node_stress(sent, run.overlay.live)
-    came = ((group, to) for group, _, to in carried.elements())
+    lost = Counter((group, *ends) for group, one in run.spreads.items() for ends in one.lost)
+    came = ((group, to) for group, _, to in (carried - lost).elements())
     roots = {group: one.root for group, one in run.spreads.items()}  # where copies start
     return found | duplicates(came, roots, run.overlay.live), carried
 
@@ -205,6 +220,13 @@ def compare(
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3], source=[None, "routed", "root"][seed // 20 % 3])
+
+
+def test_lost_copies_are_not_replaced():
+    """The sender of a copy that the network loses does not notice that."""
+    for number, seed in enumerate(range(0, 200, 20)):
+        source = [None, "routed", "root"][number % 3]
+        check(seed, (1, 2, 7)[number % 3], source=source, loses=True)
 
 
 def test_multicasts_have_every_measure():

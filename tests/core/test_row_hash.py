@@ -37,6 +37,7 @@ def drawn(seed: int, nulls: float) -> pa.Table:
             "text": column(pa.string(), lambda: rng.choice(TEXTS)),
             "double": column(pa.float64(), lambda: rng.choice([*numbers, rng.random()])),
             "flag": column(pa.bool_(), lambda: rng.random() < 0.5),
+            "bytes": column(pa.binary(), lambda: rng.randbytes(rng.randint(0, 40))),
             "last": column(pa.string(), lambda: rng.choice(TEXTS)),
         }
     )

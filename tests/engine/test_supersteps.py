@@ -24,7 +24,7 @@ from scribe_spark.bandwidth.setting import (
 from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.core.errors import RunError
 from scribe_spark.dissemination import EDGES, START, Dissemination
-from scribe_spark.engine import Tables
+from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask, play, thread_bounds
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
@@ -151,7 +151,8 @@ class Sends:
             tables.pop("found", None)
             if bucket in self.finders:
                 tables["found"] = {"log": np.array([self.number])}
-        if superstep == 2 or (bucket not in self.senders and not came):
+        quiet = self.silent and bucket not in self.senders
+        if quiet or superstep == 2 or (bucket not in self.senders and not came):
             return {"number": {AT: np.empty(0, dtype=np.int64)}}
         return {"number": {AT: np.array([(bucket + 1) % 3]), "number": np.array([self.number])}}
 
@@ -167,12 +168,20 @@ def drawn(draw: np.random.Generator) -> list[Sends | IfRows]:
     return steps
 
 
-def in_process(rounds: list[Steps]) -> list[list[int]]:
-    """The logs of the buckets."""
+#: A message to the second bucket.
+CALL = {"number": {AT: np.array([1]), "number": np.array([20])}}
+
+
+def in_process(rounds: list[Steps], first: Outbox | None = None) -> list[list[int]]:
+    """The logs of the buckets; messages `first` go to each program."""
     tables = [Tables() for _ in range(3)]
     player = InTask(tables)
     for steps in rounds:
-        play_in_turn(player, steps)
+        if first is None:
+            play_in_turn(player, steps)
+        else:
+            for step in steps:
+                player.play(step, first)
     return [mine["log"]["log"].tolist() for mine in tables]
 
 
@@ -205,20 +214,77 @@ def on_spark(spark) -> tuple[OnSpark, Layout]:
     return OnSpark(BucketTables(layout, spark.createDataFrame(rows, ROWS))), layout
 
 
-def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spark):
-    """One of them is wrong, which changes the supersteps and nothing else."""
+@pytest.mark.parametrize(("in_turn", "alone"), [(False, 18), (True, 8)])
+def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spark, in_turn, alone):
+    """They wait for one that may send, or for a reader of the tables, and messages with them."""
     supersteps = []
     for silent in (False, True):
         player, layout = on_spark(spark)
         steps = [Sends(number, silent=silent) for number in range(3)]
-        play_in_turn(player, [*steps, Sends(3, senders=(1,), silent=silent), Sends(4)])
+        steps += [Sends(3, senders=(1,)), Sends(4, silent=silent), Sends(5, silent=silent)]
+        if in_turn:
+            play_in_turn(player, steps)
+        else:
+            for step in steps:
+                player.play(step, CALL)
         supersteps.append(player.tables.costs.supersteps)
         logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
-        assert logs == in_process([[*steps, Sends(3, senders=(1,)), Sends(4)]])
+        assert logs == in_process([steps], None if in_turn else CALL)
         player.release()
         layout.release()
-    # the job of four programs stands up to the one that sends
-    assert supersteps[1] < supersteps[0] - 1
+    # three of the program that sends, the first with the programs before it, and one at the end
+    assert supersteps == [alone, 4]
+
+
+def test_programs_that_depend_on_rows_wait_where_there_were_none(spark):
+    player, layout = on_spark(spark)
+    rounds, supersteps = [], []
+    for number, finders in enumerate([(), (), (1,), (1,), ()]):
+        player.begin_round(number)
+        steps = [Sends(0, (), finders, silent=True), IfRows(("found",), (Sends(9, silent=True),))]
+        rounds.append([*steps, Sends(1, senders=(2,))])
+        play_in_turn(player, steps)
+        play_in_turn(player, rounds[-1][2:])
+        supersteps.append(player.tables.costs.supersteps)
+    logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
+    assert logs == in_process(rounds)
+    # three of the last program; one to look for rows, but after a round without; and two more for
+    # rows that are not expected
+    assert supersteps == [4, 3, 5, 4, 4]
+    player.release()
+    layout.release()
+
+
+def test_programs_that_wait_are_played_before_anything_else(spark):
+    """Tables are read, forgotten, copied and handed to tasks after the programs before."""
+
+    def forked(player: OnSpark) -> OnSpark:
+        return player.fork()
+
+    def kept(player: OnSpark) -> OnSpark:
+        player.keep(lambda engine: engine.play(Sends(1)), "kept")
+        return player
+
+    def forgotten(player: OnSpark) -> OnSpark:
+        player.forget(lambda name: name == "some")
+        return player
+
+    for reader, numbers in ((forked, [0]), (kept, [0, 1]), (forgotten, [0])):
+        player, layout = on_spark(spark)
+        player.play(Sends(0, silent=True))
+        found = reader(player)
+        assert found.has("log")
+        logs = [log["log"].tolist() for _, _, log in found.tables.read("log")]
+        assert logs == in_process([[Sends(number) for number in numbers]])
+        for one in {found, player}:
+            one.release()
+        layout.release()
+
+
+def test_a_program_that_sends_is_not_silent():
+    """The programs after it would have been played too early."""
+    with pytest.raises(RuntimeError, match="Sends is declared silent, and sends"):
+        InTurn((Sends(0, senders=(1,), silent=True), Sends(1))).step(1, Tables(), {}, 0)
 
 
 def test_a_fork_leaves_the_tables_as_they_are(spark):

@@ -134,7 +134,7 @@ def test_a_damaged_checksum_file_is_found(spark, small, copy, monkeypatch):
     """Spark, which writes one, would refuse to read the table: that is as good as damaged."""
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "-arrow_writer")
     with Folder(spark, str(small.out)) as whole, Folder(spark, str(copy)) as folder:
-        record = folder.write_table("links", whole.read_table("links"))
+        record = folder.write_tables({"links": whole.read_table("links")})["links"]
         assert folder.verify_table("links", record) is None
         file = parts(copy, "links")[-1]
         cut(file.parent / f".{file.name}.crc")
@@ -421,9 +421,9 @@ def test_texts_are_written_whole(folder, copy):
 
 def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
     with pytest.raises(ValueError, match="table members has columns"):
-        folder.write_table("members", spark.range(3))
+        folder.write_tables({"members": spark.range(3)})
     with pytest.raises(ValueError, match="no schema"):
-        folder.write_table("numbers", spark.range(3))
+        folder.write_tables({"numbers": spark.range(3)})
     assert folder.verify_table("members", records(copy)["members"]) is None
 
 

@@ -7,16 +7,24 @@ from functools import cached_property
 from statistics import fmean, median
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 import worlds
 from oracle import measures
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.measures.delay import DELAY, first_copies, group_delay, group_penalties
+from scribe_spark.measures.delay import (
+    DELAY,
+    compare_with_base,
+    first_copies,
+    group_delay,
+    group_penalties,
+)
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
 from scribe_spark.measures.joining import join_stress
+from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
@@ -131,11 +139,19 @@ def tables(spark):
         deliveries,
         node_stress(counted).frame.persist(),
         link_stress(counted).frame.persist(),
-        group_delay(deliveries, groups, 3).frame.persist(),
+        spark.createDataFrame(delays_of_groups(deliveries, groups, 3)).persist(),
     )
     yield made
     for table in (edges, deliveries, counted, made.nodes, made.links, made.delay, star):
         table.unpersist()
+
+
+def delays_of_groups(deliveries, groups, buckets: int, partial: tuple[str, ...] = ()) -> pa.Table:
+    """`schemas.GROUP_DELAY` of deliveries; the systems of `partial` do not reach all members."""
+    rows, systems = Batches.of(deliveries, LATENCY_COLUMNS), [*SYSTEMS, *partial]
+    found = collect_latencies(rows, systems, buckets=buckets)
+    of_members, _ = compare_with_base(deliveries, partial, buckets, with_ratios=False)
+    return group_delay(found, groups.select("group", "size").toArrow(), of_members)
 
 
 def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:
@@ -219,7 +235,6 @@ def test_rdp_of_one_group(tables, expected):
         ours, ip = one.delays[1]
         assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
         assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
-    assert group_penalties(tables.deliveries, -1, SYSTEMS) == {}
 
 
 def test_rdp_by_hand(spark):
@@ -228,9 +243,11 @@ def test_rdp_by_hand(spark):
     rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
     rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
     rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
-    found = group_penalties(spark.createDataFrame(rows, schemas.DELIVERIES), 1, ["scribe"], 2)
+    table = spark.createDataFrame(rows, schemas.DELIVERIES)
+    found = group_penalties(table, 1, ["scribe"], 2)
     shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
     assert found == {"scribe": {"rad": 3.55, "rmd": 10, "mean": 3.55, "median": 2.25, **shares}}
+    assert group_penalties(table, -1, SYSTEMS) == {}
 
 
 @pytest.mark.parametrize("buckets", [1, 2])
@@ -250,8 +267,8 @@ def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, bucket
     if scheduled:
         table = table.withColumn("publication", F.lit(0).cast("bigint"))
     sizes = spark.createDataFrame([(1, 5), (2, 2)], "group bigint, size bigint")
-    made = group_delay(table, sizes, buckets, ["bayeux"]).frame.collect()
-    assert {(row["system"], row["group"]): tuple(row)[2:] for row in made} == {
+    made = delays_of_groups(table, sizes, buckets, ("bayeux",)).to_pylist()
+    assert {(row["system"], row["group"]): tuple(row.values())[2:] for row in made} == {
         ("ip_multicast", 1): (5, 1, 1), ("scribe", 1): (5, 3, 3), ("bayeux", 1): (5, 2, 2),
         ("ip_multicast", 2): (2, 1, 1), ("scribe", 2): (2, 2, 2),
     }  # fmt: skip

@@ -18,16 +18,22 @@ from scribe_spark.core.errors import RunError
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.measures.convergence import member_pairs
+from scribe_spark.measures.delay import ratio_numbers, rdp_ratios
 from scribe_spark.measures.distributions import read_histograms
-from scribe_spark.measures.formulas import ratio_numbers, rdp_ratios
 from scribe_spark.measures.latency import (
+    COVERAGES,
     IN_HOPS,
     LATENCY_COLUMNS,
     LATENCY_MEASURE,
     MS,
+    NEVER,
+    add_expected,
     collect_latencies,
+    coverage_numbers,
     latency_counts,
+    latency_numbers,
     latency_rows,
+    publication_latencies,
 )
 from scribe_spark.measures.measure import Found, Measure, Metric, Size
 from scribe_spark.measures.metrics import (
@@ -36,14 +42,7 @@ from scribe_spark.measures.metrics import (
     register_measure,
     unregister_measure,
 )
-from scribe_spark.measures.percentiles import (
-    COVERAGES,
-    NEVER,
-    add_expected,
-    coverage_numbers,
-    latency_numbers,
-    publication_latencies,
-)
+from scribe_spark.measures.parts import latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
@@ -263,11 +262,12 @@ def test_publications_and_all_deliveries(seed: int) -> None:
     made = publication_latencies(
         *arrays(found), np.array(groups), np.array([expected[group] for group in groups])
     )
-    assert list(made)[3:] == schemas.LATENCY.names[6:]
+    assert list(made)[4:] == schemas.LATENCY.names[6:]
     for at, group in enumerate(groups):
         row = {name: or_none(int(column[at])) for name, column in made.items()}
         theirs = oracle.latencies(found[group]) | oracle.coverage(found[group], expected[group])
         sizes = {"group": group, "expected": expected[group], "reached": len(found[group])}
+        sizes["total"] = sum(found[group])
         assert row == sizes | theirs
     every = [value for values in found.values() for value in values]
     ours = latency_numbers(add_counts(np.array(every), np.ones(len(every), dtype=np.int64)))
@@ -278,6 +278,18 @@ def test_publications_and_all_deliveries(seed: int) -> None:
         times = [oracle.coverage(found[group], expected[group])[f"t{x}"] for group in groups]
         for name, value in oracle.over_publications(times).items():
             assert over.get(f"{x}.{name}") == (None if value is None else value / 1000)
+
+
+def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
+    """A latency counts at the next whole number; 5.000000001 is a sum of floats."""
+    names = ["by", "part", "system", "measure", "value", "count"]
+    values = (("west", 4.2, 3), ("west", 5.000000001, 2), ("west", 5.001, 4), ("east", 0.0, 1))
+    rows = [("region", part, "can", "delay_ms", value, count) for part, value, count in values]
+    rows.append(("region", "west", "can", "hops", 2.0, 9))
+    found = latencies_by_part(pd.DataFrame(rows, columns=names)).to_pylist()
+    assert [(one["part"], one["value"], one["count"]) for one in found] == [
+        *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4)),
+    ]
 
 
 def test_expected_of_buckets_are_added() -> None:

@@ -29,6 +29,7 @@ B7 known(p, y, x), the time from which y knows that x has p, is the least of: C 
    from x to y; with IDONTWANT T(x) + D(x, y).  IDONTWANT is sent at T, before validation, by x to
    all mesh peers but f, not by the source, and for messages of a threshold or more.  Control
    messages take no time on links and no turn in queues.
+   A copy that the network loses takes the uplink only: it is no copy for B5 to B7.
 B8 *At the same moment* first bytes arrive before copies are complete, copies are complete before
    batches are enqueued, and batches are enqueued before copies start.
 """
@@ -103,6 +104,8 @@ class Rules:
     order: Callable[[int, int, int], int] | None = None
     #: True if a batch has a copy to each peer, also to f and the source, and none is held back.
     to_all: bool = False
+    #: ``lost(p, y, x)``: True if the network loses the copy of p from place y to place x.
+    lost: Callable[[int, int, int], bool] = lambda p, y, x: False
 
 
 class First(NamedTuple):
@@ -155,6 +158,7 @@ class Played:
     #: Of each place that has the publication, the source too.
     first: dict[tuple[int, int], First] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)  # In the order of their completion
+    lost: list[Copy] = field(default_factory=list)  # they would be complete at `last_us`
     held_back: list[HeldBack] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)  # IDONTWANTs
 
@@ -267,6 +271,9 @@ class _Play:
                 tie = (p, self.node(y).ident, y)
                 hops = self.played.first[p, y].hops + 1
                 copy = (p, y, x, hops, enqueued, now, arrives, arrives + takes)
+                if self.rules.lost(p, y, x):
+                    self.played.lost.append(Copy(*copy, arrives + takes))
+                    continue
                 self.put(arrives, FIRST_BYTE, tie, copy)
         self.call(now, owner)
 

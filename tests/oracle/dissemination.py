@@ -3,6 +3,7 @@
 1. At time 0 each source has the message, and sends it on the edges that the rule chooses.
 2. A copy that is sent at t to a peer arrives at t + D.  Copies are taken in the order of the clock:
    by time (arrival, hops, sender's nodeId), by hops (hops, nodeId); then of what they carry.
+   A lost copy does not arrive.
 3. The first copy of a node that is no source is delivered; after the processing time the node sends
    on the edges that the rule chooses for it.  No other copy is forwarded.
 """
@@ -47,10 +48,11 @@ class Copy:
     at_us: int
     label: tuple[int, ...]
     first: bool
+    lost: bool = False
 
 
 class Spread(NamedTuple):
-    """The first copy of each node that gets one, sources too; and all copies."""
+    """The first copy of each node that gets one, sources too; and all copies that were sent."""
 
     first: dict[int, First]
     copies: list[Copy]
@@ -65,6 +67,7 @@ def spread(
     processing_us: int,
     labels: int,
     idents: Mapping[int, int] | None = None,
+    is_lost: Callable[[int, int], bool] = lambda sender, receiver: False,
 ) -> Spread:
     """Return what comes of a publication; without `idents` nodes are in the order of nodeIds."""
     edges_of: dict[int, list[Edge]] = defaultdict(list)
@@ -82,6 +85,9 @@ def spread(
                 at, hops = sent + delay(edge.node, edge.peer), mine.hops + 1
                 order = (at, hops) if clock == "time" else (hops,)
                 row = (mine.node, edge.peer, hops, sent, at)
+                if is_lost(edge.node, edge.peer):
+                    copies.append(Copy(*row, edge.label, first=False, lost=True))
+                    continue
                 heapq.heappush(waiting, (*order, ident, edge.label, row))
 
     for source in list(first.values()):

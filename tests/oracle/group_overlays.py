@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from .can.flood import CORNER, DIRECTED, OPTIMAL, corner, directed, optimal
 from .can.zones import Can, Draw, Points, Space, join_order
@@ -34,6 +35,7 @@ class OverlaysCase:
     clock: str
     processing_us: int
     landmarks: tuple[int, ...] = ()  # routers
+    loss: tuple[tuple[float, ...], ...] = ()  # the share of lost packets between two routers
 
 
 def random_overlays(seed: int) -> OverlaysCase:
@@ -107,7 +109,8 @@ class World:
         published = sorted((e[2], self._ident(e[1]), e[1]) for e in today if e[0] == "publish")
         sources = {group: {n for g, _, n in published if g == group} for group in self.members}
         spreads = [
-            (group, node, self._spread(group, node, sources[group])) for group, _, node in published
+            (group, node, self._spread(number, group, node, sources[group]))
+            for group, _, node in published
         ]
         for group in sorted(sources):
             mine = [one for other, _, one in spreads if other == group]
@@ -143,7 +146,14 @@ class World:
             if node not in self.alive and known > number
         }
 
-    def _spread(self, group: int, source: int, sources: set[int]) -> Spread:
+    def _is_lost(self, number: int, group: int, source: int, sender: int, receiver: int) -> bool:
+        """N1: a draw for each publication, sender and receiver; IP multicast loses nothing (N4)."""
+        if not self.given.loss or self.system == "ip_multicast":
+            return False
+        share = self.given.loss[self.given.case.router[sender]][self.given.case.router[receiver]]
+        return self.draw("loss", group, number << 32 | source, sender, receiver) < share * 2**64
+
+    def _spread(self, number: int, group: int, source: int, sources: set[int]) -> Spread:
         """O2 and O3."""
         nodes = self.members[group] | sources | {n for g, n in self.silent if g == group}
         edges, rule, labels = self._edges(group, source, nodes)
@@ -153,6 +163,7 @@ class World:
             *([source], edges, rule, self.overlay.proximity),
             *(self.given.clock if is_can else "time", self.given.processing_us * is_can, labels),
             self.given.case.ids,
+            partial(self._is_lost, number, group, source),
         )
 
     def _edges(
@@ -177,7 +188,10 @@ class World:
 
     def _wait(self, number: int, group: int, spreads: list[Spread]) -> None:
         came = Counter(
-            copy.first for one in spreads for copy in one.copies if copy.receiver in self.alive
+            copy.first
+            for one in spreads
+            for copy in one.copies
+            if copy.receiver in self.alive and not copy.lost
         )
         got = Counter(n for one in spreads for n in one.first if n in self.alive)
         expected = {node: got[node] for node in self.members[group]}

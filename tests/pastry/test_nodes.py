@@ -7,11 +7,10 @@ from collections import Counter
 
 import identifiers
 import numpy as np
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry import draw_nodes, node_name
+from scribe_spark.pastry import draw_nodes
 
 ROUTERS = np.array([10, 20, 35])
 
@@ -52,10 +51,6 @@ def test_sha1_ids_are_the_first_128_bits_of_the_names_hash(spark):
         assert identifier == int.from_bytes(digest[:16], "big")
     by_draw = made(spark, nodes=50, seed=7)
     assert [r for *_, r in found] == [r for *_, r in by_draw]  # ids and places are apart
-
-
-def test_names(spark):
-    assert spark.range(2).select(node_name(F.col("id"))).collect() == [("node-0",), ("node-1",)]
 
 
 def test_nodes_are_uniform_over_routers_and_ids_over_the_ring(spark):

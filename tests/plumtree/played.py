@@ -23,6 +23,7 @@ from scribe_spark.clock import (
 )
 from scribe_spark.core import draws
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Tables
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
@@ -61,6 +62,7 @@ class Overlay:
     places: np.ndarray | None = None
     #: Makes the kernel of a bucket, as `PlumtreeKernel` does.
     kernel: Callable[..., PlumtreeKernel] = PlumtreeKernel
+    lost: Lost | None = None
 
     def __post_init__(self) -> None:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
@@ -97,7 +99,7 @@ class Overlay:
             first, last = self.bounds[bucket : bucket + 2]
             mine = (columns["node"] >= first) & (columns["node"] < last)
             tables[COMMANDS] = take(columns, mine)
-        clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires)
+        clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires, lost=self.lost)
         kernel = partial(self.kernel, self.rules.for_tasks(), self.seed, room)
         play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 
@@ -125,7 +127,7 @@ class Overlay:
         return sorted(zip(*(found[name].tolist() for name in names), strict=True))
 
     def copies(self) -> list[tuple[int, ...]]:
-        """Return (publication, sender, node, time of arrival), sorted."""
+        """Return (publication, sender, node, time of arrival) of all sent copies, sorted."""
         found = self.table(COPIES)
         names = "publication", "sender", "node", "at_us"
         return sorted(zip(*(found[name].tolist() for name in names), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -17,7 +18,18 @@ _COUNTS = {"forwardjoin": "forward_join", "shufflereply": "shuffle_reply"}
 _BUCKETS = 1, 2, 7
 
 
-def _by_the_kernels(case: PlumtreeCase, buckets: int) -> Overlay:
+def _is_lost(*copy: int) -> bool:
+    """A tenth of the copies, by publication, sender, receiver and time of leaving."""
+    return zlib.crc32(repr(copy).encode()) % 10 == 0
+
+
+def _lost(publication: np.ndarray, links) -> np.ndarray:
+    columns = publication, links["node"], links["peer"], links["time_us"]
+    copies = zip(*(one.tolist() for one in columns), strict=True)
+    return np.array([_is_lost(*copy) for copy in copies], dtype=bool)
+
+
+def _by_the_kernels(case: PlumtreeCase, buckets: int, loses: bool) -> Overlay:
     """Play a case by the kernels."""
     views, rules, nodes = case.views, case.rules, range(case.count)
     delay = case.delay()
@@ -47,6 +59,7 @@ def _by_the_kernels(case: PlumtreeCase, buckets: int) -> Overlay:
         ),
         seed=case.seed,
         buckets=buckets,
+        lost=_lost if loses else None,
     )
     if case.static is not None:
         slots = max(1, *map(len, case.static.values()))
@@ -56,9 +69,10 @@ def _by_the_kernels(case: PlumtreeCase, buckets: int) -> Overlay:
     return overlay
 
 
-def _check(case: PlumtreeCase, buckets: int) -> None:
-    """Compare the kernels with the oracle: views, receipts, copies, counts."""
-    expected, overlay = case.play(), _by_the_kernels(case, buckets)
+def _check(case: PlumtreeCase, buckets: int, loses: bool = False) -> Counter:
+    """Compare the kernels with the oracle: views, receipts, copies, counts; return the counts."""
+    expected = case.play(is_lost=_is_lost if loses else None)
+    overlay = _by_the_kernels(case, buckets, loses)
     counts = {_COUNTS.get(kind, kind): count for kind, count in expected.counts.items()}
     assert Counter(overlay.counts()) == Counter(counts)
     receipts = [(*of, *receipt) for of, receipt in expected.receipts.items()]
@@ -67,6 +81,7 @@ def _check(case: PlumtreeCase, buckets: int) -> None:
     assert overlay.views_of("active") == expected.active
     assert overlay.views_of("passive") == expected.passive
     assert overlay.eager() == expected.eager
+    return Counter(counts)
 
 
 @pytest.mark.parametrize("buckets", _BUCKETS)
@@ -89,6 +104,13 @@ _ALL = [
 @pytest.mark.parametrize(("draw", "seed"), _SOME)
 def test_some_drawn_cases(draw, seed):
     _check(draw(seed), _BUCKETS[seed % 3])
+
+
+def test_lost_copies_are_announced_and_grafted():
+    sent = Counter()
+    for seed in range(30):
+        sent += _check((random_case, lively_case)[seed % 2](seed), _BUCKETS[seed % 3], loses=True)
+    assert sent["graft"] > 30
 
 
 @pytest.mark.slow

@@ -142,6 +142,34 @@ def test_the_first_publication_floods_static_views_and_later_ones_follow_a_tree(
     assert done.measures["eager"] == pytest.approx(2 * 59 / 60)
 
 
+def test_a_copy_that_comes_back_to_the_source_is_no_first_one():
+    """A neighbour of the source has the publication from another node before it has it directly."""
+    world = World(12, {"views": "static", "active": 8})
+    world.play(join=everybody(world), publish=[(0, 2)])
+    copies = world.rows[CARRIED]
+    assert np.count_nonzero(copies["to"] == 2) == 1
+    assert sorted(copies["to"][copies["first"]]) == [node for node in range(12) if node != 2]
+    came = world.rows[DELIVERED]
+    hops = dict(zip(came["node"].tolist(), came["hops"].tolist(), strict=True)) | {2: 0}
+    assert copies["hops"].tolist() == [1 + hops[node] for node in copies["sender"].tolist()]
+
+
+def test_a_copy_to_a_dead_node_does_not_arrive():
+    """Nodes notice a death when they send."""
+    world = World(40, {"notice": "sending", "shuffle_seconds": 300.0})
+    world.play(join=everybody(world))
+    world.play(fail=[3, 9, 20], publish=[(0, 1)])
+    sent = world.tally.by_kind()
+    assert sent["lost gossip"] > 3
+    copies = world.rows[CARRIED]
+    dead = np.isin(copies["to"], [3, 9, 20])
+    assert (np.count_nonzero(dead), len(dead)) == (sent["lost gossip"], sent["gossip"])
+    assert np.count_nonzero(copies["first"]) == len(world.rows[DELIVERED]["node"])
+    (due,) = zip(*world.play().publications.to_columns().values(), strict=True)
+    first, again = due[-2:]
+    assert first + again == sent["gossip"] - sent["lost gossip"]
+
+
 def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
     """Play commands by the queue of events, with the draws of a round."""
     delays, rules = world.kernel.delay_us + 2 * LAN_US, world.rules
@@ -153,9 +181,13 @@ def _by_the_oracle(world: World, seed: int, commands: list[tuple]) -> Played:
     return network.played()
 
 
-@pytest.mark.parametrize("views", ["waves", "at_once"])
-def test_newcomers_get_the_views_that_a_queue_of_events_gives(views):
-    world = World(40, {"views": views, "passive": 8, "active": 3})
+@pytest.mark.parametrize(
+    ("views", "refreshes"), [("waves", 0), ("at_once", 0), ("waves", 3), ("at_once", 1)]
+)
+def test_newcomers_get_the_views_that_a_queue_of_events_gives(views, refreshes):
+    """Refreshes of a round begin after the last wave."""
+    every = 30 / refreshes if refreshes else 60.0
+    world = World(40, {"views": views, "passive": 8, "active": 3, "shuffle_seconds": every})
     world.play(join=everybody(world), publish=[(0, 9)])
     seed = int(draws.bits_np(0, "round of a clock", 0) >> np.uint64(1))
     commands, there, wave = [], 0, 0
@@ -166,6 +198,8 @@ def test_newcomers_get_the_views_that_a_queue_of_events_gives(views):
             contact = bits % there if there else -1
             commands.append((wave * WAVE_US, "join", node, contact))
         there, wave = min(40, there + size), wave + 1
+    for at in (wave * WAVE_US + number * int(every * 10**6) for number in range(refreshes)):
+        commands += [(at, "shuffle", node) for node in range(40)]
     expected = _by_the_oracle(world, seed, [*commands, (10**9, "publish", 9, 0)])
     state = world.state()
     assert {key: active | lazy for key, (active, lazy, _) in state.items()} == expected.active
@@ -214,6 +248,25 @@ def test_any_buckets_leave_the_same(rules):
     one = _story(World(40, rules))
     assert repr(_story(World(40, rules, buckets=2, blind=True))) == repr(one)
     assert repr(_story(World(40, rules, buckets=3, cuts=(7, 1, 2)))) == repr(one)
+
+
+def test_a_member_that_leaves_or_quits_tells_its_neighbours():
+    world = World(40, {"shuffle_seconds": 300.0})
+    world.play(join=everybody(world))
+    before = world.state()
+    world.play(leave=[5], quit=[(0, 6)])
+    told = sum(len(one) for member in (5, 6) for one in before[member][:2])
+    assert world.tally.by_kind()["disconnect"] == told > 0
+
+
+def test_nobody_is_a_neighbour_of_itself():
+    """A group of one member and one of two, with views that are given."""
+    world = World(6, STATIC)
+    world.play(join=[(0, 3), (1, 0), (1, 5)])
+    nothing = set()
+    assert world.state() == {
+        3: (nothing, nothing, nothing), 6: ({5}, nothing, nothing), 11: ({0}, nothing, nothing),
+    }  # fmt: skip
 
 
 def test_the_dead_are_forgotten_and_those_that_come_back_begin_anew():

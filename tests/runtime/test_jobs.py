@@ -183,7 +183,7 @@ def test_a_task_makes_arrays_of_rows_where_it_shares_the_disk(spark, monkeypatch
         numbers = np.sort(rows.column("id").to_numpy())
         return {"numbers": numbers, "squares": numbers**2}
 
-    numbers, squares = arrays_of_rows(spark.range(7), make)
+    numbers, squares = arrays_of_rows(Batches.of(spark.range(7)), make)
     assert made_here == ([] if tricks == "all" else [7])
     assert open_array(numbers).tolist() == list(range(7))
     assert open_array(squares).tolist() == [n * n for n in range(7)]
@@ -273,6 +273,10 @@ def frame(spark):
     )
 
 
+def write(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
+    return write_parquet({folder: table})[folder]
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*"))
 
@@ -282,7 +286,7 @@ def test_rows_of_tasks_and_of_the_driver_are_written_and_read_back(spark, frame,
     tables = [Batches.of(frame.repartition(3)), Batches.of(frame.orderBy(F.desc("id")))]
     written = []
     for table in (*tables, frame.toArrow()):
-        written.append(write_parquet(table, tmp_path / "table"))
+        written.append(write(table, tmp_path / "table"))
         back = spark.read.parquet(str(tmp_path / "table"))
         assert [(f.name, f.dataType) for f in back.schema] == [
             (f.name, f.dataType) for f in frame.schema
@@ -290,13 +294,13 @@ def test_rows_of_tasks_and_of_the_driver_are_written_and_read_back(spark, frame,
         assert sorted(back.collect()) == sorted(frame.collect())
     assert written[0]["rows"] == 1000
     assert written[0] == written[1] == written[2]
-    write_parquet(tables[0], tmp_path / "table")
+    write(tables[0], tmp_path / "table")
     assert sum(name.endswith(".parquet") for name in names(tmp_path / "table")) == 3
 
 
 @pytest.mark.parametrize("of", [Batches.of, lambda frame: frame.toArrow()], ids=["tasks", "driver"])
 def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path, of):
-    content = write_parquet(of(frame.limit(0)), tmp_path / "table")
+    content = write(of(frame.limit(0)), tmp_path / "table")
     assert content == {"rows": 0, "high": 0, "low": 0}
     assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
 
@@ -307,7 +311,7 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
 
     doubled = Batches.of(frame, ["id"]).each(double, "id bigint")
     both = Batches.union([doubled, doubled.each(double, "id bigint")])
-    assert write_parquet(both, tmp_path / "table")["rows"] == 2000
+    assert write(both, tmp_path / "table")["rows"] == 2000
     found = [row["id"] for row in spark.read.parquet(str(tmp_path / "table")).collect()]
     assert sorted(found) == sorted([2 * n for n in range(1000)] + [4 * n for n in range(1000)])
     saved = Batches.saved(spark, tmp_path / "table", ["id"]).frame
@@ -317,7 +321,7 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_writer, "_ROWS_WRITTEN_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()
-    write_parquet(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
+    write(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
     wanted = {"id": [3, 250, 251], "text": ["text 0", "text 1"]}
     read = partial(Batches.saved, spark, tmp_path / "table", ["id", "text"])
     assert sorted(row["id"] for row in read(wanted).frame.collect()) == [3, 250]
@@ -342,10 +346,10 @@ def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, mon
 
         return run
 
-    once = write_parquet(Batches.of(frame), tmp_path / "table")
+    once = write(Batches.of(frame), tmp_path / "table")
     before = len(names(tmp_path / "table"))
     monkeypatch.setattr(arrow_writer, "_writer", twice)
-    assert write_parquet(Batches.of(frame), tmp_path / "table") == once
+    assert write(Batches.of(frame), tmp_path / "table") == once
     assert len(names(tmp_path / "table")) == before
 
 
@@ -353,9 +357,9 @@ def test_a_failure_leaves_no_half_table(frame, tmp_path):
     def fails(batch: pa.RecordBatch) -> dict:
         raise ValueError("as a test")
 
-    write_parquet(Batches.of(frame), tmp_path / "table")
+    write(Batches.of(frame), tmp_path / "table")
     with pytest.raises(Exception, match="as a test"):
-        write_parquet(Batches.of(frame).each(fails, frame.schema), tmp_path / "table")
+        write(Batches.of(frame).each(fails, frame.schema), tmp_path / "table")
     assert names(tmp_path / "table") == []
 
 

@@ -25,7 +25,7 @@ from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.packets_on_links import packets_of
+from scribe_spark.measures.link_stress import packets_of
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.environment import Environment

@@ -107,6 +107,15 @@ def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)))
 
 
+@pytest.mark.parametrize("seed", seeds(range(60), in_each_run=9))
+def test_rounds_that_lose_copies_are_the_oracles(seed: int) -> None:
+    """Two thirds with best effort, on 1, 2 and 7 buckets."""
+    case = random_world(seed) if seed % 3 == 2 else replace(random_world(seed), buffer=None)
+    world = world_of(case).with_losses()
+    check(world.in_buckets((1, 2, 7)[seed // 3 % 3]))
+    assert any(seen.counts.get("lost payload") for seen in world.run.seen)
+
+
 @pytest.mark.parametrize("seed", seeds(range(120), in_each_run=6))
 def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(with_limit(seed)))

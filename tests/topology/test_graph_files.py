@@ -105,7 +105,7 @@ def test_shadow_gives_delays_rates_and_self_loops(graph_of, name):
         "routers without a self-loop: 2;",
         "host_bandwidth_up: 20Mbit/s to 100Mbit/s; routers without it: 1",
         "the graph is not directed: each edge is a link both ways",
-        "packet_loss of 2 edges (0 to 0.01): GossipSub's copies are lost by it",
+        "packet_loss of 2 edges (0 to 0.01): copies are lost by it",
         "jitter of edges is ignored",
         "nodes are spread over all routers evenly",
     ):

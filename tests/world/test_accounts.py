@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from scribe_spark.measures.incomplete import (
     values_in_means,
     words_in_place,
 )
-from scribe_spark.rounds.system import Publications
+from scribe_spark.rounds.system import Multicasts, Publications, Publishing
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.worlds.group_measures import publication_measures
 from scribe_spark.worlds.summary import measures_by_round, summarise
@@ -55,6 +57,19 @@ def test_what_is_missing_is_lost_if_it_is_due_and_open_otherwise(last_due, due, 
         (2, 90, 4, b, 4, 0, *y, 4, 0),
         (3, 90, 10, c, 5, 1, *z, 10, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("in_run", "measured"),
+    [(True, [(0, 1, 6), (1, 0, 5), (1, 2, 7)]), (False, [(0, 1, 6), (1, 0, 5)])],
+)
+def test_a_run_measures_all_publications_and_a_world_the_first_of_each_group(in_run, measured):
+    """The group, the name and the source of the measured publications, of three."""
+    publish = Publishing(*(np.array(column) for column in ([1, 0, 1], [5, 6, 7], [0] * 3, [0] * 3)))
+    now: Any = SimpleNamespace(publish=publish, in_run=in_run)
+    found = Multicasts.of_round(now)
+    columns = found.group, found.publication, found.start
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == measured
 
 
 def test_rounds_have_no_lost_deliveries_before_the_deadline_and_a_ratio_of_copies():

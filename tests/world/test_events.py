@@ -202,20 +202,22 @@ def start(config: WorldConfig):
 
 
 def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
-    table = check_events(tables(GOOD).world.events, EXTENT)
-    assert table.schema == to_arrow_schema(schemas.EVENTS)
+    config = tables(GOOD)
+    table = sorted_events(*check_events(config, EXTENT))
+    assert table.schema == to_arrow_schema(schemas.WORLD_EVENTS)
     assert [tuple(row.values()) for row in table.to_pylist()] == [(*row, None) for row in FRAME]
     frame = table.to_pandas().astype({"group": "Int64"}).assign(other=1)
     for kind in ("category", object, "string"):
         event = frame["event"].astype(kind)
         frame.assign(event=event).to_parquet(tmp_path / "e.parquet")
-        assert check_events(str(tmp_path / "e.parquet"), EXTENT) == table
+        of_file = config.replace(events=str(tmp_path / "e.parquet"))
+        assert sorted_events(*check_events(of_file, EXTENT)) == table
 
 
 def test_a_good_table_is_read_with_the_start(tables):
     config = tables(GROUP_GOOD, GROUPS)
     check_world(config)
-    frame = check_events(config.world.events, extent_of(config), start(config)).to_pandas()
+    frame = sorted_events(*check_events(config, extent_of(config), start(config))).to_pandas()
     first = frame[frame["round"] == 0]
     joins = first[first["event"] == "join"][["group", "node"]]
     assert sorted(map(tuple, joins.to_numpy())) == [(1, 0), (1, 1), (2, 3)]
@@ -514,12 +516,12 @@ def test_a_million_rows_are_checked_without_a_loop_over_them():
 
 
 def read(spark, config: WorldConfig):
-    return check_events(config.world.events, extent_of(config), start(config), spark)
+    return sorted_events(*check_events(config, extent_of(config), start(config), spark))
 
 
 def test_a_good_table_is_read_by_spark(spark, monkeypatch, tables):
     config = tables(GROUP_GOOD, GROUPS, "\n1,0,create")
-    expected = check_events(config.world.events, extent_of(config), start(config))
+    expected = sorted_events(*check_events(config, extent_of(config), start(config)))
     assert len(expected) == len(GROUP_GOOD) - 1 + 5
     monkeypatch.setattr(events_module, "is_local", lambda path: False)
     assert read(spark, config) == expected

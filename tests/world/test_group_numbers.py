@@ -108,7 +108,7 @@ def test_tables_of_events_refuse_the_number_that_stands_for_no_group(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text(f"round,node,event,group\n0,3,join,-1\n1,4,leave,{NO_GROUP}\n")
     with pytest.raises(InputError, match=f"a group must be above {NO_GROUP}: row 2 "):
-        check_events(str(path), Extent(40, 3, 40))
+        check_events(WorldConfig(nodes=40, rounds=3, events=str(path)), Extent(40, 3, 40))
 
 
 def test_events_are_those_of_nodes_or_of_groups_by_their_names():

@@ -6,6 +6,8 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,9 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine.program import Tables
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
@@ -29,6 +34,7 @@ from scribe_spark.rounds.system import (
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems.baselines.live import LiveUnicast
 from scribe_spark.systems.registry import UNICAST, System, register_system, unregister_system
+from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems, round_of_systems
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
 
@@ -37,6 +43,33 @@ SMALL = NETWORK | {
     "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,
     "seed": 3, "systems": "scribe,direct", "measures": "delay,node_stress,link_stress",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("played", [(), ("naive_unicast",), ("ip_multicast", "naive_unicast")])
+def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
+    every = ("ip_multicast", "naive_unicast")
+    one: Any = SimpleNamespace(beside=every)
+    systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
+    counted = systems.tables("scribe", Multicasts()).beside
+    assert counted == tuple(name for name in every if name not in played)
+
+
+def test_those_who_may_join_join_and_those_who_may_publish_publish():
+    """Of nodes 0 to 2, 0 and 1 may join the group, and 1 and 2 may publish."""
+    node, group, may = np.arange(3), np.zeros(3, dtype=np.int64), np.array([True])
+    rights = {"join": (may, np.array([0, 1])), "multicast": (may, np.array([1, 2]))}
+    one: Any = None
+    links: Any = SimpleNamespace(routers=1)
+    live = LiveGroups(np.array([7]), one, one, {}, 1, 2, links)
+    ring = SimpleNamespace(node=node)
+    given: Any = SimpleNamespace(
+        facts=SimpleNamespace(ring=ring), in_round=None, kernel=None, seed=1
+    )
+    groups = Groups(np.array([7]), SimpleNamespace(hi=group[:1], lo=group[:1]), 3, rights)  # type: ignore[arg-type]
+    events = Events(), GroupEvents(join=(group, node), quit=(group, node), publish=(group, node))
+    now = round_of_systems(LiveSystems(), live, given, 0, events, groups, node)
+    assert (now.join[1].tolist(), now.quit[1].tolist()) == ([0, 1], [0, 1, 2])
+    assert now.publish.node.tolist() == [1, 2]
 
 
 class Direct(LiveUnicast):
@@ -155,10 +188,11 @@ def test_its_multicasts_take_as_long_as_by_ip_multicast(world):
     assert sum(sent) >= 2 * total > 0
 
 
-def test_the_page_draws_the_systems_side_by_side(world):
+def test_the_page_draws_the_systems_side_by_side(world, drawn_rounds):
     from scribe_spark.report.world import render_world
 
-    page = render_world(world["rounds"], {"resolved": {}, "config": {}})
+    with drawn_rounds():
+        page = render_world(world["rounds"], {"resolved": {}, "config": {}})
     assert "Systems side by side" in page.html
     assert "Direct" in page.figures["round-systems-publications-in-time"]
     alone = world["rounds"][world["rounds"]["system"] != "direct"]

@@ -57,12 +57,14 @@ def case_of(seed: int, source: str = "routed", delivery: str = "best-effort") ->
 
 def begin(
     seed: int, links: RoundLinks | None, source: str = "routed", delivery: str = "best-effort",
-    buckets: int = 1, **given,
+    buckets: int = 1, loses: bool = False, **given,
 ) -> Played:  # fmt: skip
-    """A world whose multicasts are measured."""
+    """A world whose multicasts are measured; its network may lose copies."""
     names = ("bytes", "delay", "node_stress")
     measures = MulticastMeasures(names, lan_us=LAN_US, source=source, links=links)
     world = case_of(seed, source, delivery)
+    if loses:
+        world.with_losses()
     given = {"more": systems_of(world), **given}
     return Played(world, buckets, measures=measures, **given)
 
@@ -84,9 +86,9 @@ def without_bytes(measures: dict[str, float]) -> dict[str, float]:
 @pytest.mark.parametrize("source", ["root", "routed", "direct"])
 @pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
 def test_a_size_without_limits_changes_no_round(source: str, delivery: str) -> None:
-    for seed in (3, 5):
+    for seed, loses in ((3, False), (5, True)):
         usual, sized = (
-            begin(seed, links, source, delivery).play(saves=False)
+            begin(seed, links, source, delivery, loses=loses).play(saves=False)
             for links in (None, links_of(128_000))
         )
         assert usual == [(without_bytes(measures), *rest) for measures, *rest in sized]
@@ -94,13 +96,14 @@ def test_a_size_without_limits_changes_no_round(source: str, delivery: str) -> N
             assert any(f"{system}.latency.p50" in measures for measures, *_ in usual), system
 
 
-def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
+@pytest.mark.parametrize("loses", [False, True])
+def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets(loses: bool) -> None:
     links = links_of(**SLOW)
 
     def play(exchange=None, **given) -> list:
-        return begin(5, links, exchange=exchange, **given).play(saves=False)
+        return begin(5, links, exchange=exchange, loses=loses, **given).play(saves=False)
 
-    one, usual = play(), begin(5, None).play(saves=False)
+    one, usual = play(), begin(5, None, loses=loses).play(saves=False)
     for system in SYSTEMS:
         name = f"{system}.latency.p99"
         assert any(a[0].get(name) != b[0].get(name) for a, b in zip(one, usual, strict=True)), name

@@ -108,7 +108,6 @@ def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation,
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("undrawn_rounds")
 def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path, monkeypatch):
     """One job for all; saved after each, and interrupted; rounds that cannot be reported."""
 

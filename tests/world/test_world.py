@@ -333,9 +333,10 @@ def play(spark, out, progress=None, config=CONFIG, **how) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory) -> Path:
+def finished(spark, tmp_path_factory, drawn_rounds) -> Path:
     out = tmp_path_factory.mktemp("world") / "out"
-    play(spark, out)
+    with drawn_rounds():
+        play(spark, out)
     return out
 
 
@@ -357,7 +358,6 @@ def test_what_a_world_leaves(spark, finished):
     assert len(list((finished / "figures").glob("round-*.svg"))) == 8
 
 
-@pytest.mark.usefixtures("undrawn_rounds")
 def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
     out = tmp_path / "out"

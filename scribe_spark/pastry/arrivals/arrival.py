@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,6 +65,8 @@ def _entering(given: Environment, wave: Wave) -> Iterator[Program]:
 @dataclass(frozen=True)
 class _Forget(WaveProgram):
     """Clear the tables of nodes that arrive in an overlay without a live node."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

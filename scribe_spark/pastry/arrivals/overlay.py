@@ -90,6 +90,7 @@ def play_arrivals(
             if number > last:
                 player = OnSpark(tables, f"wave {number}, ", progress)
                 arrive(RoundPlayer(player, given), wave, number)
+                tables = player.tables
         sharing.free(waves[0].arrays)
     return tables
 

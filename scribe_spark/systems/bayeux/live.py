@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.engine.ring import Keys
@@ -80,7 +82,6 @@ from scribe_spark.systems.bayeux.protocol import (
     Record,
     SendTree,
     SessionProgram,
-    Transmissions,
     at_root,
     flood,
     record,
@@ -103,11 +104,36 @@ def note_copies(
     to: np.ndarray,
     **more: np.ndarray,
 ) -> None:
-    """Record copies of the measured publications, one of each group: `rounds.system.CARRIED`."""
+    """Record copies of the measured publications of groups: `rounds.system.CARRIED`."""
     if len(group):
-        publication = measured.publication[find_sorted(measured.group, group)]
-        rows = {"group": group, "publication": publication, "sender": sender, "to": to}
-        append(tables, CARRIED, {**rows, **more})
+        row, of = measured.of_groups(group)
+        columns = take({"group": group, "sender": sender, "to": to, **more}, row)
+        append(tables, CARRIED, {**columns, "publication": measured.publication[of]})
+
+
+def observe_copies(
+    sessions: Sessions,
+    tables: Tables,
+    accepted: np.ndarray,
+    measured: Multicasts | None,
+    session: np.ndarray,
+    sender: np.ndarray,
+    to: np.ndarray,
+    lost: np.ndarray,
+) -> None:
+    """Count the copies of all publications that roots accepted: each goes the same way.
+
+    `accepted` are their numbers by group; with a schedule, `measured` has all publications.
+    """
+    group = session // sessions.partitions
+    if measured is None:
+        often = accepted[group]
+        ends = (np.repeat(one, often) for one in (session, sender, to, lost))
+        sessions.observe(tables, PAYLOAD, *ends)
+        return
+    row, of = measured.of_groups(group)
+    session, sender, to, lost = (one[row] for one in (session, sender, to, lost))
+    sessions.observe(tables, PAYLOAD, session, sender, to, lost, measured.size[of])
 
 
 def note_first_copies(
@@ -132,8 +158,8 @@ def note_first_copies(
     by_tree = np.arange(count_rows(got)) >= count_rows(copies)
     place = key_of([got["group"], got["node"]], size)
     got = take(got, first_of_each(place, (by_tree, got["delay_us"], got["hops"])))
-    publication = first.publication[find_sorted(first.group, got["group"])]
-    append(tables, DELIVERED, {**got, "publication": publication})
+    row, of = first.of_groups(got["group"])
+    append(tables, DELIVERED, {**take(got, row), "publication": first.publication[of]})
 
 
 # --- repair
@@ -151,8 +177,10 @@ class Repair(SessionProgram):
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
     accepted: np.ndarray
-    first: Multicasts  # the first publication of each group
+    first: Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
+    scheduled: bool = False  # True if publications have sizes of their own
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; no message is sent."""
@@ -173,20 +201,22 @@ class Repair(SessionProgram):
         way = {"hops": heard["hops"][of], "delay_us": heard["at_us"][of]}
         tables[TRIED] = take({**broken, **way}, lists.next[row] != member)
         lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
-        sent = Transmissions(PAYLOAD)
         session, node = np.divmod(lost, size)
         if self.noted:
-            note_copies(tables, self.first, session, node, to)
-        often = self.accepted[session]
-        session, node, to = (np.repeat(one, often) for one in (session, node, to))
-        sent.add(session, node, to, np.ones(len(to), dtype=bool))
-        sent.write(self.sessions, tables)
+            more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
+            note_copies(tables, self.first, session, node, to, **more)
+        several = self.first if self.scheduled else None
+        lost = np.ones(len(to), dtype=bool)
+        ends = session, node, to, lost
+        observe_copies(self.sessions, tables, self.accepted, several, *ends)
         return {}
 
 
 @dataclass(frozen=True)
 class GiveUp(SessionProgram):
     """Apply TREEs; drop members that the node's TREE did not reach."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
@@ -228,7 +258,7 @@ HEARD, KEPT = "heard", "kept"
 ENTRIES = "entries"
 
 
-#: The columns of copies in groups with several partitions.
+#: The columns of copies in groups with several partitions; also ``lost``, if copies may be lost.
 _OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops", "at_us")
 
 
@@ -246,6 +276,8 @@ class CountHeard(SessionProgram):
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
+    scheduled: bool = False  # True if publications have sizes of their own
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
@@ -256,12 +288,13 @@ class CountHeard(SessionProgram):
         copied = self._keys(arrivals, "group", "node")
         if copies:
             self._count_copies(tables, copies, arrivals)
-        got = self._by_group(copies["group"] if copies else copied[:0])
+        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
+        got = self._by_group(came["group"] if copies else copied[:0])
         tables.pop(EDGES, None)
-        came = take_tables(tables, CAME)
+        sent_trees = take_tables(tables, CAME)
         if self.measures:
-            note_first_copies(tables, self.first, arrivals, came, size)
-        trees = [self._keys(one, "session", "member") for one in came]
+            note_first_copies(tables, self.first, arrivals, sent_trees, size)
+        trees = [self._keys(one, "session", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
@@ -295,8 +328,11 @@ class CountHeard(SessionProgram):
         starts = sessions.from_source_root(tables[ARRIVALS])
         starts = take(starts, (starts["sender"] < 0) & (starts["tree"] > 0))
         starts |= {"sender": sessions.roots[starts["group"], 0], "from_tree": 0 * starts["tree"]}
+        names: tuple[str, ...] = _OF_SESSIONS
+        if loses(sessions.kernel):
+            names, starts["lost"] = (*names, "lost"), starts["tree"] < 0
         parts = [{**copies, "from_tree": copies["tree"]}, starts] if copies else [starts]
-        return concatenate([{name: one[name] for name in _OF_SESSIONS} for one in parts])
+        return concatenate([{name: one[name] for name in names} for one in parts])
 
     def _first_of_group(self, arrivals: Columns) -> Columns:
         """Return each node's first copy in a group, by group and node."""
@@ -311,24 +347,30 @@ class CountHeard(SessionProgram):
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
         """Count payloads; `arrivals` are the first copies."""
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
         if self.in_run:
             of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
-            which = find_sorted(self._keys(arrivals, "group", "node"), place)
-            same = [arrivals[name][which] == copies[name] for name in ("session", "sender")]
+            first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
+            which = find_sorted(self._keys(arrivals, "group", "node"), place[first])
+            ends = ("session", "sender")
+            same = [arrivals[name][which] == copies[name][first] for name in ends]
+            first[first] = same[0] & same[1]
             sent_us = copies["at_us"] - self.sessions.delays(sender, to)
             more = {
                 "hops": copies["hops"] + self.first.hops[of],
                 "sent_us": sent_us + self.first.delay_us[of],
-                "first": same[0] & same[1] & (to != self.first.start[of]),
+                "first": first & (to != self.first.start[of]),
+                **is_lost,
             }
             more |= {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
             note_copies(tables, self.first, group, sender, to, **more)
             return
         if notes_copies(self.measures):
-            note_copies(tables, self.first, group, sender, to)
-        often = self.accepted[group]
-        session, sender, to = (np.repeat(c, often) for c in (copies["session"], sender, to))
-        self.sessions.observe(tables, PAYLOAD, session, sender, to, lost=False)
+            note_copies(tables, self.first, group, sender, to, **is_lost)
+        several = self.first if self.scheduled else None
+        lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
+        sent = copies["session"], sender, to, lost
+        observe_copies(self.sessions, tables, self.accepted, several, *sent)
 
 
 @dataclass(frozen=True)
@@ -337,6 +379,7 @@ class CountSessions(SessionProgram):
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
@@ -468,20 +511,27 @@ class _BayeuxRound:
         player, sessions, now = self.player, self.sessions, self.now
         groups, publish = len(now.key_hi), now.publish
         source = {AT: publish.node, "group": publish.group, "number": np.arange(len(publish))}
-        player.play(Publish(sessions, self._sends_directly()), {SOURCE: source})
+        sizes = publish.size if now.scheduled else None
+        player.play(Publish(sessions, self._sends_directly(), sizes), {SOURCE: source})
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
         self.begun = self._begun(came)
         # the first publication of each group that its root has accepted, by its source
-        first = self._multicasts().measured(in_run=False)
+        first = self._multicasts().measured(now.scheduled)
         # all publications of a group go the same way
         accepted = np.bincount(self.begun.group, minlength=groups)
         player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
         begun = self._started(accepted)
-        player.play(flood(sessions), {START: {AT: self.root[begun], "group": begun}})
+        of_groups = self._multicasts().measured(every=False)
+        lost = now.lost_copies(sessions.facts, of_groups.publication)
+        if lost is not None:
+            lost = partial(_lost_in_sessions, lost, of_groups.group, self.partitions)
+        player.play(flood(sessions, lost), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
-            player.play(Repair(sessions, accepted, first, notes_copies(now.measures)))
+            noted = notes_copies(now.measures), now.scheduled
+            player.play(Repair(sessions, accepted, first, *noted))
             player.play(SendTree(sessions, TRIED))
-        heard = CountHeard(sessions, accepted, publish.group, first, now.measures, now.in_run)
+        of = publish.group, first, now.measures, now.in_run, now.scheduled
+        heard = CountHeard(sessions, accepted, *of)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
         if now.in_run:  # which reads no counts
@@ -514,7 +564,7 @@ class _BayeuxRound:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
         now, last = self.now, last_counted(self.now)
         self.player.play(CountSessions(self.sessions, last, now.in_run))
-        multicasts = self._multicasts().measured(now.in_run) if now.measures else None
+        multicasts = self._multicasts().measured(now.measures_all) if now.measures else None
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=multicasts, begun=self.begun)
         taken = self.player.take(DUE, KEPT)
@@ -531,7 +581,9 @@ class _BayeuxRound:
     def _multicasts(self) -> Multicasts:
         """Return the accepted publications."""
         begun = self.begun
-        return Multicasts(begun.group, begun.publication, begun.source, begun.hops, begun.delay_us)
+        way = begun.source, begun.hops, begun.delay_us
+        found = Multicasts(begun.group, begun.publication, *way)
+        return found.with_sizes(self.now.publish) if self.now.scheduled else found
 
     def _begun(self, came: Columns) -> Begun:
         """Return the accepted publications, which go along the copies of their group's first."""
@@ -540,9 +592,17 @@ class _BayeuxRound:
         came = take(came, np.argsort(came["number"]))
         group, publication = came["session"] // self.partitions, came["number"]
         _, first, of = np.unique(group, return_index=True, return_inverse=True)
-        root, along = self.root[came["session"]], publication[first[of]]
+        root = self.root[came["session"]]
+        along = publication if self.now.scheduled else publication[first[of]]
         if self.now.source == "root" and not self.now.in_run:
             none = np.zeros(len(group), dtype=np.int64)
             return Begun(group, publication, root, root, none, none, along)
         way = came["hops"], came["delay_us"]
         return Begun(group, publication, came["member"], root, *way, along)
+
+
+def _lost_in_sessions(
+    lost: Lost, groups: np.ndarray, partitions: int, session: np.ndarray, links: Columns
+) -> np.ndarray:
+    """Return True for lost copies in sessions: those of the first publications of some groups."""
+    return lost(find_sorted(groups, session // partitions), links)

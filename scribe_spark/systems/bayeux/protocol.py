@@ -31,6 +31,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket, take_tables
 from scribe_spark.engine.ring import Keys
@@ -49,13 +50,22 @@ class Transmissions:
     """The transmissions of a kind by a bucket's nodes in a superstep."""
 
     kind: str
+    sizes: np.ndarray | None = None  # the sizes of publications by number, with a schedule
     rows: list[Columns] = field(default_factory=list)
 
     def add(
-        self, session: np.ndarray, sender: np.ndarray, to: np.ndarray, lost: np.ndarray
+        self,
+        session: np.ndarray,
+        sender: np.ndarray,
+        to: np.ndarray,
+        lost: np.ndarray,
+        number: np.ndarray | None = None,
     ) -> None:
-        """Add transmissions."""
-        self.rows.append({"session": session, "sender": sender, "to": to, "lost": lost})
+        """Add transmissions, of publications with these numbers."""
+        row = {"session": session, "sender": sender, "to": to, "lost": lost}
+        if self.sizes is not None and number is not None:
+            row["size"] = self.sizes[number]
+        self.rows.append(row)
 
     def write(self, sessions: Sessions, tables: Tables) -> None:
         """Count the transmissions."""
@@ -89,7 +99,8 @@ class SessionProgram:
             goes = np.flatnonzero((onward >= 0) & (onward != at))
             row = np.r_[goes, met.message]
             lost = np.arange(len(row)) >= len(goes)
-            sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
+            number = messages["number"][row]
+            sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost, number)
             return onward, self._farther(messages, np.where(onward >= 0, onward, at))
 
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
@@ -119,6 +130,7 @@ class ToRoot(SessionProgram):
 
     kind: ClassVar[str]
     direct: bool = False  # True if senders know the root, and send to it in one hop
+    sizes: np.ndarray | None = None  # see `Transmissions`
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         """Return the messages that nodes of the bucket send, with ``at``: the sending nodes."""
@@ -126,7 +138,8 @@ class ToRoot(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route messages to the edge of the bucket; store those that reached the root."""
-        roots, sent, outbox = self.sessions.root_of, Transmissions(self.kind), dict[str, Columns]()
+        roots, outbox = self.sessions.root_of, dict[str, Columns]()
+        sent = Transmissions(self.kind, self.sizes)
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
             moving = self.begin(tables, inbox)
@@ -159,7 +172,7 @@ class ToRoot(SessionProgram):
         """Send messages directly to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
-        sent.add(messages["session"], messages[AT], root, ~arrives)
+        sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
         return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
@@ -203,6 +216,7 @@ class ForgetDead(SessionProgram):
 
     dead: np.ndarray  # bool, (K,)
     anew: np.ndarray  # bool, (G k,)
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         size = self.sessions.size
@@ -219,6 +233,8 @@ class ForgetDead(SessionProgram):
 
 class Record(SessionProgram):
     """Write the entries of TREEs that arrived; their members stop waiting."""
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         record(self.sessions, tables)
@@ -264,6 +280,7 @@ class NextHops(SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the edges of the multicast."""
@@ -454,8 +471,7 @@ class Publish(ToRoot):
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}
 
 
-def flood(sessions: Sessions) -> Dissemination:
+def flood(sessions: Sessions, lost: Lost | None) -> Dissemination:
     """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
-    return Dissemination(
-        sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us, rule=to_all
-    )
+    network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
+    return Dissemination(*network, rule=to_all, lost=lost)

@@ -186,10 +186,12 @@ class Sessions:
         sender: np.ndarray,
         to: np.ndarray,
         lost: np.ndarray | bool,
+        size: np.ndarray | None = None,
     ) -> None:
-        """Count messages in a bucket."""
+        """Count messages in a bucket; `size` are their sizes, by default those of kinds."""
         arrives = ~np.broadcast_to(lost, len(sender))
-        self.observer.send(tables, kind, arrives, sender, to, session // self.partitions)
+        group = session // self.partitions
+        self.observer.send(tables, kind, arrives, sender, to, group, size=size)
 
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
         """Return True for entries whose next hop can be reached: rule B12."""

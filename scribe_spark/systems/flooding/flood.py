@@ -19,6 +19,7 @@ from scribe_spark.core.arrays import NONE, distinct, find_sorted, row_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
@@ -109,19 +110,25 @@ class Flood:
     #: True if a cell is empty only if no node fits; then no range needs to be passed on.
     perfect: bool = False
     alive: np.ndarray | None = None  # (K,): True for the nodes that live; None: all
+    lost: Lost | None = None  # the copies that the network loses, by the index of the group
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Store the received copies, and send further copies."""
         if COPY not in inbox:
             return {}
         came, first = inbox[COPY], int(self.bounds[bucket])
-        kept = ("group", AT, "sender", "hops", "sent_us", "at_us")
-        tables[f"{COPIES} {superstep}"] = take(
-            {name: came[name] for name in kept}, came["row"] >= 0
-        )
         carried = inbox.get(_RANGE) or {
             name: came[AT][:0] for name in ("group", AT, "row", "digit")
         }
+        kept = ["group", AT, "sender", "hops", "sent_us", "at_us"]
+        if self.lost is not None:
+            came = {**came, "lost": self._are_lost(self.lost, came)}
+            kept.append("lost")
+        tables[f"{COPIES} {superstep}"] = take(
+            {name: came[name] for name in kept}, came["row"] >= 0
+        )
+        if self.lost is not None:
+            came, carried = self._without_lost(came, carried)
         if self.alive is not None:
             came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
         sent, ranges = [], []
@@ -130,6 +137,22 @@ class Flood:
             sent.append(copies)
             ranges.append(passed)
         return {COPY: concatenate(sent), _RANGE: concatenate(ranges)}
+
+    @staticmethod
+    def _are_lost(lost: Lost, came: Columns) -> np.ndarray:
+        """Return True for lost copies; the first message of a source is no copy."""
+        found = came["row"] >= 0
+        sent = take({"group": came["group"], "node": came["sender"], "peer": came[AT]}, found)
+        found[found] = lost(sent["group"], sent)
+        return found
+
+    def _without_lost(self, came: Columns, carried: Columns) -> tuple[Columns, Columns]:
+        """Return the copies that arrive, and the ranges that these carry; a node gets one copy."""
+        gone, brought = (
+            key_of([rows["group"], rows[AT]], len(self.facts.ring))
+            for rows in (take(came, came["lost"]), carried)
+        )
+        return take(came, ~came["lost"]), take(carried, find_sorted(np.sort(gone), brought) < 0)
 
     def _send(
         self, cells: np.ndarray, first: int, came: Columns, brought: Columns

@@ -17,7 +17,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, expand
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, in_bucket, take_tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import CELLS, LEAVES, States
@@ -120,6 +120,7 @@ class FloodedOverlay(GroupOverlays):
             *(round.bounds, round.facts, now.kernel, now.lan_us),
             perfect=self.perfect,
             alive=None if now.in_run else now.alive,
+            lost=now.lost_copies(round.facts),
         )
         player.play(flood, {COPY: {AT: now.publish.node, **starting(publication)}})
         player.play(_Write(round, now.in_run))
@@ -131,6 +132,7 @@ class _Write:
 
     round: OverlayRound
     in_run: bool
+    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
@@ -143,9 +145,11 @@ class _Write:
         if parts:
             came = dict(concatenate(parts))
             came |= {"node": came.pop(AT), "publication": came["group"]}
-            tables[ARRIVED_COPIES] = {**came, "first": np.ones(len(came["node"]), dtype=bool)}
+            first = ~came["lost"] if "lost" in came else np.ones(len(came["node"]), dtype=bool)
+            tables[ARRIVED_COPIES] = {**came, "first": first}
             names = ("publication", "node", "sender", "hops", "at_us")
-            tables[ARRIVALS] = self._with_sources(bucket, {name: came[name] for name in names})
+            arrivals = take({name: came[name] for name in names}, first)
+            tables[ARRIVALS] = self._with_sources(bucket, arrivals)
         else:
             tables[ARRIVALS] = self._with_sources(bucket, {})
         if self.in_run:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 from pydantic import WrapValidator, model_validator
 
-from scribe_spark.config.bandwidth import refuse_beside_sizes, refuse_two_clocks
+from scribe_spark.config.bandwidth import refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
@@ -51,14 +51,6 @@ PRESETS = MappingProxyType(
         "ethereum": {**_SPEC, "d": 8, "d_low": 6, "heartbeat_ms": 700.0},
     }
 )
-
-
-def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by flat name, with the preset's values in place of None."""
-    values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
-    names = GossipSubConfig.flat_names()
-    of_preset = {names[field]: value for field, value in values.items()}
-    return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
 
 #: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
@@ -200,12 +192,15 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse peers that worlds do not have, and losses and a clock beside those of sizes."""
-        if config.is_world and self.discovery != "dial":
-            remedy = "is not supported in worlds; give dial"
-            raise InputError("gossipsub_discovery", self.discovery, remedy)
+        """Refuse a clock beside that of sizes."""
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
-        refuse_beside_sizes(config, [("gossipsub_loss", self.loss, 0.0, "give 0")])
+
+    @classmethod
+    def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings by flat name, with the preset's values in place of None."""
+        values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
+        of_preset = {flat: values.get(name) for name, flat in cls.flat_names().items()}
+        return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
     def value(self, name: str) -> Any:
         """Return the value of a field or, if it is None, the preset's value."""

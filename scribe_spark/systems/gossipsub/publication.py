@@ -26,7 +26,6 @@ from scribe_spark.bandwidth.runs import Clock, play_clock
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS as CLOCK_ARRIVALS
 from scribe_spark.bandwidth.windows import COPIES as CLOCK_COPIES
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -40,6 +39,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
+from scribe_spark.engine.losses import Losses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
@@ -96,6 +96,7 @@ class Messages:
     published: np.ndarray  # (M,): the heartbeats of the publications
     clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
     stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+    size: np.ndarray | None = None  # (M,): the sizes in bytes, in a world with a schedule
 
 
 @dataclass(frozen=True)
@@ -133,27 +134,26 @@ class PublicationProgram(TopicsProgram):
         return self.topics.directory.has(place) & self.topics.is_alive(node)
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return True for lost copies (rule G12)."""
-        lost = ~self.topics.is_alive(receiver)
-        if self._loses:
-            topic = self.messages.topic[message]
-            bits = self.topics.names.bits("gossipsub loss", self.heartbeat, topic, sender, receiver)
-            for number in self.messages.stamp:
-                bits = draws.more_bits(bits, number[message])
-            lost |= (bits >> np.uint64(11)) * 2.0**-53 < self._loss(sender, receiver)
-        return lost
+        """Return True for lost copies: those to dead nodes, and others by rule G12."""
+        lost, losses = ~self.topics.is_alive(receiver), self.losses
+        return (
+            lost if losses is None else lost | self.lost_on_way(losses, message, sender, receiver)
+        )
 
     @property
-    def _loses(self) -> bool:
-        """True if copies can be lost, by the configured share or by lossy routes."""
-        nobody = np.empty(0, dtype=np.int64)
-        return self.topics.rules.loss > 0 or self.topics.kernel.losses(nobody, nobody) is not None
+    def losses(self) -> Losses | None:
+        """The losses of copies, by the configured share and by routes; None: there are none."""
+        topics = self.topics
+        return Losses.of(topics.facts, topics.kernel, topics.rules.loss)
 
-    def _loss(self, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray | float:
-        """Return the probability that a copy is lost."""
-        loss, router = self.topics.rules.loss, self.topics.facts.ring.router
-        of_route = self.topics.kernel.losses(router[sender], router[receiver])
-        return loss if of_route is None else 1 - (1 - loss) * (1 - of_route)
+    def lost_on_way(
+        self, losses: Losses, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+    ) -> np.ndarray:
+        """Return True for copies that the network loses (rule G12)."""
+        topic, names = self.messages.topic[message], self.topics.names
+        stamp = (number[message] for number in self.messages.stamp)
+        key = names.bits("gossipsub loss", self.heartbeat, topic)
+        return losses.lost(key, sender, receiver, *stamp)
 
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
@@ -409,7 +409,7 @@ class SendCopies(PublicationProgram):
         receiver, sender = came[AT], came["sender"]
         back = self.delay(receiver, sender)
         copy = at + self.waits(hops) + back < came["sent"]
-        if self._loses:
+        if self.losses is not None:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
@@ -460,8 +460,22 @@ def publish_with_bandwidth(
     read = partial(_links, clock, topics, messages, new)
     announced = (publish.size >= links.idontwant) & rules.idontwant
     write = partial(_write, copies, new, publish, announced)
-    played = partial(play_clock, clock, published, read, write, kept=tuple(_KEPT.values()))
+    losses = copies.losses
+    lost = None if losses is None else partial(_lost, copies, losses, new)
+    kept = tuple(_KEPT.values())
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     player.keep(played, "clock with bandwidth")
+
+
+def _lost(
+    copies: SendCopies,
+    losses: Losses,
+    new: np.ndarray,
+    publication: np.ndarray,
+    links: Columns,
+) -> np.ndarray:
+    """Return True for lost copies of the messages `new`."""
+    return copies.lost_on_way(losses, new[publication], links["node"], links["peer"])
 
 
 def _links(
@@ -492,7 +506,8 @@ def _of_sources(
         yield space.at(read_table(Links, tables, CONNECTIONS), place)
     if FANOUT in tables:  # the peers of sources that do not subscribe
         message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
-        yield space.key(key_of([topic[message], source[message]], space.size), peer)
+        place = key_of([topic[message], source[message]], space.size)
+        yield distinct(space.key(place, peer))  # a source may publish several times
 
 
 def _write(
@@ -517,6 +532,8 @@ def _write(
         copies.note_idontwant(arrivals, arrivals.find(told), tables)
     kept = {name: sent[ours] for name, ours in _KEPT.items()}
     of, lost = kept["message"], ~topics.is_alive(kept["node"])
+    if "lost" in sent:
+        lost |= sent["lost"]
     kept |= {"message": new[of], "sent": kept["sent"] - publish.at_us[of], "lost": lost}
     kept["first"] = kept["first"] & ~lost
     name = f"{COPIES} {heartbeat}"

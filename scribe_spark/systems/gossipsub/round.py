@@ -65,6 +65,7 @@ from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held,
 from scribe_spark.systems.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
+    GRAPH,
     MESH,
     SUBSCRIBERS,
     TO_DIAL,
@@ -115,6 +116,7 @@ class CountCopies(PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
@@ -153,7 +155,10 @@ class CountCopies(PublicationProgram):
                 by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
                 noted += self._rows(PAYLOAD, sent)
                 if not self.topics.in_run:
-                    self.topics.observe(tables, PAYLOAD, sent["sender"], sent["node"], ~lost)
+                    size = self.messages.size
+                    size = None if size is None else size[sent["message"]]
+                    ends = sent["sender"], sent["node"]
+                    self.topics.observe(tables, PAYLOAD, *ends, ~lost, size=size)
         for kind in TOLD:
             noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
         if noted:
@@ -218,6 +223,10 @@ class _PublishedMessages(SortedTable):
     duplicates: np.ndarray = field(default_factory=whole_numbers)
     #: The number of nodes that announce it in the next heartbeat.
     told: np.ndarray = field(default_factory=whole_numbers)
+    #: The index in `LivingRound.publish` of its heartbeat, the turn, and the size in bytes.
+    number: np.ndarray = field(default_factory=whole_numbers)
+    turn: np.ndarray = field(default_factory=whole_numbers)
+    size: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -232,7 +241,7 @@ class LiveGossipSub(SystemOnBuckets):
         *(IHAVE, IWANT, IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL), 1),
+        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL, GRAPH), 1),
         **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
@@ -322,7 +331,8 @@ class _Heartbeat:
         if now.begins_round or player.has(TO_DIAL):
             self._know_subscribers()
             if rules.discovery == "graph":
-                player.play(DialGraph(self.topics))
+                entering = now.events.entering if now.number else None
+                player.play(DialGraph(self.topics, entering))
                 player.play(Meet(self.topics))
             else:
                 player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
@@ -347,17 +357,24 @@ class _Heartbeat:
     def _messages(self) -> Messages:
         """Return the publications as messages."""
         published = self.published
-        of = published.topic, published.source, published.round
-        stamp = published.round, self.now.ring.node[published.source]
-        return Messages(*of, self.system.clock, () if self.now.in_run else stamp)
+        of, now = (published.topic, published.source, published.round), self.now
+        source = now.ring.node[published.source] + published.turn * len(now.ring)
+        stamp: tuple[np.ndarray, ...] = published.round, source
+        if now.in_run:  # with sizes, a topic may have several publications
+            stamp = () if now.links is None else (np.arange(len(published)),)
+        size = published.size if now.scheduled else None
+        return Messages(*of, self.system.clock, stamp, size)
 
     def _multicasts(self) -> Multicasts:
-        """Return the first publication of each topic in the world's round; all of a run."""
+        """Return the first publication of each topic in the world's round; all of a schedule."""
         published, now = self.published, self.now
         is_new = published.round == now.own.first(now.world_round)
         message = np.flatnonzero(is_new | now.in_run)
         of_round = published.topic[message], message, published.source[message]
-        return Multicasts.from_start(*of_round).measured(now.in_run)
+        found = Multicasts.from_start(*of_round)
+        if now.scheduled:
+            found = replace(found, number=published.number[message], size=published.size[message])
+        return found.measured(now.measures_all)
 
     def _publish(self) -> dict[str, float]:
         """Announce publications and publish those of this heartbeat; return counts."""
@@ -367,7 +384,9 @@ class _Heartbeat:
         new = np.arange(len(now.publish)) + len(published)
         of = {"topic": now.publish.group, "source": now.publish.node}
         none = dict.fromkeys(("first_copies", "duplicates", "told"), 0)
-        published.insert(new, round=number, **of, **none)
+        of_schedule = {"turn": now.publish.turn, "size": now.publish.size}
+        numbers = np.arange(len(new))
+        published.insert(new, round=number, **of, **none, number=numbers, **of_schedule)
         program = self.topics, self._messages(), number
         if now.in_run and len(new):
             player.play(NoteState(self.topics, now.number))
@@ -381,7 +400,7 @@ class _Heartbeat:
             player.play(SendCopies(*program))
         if now.links is not None and len(new):
             publish_with_bandwidth(player, SendCopies(*program), new, now)
-        measured = self._multicasts().publication if now.measures else new[:0]
+        measured = np.sort(self._multicasts().publication) if now.measures else new[:0]
         player.play(CountCopies(*program, measured, notes_copies(now.measures)))
         taken = player.take(BY_MESSAGE, COUNTED)
         sums = _by_message(taken[BY_MESSAGE], published)
@@ -541,6 +560,7 @@ class NoteState(TopicsProgram):
     """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
 
     heartbeat: int
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
@@ -565,6 +585,7 @@ class CountRound(PublicationProgram):
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -603,6 +624,7 @@ class Renumber(TopicsProgram):
     """Renumber publications, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""

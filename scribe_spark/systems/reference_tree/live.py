@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -169,6 +170,8 @@ def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
 class StoreLinks(_OfHosts):
     """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
+    silent: ClassVar[bool] = True
+
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if not self.is_empty(bucket):
             host, neighbour, _ = _from_nothing(tables)
@@ -194,6 +197,8 @@ class MeasureTree(_OfHosts):
     ``depth`` levels below this bucket's ``top``.  A bucket has about as many of these rows as the
     tree has levels.  :func:`depths_of_fragments` combines both tables.
     """
+
+    silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if self.is_empty(bucket):

@@ -5,19 +5,46 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.scribe import Scribe
 
-#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
-SOURCE_BITS = 32
+#: The bits of a publication's id that are its turn and the source's node number.
 SOURCE = 2**SOURCE_BITS - 1
 
 
-def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the ids of publications: round << 32 | node number of the source."""
-    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
+def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:
+    """Return the turns of publications in a world with a schedule; with 0 nodes, all are 0."""
+    return (publication & SOURCE) // nodes if nodes else np.zeros_like(publication)
+
+
+def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
+    """Return the node numbers of the sources of publications."""
+    nodes = scribe.round.nodes
+    return (publication & SOURCE) % nodes if nodes else publication & SOURCE
+
+
+def size_key(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Return the keys of `RoundOfGroups.sizes`."""
+    return group << SOURCE_BITS | publication & SOURCE
+
+
+def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray | None:
+    """Return the sizes of publications in bytes, NONE for those of earlier rounds.
+
+    Without a schedule, the result is None.
+    """
+    sizes = scribe.round.sizes
+    if sizes is None:
+        return None
+    row = find_sorted(sizes["key"], size_key(group, publication))
+    found = np.full(len(group), NONE, dtype=np.int64)
+    there = (row >= 0) & (publication >> SOURCE_BITS == scribe.number)
+    found[there] = sizes["size"][row[there]]
+    return found
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -31,18 +58,27 @@ def publication_keys(
     """Return keys of (round, group, source) for publications since a round; older ones: NONE."""
     age = (publication >> SOURCE_BITS) - since
     parts = age, group, publication & SOURCE
-    keys = mixed_key(parts, (len(scribe.groups), _numbers(scribe.ring)))
+    keys = mixed_key(parts, (len(scribe.groups), _names(scribe)))
     return np.where(age >= 0, keys, NONE)
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the groups and ids for keys of :func:`publication_keys` with ``since=0``."""
-    key, source = np.divmod(keys, _numbers(scribe.ring))
+    key, name = np.divmod(keys, _names(scribe))
     round, group = np.divmod(key, len(scribe.groups))
-    return group, publication_ids(round, source)
+    return group, publication_ids(round, name)
 
 
-def _numbers(known: Ring) -> int:
+def _names(scribe: Scribe) -> int:
+    """Return the number of names of publications of a group in a round."""
+    round = scribe.round
+    if not round.nodes:
+        return node_numbers(scribe.ring)
+    return round.nodes * most_turns(len(round.groups), round.nodes, round.rules.deadline)
+
+
+def node_numbers(known: Ring) -> int:
+    """Return the number that follows the greatest number of a node."""
     return int(known.node.max()) + 1
 
 
@@ -86,7 +122,7 @@ def keep_got(scribe: Scribe, tables: Tables) -> None:
     got = scribe.state.got
     if GOT in tables:
         got.key = _merged(got.key, tables.pop(GOT)["key"])
-    a_round = len(scribe.groups) * _numbers(scribe.ring) * scribe.state.size
+    a_round = len(scribe.groups) * _names(scribe) * scribe.state.size
     got.key = got.key[np.searchsorted(got.key, a_round) :] - a_round
 
 

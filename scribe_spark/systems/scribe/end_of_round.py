@@ -25,16 +25,18 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.rounds.groups import SOURCE_BITS
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
     SOURCE,
-    SOURCE_BITS,
     first_copies,
     keep_got,
     pending_keys,
     publication_keys,
     publications_of,
+    source_numbers,
+    turns_of,
 )
 from scribe_spark.systems.scribe.handlers import keep_used_values
 from scribe_spark.systems.scribe.heartbeat import (
@@ -145,7 +147,7 @@ class EndOfRound(RoundProgram):
     )
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        sent = Sent.of(tables.get(OUTCOMES, {}))
+        sent = Sent.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
         came = tables.get(DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
         got = nothing, nothing, nothing
@@ -449,10 +451,11 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
     keys = publication_keys(scribe, group, publication, 0)
     each = distinct(np.append(keys, NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
-    position = scribe.ring.positions(publication & SOURCE)
+    position = scribe.ring.positions(source_numbers(scribe, publication))
+    turn = turns_of(publication, scribe.round.nodes)
     taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
     rank = np.zeros(len(each), dtype=np.int64)
-    rank[1 + np.lexsort((position, published, taken))] = np.arange(1, len(each))
+    rank[1 + np.lexsort((position, turn, published, taken))] = np.arange(1, len(each))
     return rank[index_sorted(each, keys)]
 
 

@@ -7,7 +7,7 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -114,12 +114,12 @@ def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
 
 def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvents:
     """Return the events of the bucket's nodes."""
-    own = {one.name: _own(scribe, getattr(events, one.name)) for one in fields(events)}
+    own = {kind: _own(scribe, pairs) for kind, pairs in events.by_kind().items()}
     for kind, name in ((JOINING, "join"), (QUITTING, "quit")):
         if kind in inbox:
             came = scribe.key(inbox[kind]["group"], inbox[kind][AT])
             own[name] = scribe.split(np.sort(np.r_[scribe.key(*own[name]), came]))
-    return GroupEvents(**own)
+    return GroupEvents.of_pairs(own)
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:

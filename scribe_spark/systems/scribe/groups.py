@@ -8,6 +8,7 @@ group and subscriber for member.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -18,13 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.core import draws, u128
-from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import NO_GROUP, find_sorted, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, is_local, read_table
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.pastry.nodes import node_name
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
@@ -205,46 +205,68 @@ def _twice(path: str, group, node) -> InputError:
     return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
 
 
-def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
+def make_groups(members: DataFrame, nodes: Table, config: RunConfig) -> DataFrame:
     """Return each group's key and creator, see :func:`keyed_groups`.
 
     Drawn groups may be empty; the groups of a user's table of members have members.
     """
     if config.groups.members is not None:
-        sizes = members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
+        rows = members.groupBy("group").count().toArrow()
+        numbers, sizes = (rows.column(name).to_numpy() for name in ("group", "count"))
     else:
         drawn = GroupDraws.of(config)
-        table = pa.table({"group": drawn.numbers, "size": drawn.sizes()})
-        sizes = local_frame(members.sparkSession, table)
-    return keyed_groups(sizes, nodes, config.overlay.nodes, config.seed, config.groups.ids)
+        numbers, sizes = drawn.numbers, drawn.sizes()
+    among, ids = config.overlay.nodes, config.groups.ids
+    return keyed_groups(numbers, sizes, nodes, among, config.seed, ids)
 
 
-def keyed_groups(sizes: DataFrame, nodes: DataFrame, among: int, seed: int, ids: str) -> DataFrame:
-    """Return the key and the creator of groups (``group, size``).
+#: The columns of :func:`keyed_groups`.
+_KEYED = ", ".join(
+    f"{name} bigint" for name in ("group", "key_hi", "key_lo", "size", "creator", "creator_router")
+)
+
+
+def keyed_groups(
+    numbers: np.ndarray, sizes: np.ndarray, nodes: Table, among: int, seed: int, ids: str
+) -> DataFrame:
+    """Return the key and the creator of G groups.
 
     The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
     contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
     groupId is the first 128 bits of SHA-1 of the group's name and the creator's name.  With
     ``ids="creator"``, the groupId is the upper half of the creator's nodeId followed by 64 bits of
     SHA-1 of the name, so that the creator is the root.
+
+    Parameters
+    ----------
+    numbers, sizes : ndarray of int64, shape (G,)
+        The number and the size of each group.
+    nodes : DataFrame or Batches
+        The nodes: `schemas.NODES`.
     """
-    name = F.concat(F.lit("group-"), F.col("group").cast("string"))
-    created = sizes.withColumn("creator", draws.below(among, seed, "creator", "group"))
-    by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
-    named = F.broadcast(created).join(by, "creator", "inner")
-    if ids == "creator":
-        key_hi, key_lo = F.col("id_hi"), u128.half_of_digest(F.sha1(name), 0)
-    else:
-        digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
-        key_hi, key_lo = u128.half_of_digest(digest, 0), u128.half_of_digest(digest, 1)
-    return named.select(
-        "group",
-        key_hi.alias("key_hi"),
-        key_lo.alias("key_lo"),
-        *(column for column in sizes.columns if column != "group"),
-        "creator",
-        F.col("router").alias("creator_router"),
-    )
+    creators = np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
+    by_creator = ids == "creator"
+
+    def created(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+        """Return the groups whose creator is in a batch of nodes."""
+        node = batch.column("node").to_numpy()
+        order = np.argsort(node)
+        found = find_sorted(node[order], creators)
+        here = np.flatnonzero(found >= 0)
+        rows, group, creator = order[found[here]], numbers[here], creators[here]
+        names = [f"group-{number}" for number in group.tolist()]
+        if not by_creator:
+            names = [f"{name}node-{n}" for name, n in zip(names, creator.tolist(), strict=True)]
+        digests = b"".join(hashlib.sha1(name.encode()).digest()[:16] for name in names)
+        hi, lo = np.frombuffer(digests, ">i8").astype(np.int64).reshape(-1, 2).T
+        if by_creator:
+            hi, lo = batch.column("id_hi").to_numpy()[rows], hi
+        routers = batch.column("router").to_numpy()[rows]
+        columns = {"key_hi": hi, "key_lo": lo, "size": sizes[here], "creator": creator}
+        return {"group": group, **columns, "creator_router": routers}
+
+    rows = Batches.of(nodes, ["node", "id_hi", "router"])
+    return rows.each(created, _KEYED).frame
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, SortedTable, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.duplicates import SOURCE
+from scribe_spark.systems.scribe.duplicates import source_numbers
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import ChildrenTable, Copies, Entries, cause
 
@@ -115,7 +115,7 @@ DIED_WITH_SOURCE = "scribe died with source"
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
     """Remove the publications that dead sources kept, and record them."""
     kept = scribe.state.kept
-    lost = dead[scribe.ring.positions(kept.publication & SOURCE)]
+    lost = dead[scribe.ring.positions(source_numbers(scribe, kept.publication))]
     scribe.note(DIED_WITH_SOURCE, **kept.take(lost).to_columns())
     scribe.state.kept = kept.take(~lost)
 

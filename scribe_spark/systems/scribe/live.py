@@ -8,7 +8,7 @@ JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import NONE, whole_numbers
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.rounds.observer import FOUND, MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
@@ -34,7 +35,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.duplicates import SOURCE_BITS
+from scribe_spark.systems.scribe.duplicates import node_numbers, size_key
 from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.events import PlayEvents
 from scribe_spark.systems.scribe.measures import (
@@ -127,12 +128,16 @@ class LiveScribe(SystemOnBuckets):
             *(MESSAGES, *COUNTS, EXTRA_JOINS, GROUPS_MEASURED, *TREES_SEEN, *TREES_BEFORE)
         )
         now.tally.take(taken)
-        sent = Sent.of_buckets(taken.get(OUTCOMES, {})).taken()
+        sent = Sent.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
+        multicasts = self.multicasts(sent, now.source, several=now.scheduled)
+        begun = self._begun(sent, now.source)
+        if now.scheduled:
+            multicasts, begun = _with_times(now, multicasts, begun)
         return SystemRound(
             group_measures(taken, len(round.groups), round.limits is not None),
             _publications(taken),
-            multicasts=self.multicasts(sent, now.source) if now.measures else None,
-            begun=self._begun(sent, now.source),
+            multicasts=multicasts if now.measures else None,
+            begun=begun,
             tables=self._tables(taken, round, now),
         )
 
@@ -147,7 +152,11 @@ class LiveScribe(SystemOnBuckets):
         incarnation = player.share("incarnations", lambda: {"round": now.incarnation})
         of_round = now.number, now.groups, self.rules, self.trees, incarnation
         timing = timed, now.lan_us if timed else 0
-        return RoundOfGroups(*of_round, applications, *timing, self._limits(now), source=now.source)
+        made = RoundOfGroups(*of_round, applications, *timing, self._limits(now), source=now.source)
+        if not now.scheduled:
+            return made
+        sizes = player.share("sizes of publications", lambda: _sizes(now))
+        return replace(made, nodes=node_numbers(now.ring), sizes=sizes)
 
     def _limits(self, now: LivingRound) -> ChildLimits | None:
         """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
@@ -161,13 +170,16 @@ class LiveScribe(SystemOnBuckets):
 
     # --- publications
 
-    def multicasts(self, taken: Sent, source: str) -> Multicasts:
-        """Return the first publication of each group that a root accepted: rule S25."""
-        group, first = np.unique(taken.group, return_index=True)
-        firsts = taken.take(first)
+    def multicasts(self, taken: Sent, source: str, *, several: bool = False) -> Multicasts:
+        """Return the first publication of each group that a root accepted, or all: rule S25."""
+        if several:
+            rows = taken.take(np.lexsort((taken.publication, taken.group)))
+        else:
+            rows = taken.take(np.unique(taken.group, return_index=True)[1])
         if source == "root":
-            return Multicasts.from_start(group, firsts.publication, firsts.root)
-        return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
+            return Multicasts.from_start(rows.group, rows.publication, rows.root)
+        way = rows.hops, rows.delay_us
+        return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: Sent, source: str) -> Begun:
         """Return all publications that roots accepted in the round."""
@@ -192,6 +204,50 @@ class LiveScribe(SystemOnBuckets):
 
 
 _MOMENTS = TREES_BEFORE, TREES_SEEN
+
+
+# --- times and sizes of publications of a schedule
+
+
+def _names(now: LivingRound) -> np.ndarray:
+    """Return the ids of the publications of a round."""
+    publish, ring = now.publish, now.ring
+    return publication_ids(now.number, ring.node[publish.node], publish.turn, node_numbers(ring))
+
+
+def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
+    """Return `RoundOfGroups.sizes`."""
+    key = size_key(now.publish.group, _names(now))
+    order = np.argsort(key)
+    return {"key": key[order], "size": now.publish.size[order]}
+
+
+def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Multicasts, Begun]:
+    """Add the numbers, times and sizes of publications.
+
+    Those of earlier rounds begin with the round, have the size of the world, and follow the others
+    by number.
+    """
+    publish, names = now.publish, _names(now)
+    order = np.lexsort((names, publish.group))
+    of_round = Multicasts.from_start(publish.group[order], names[order], publish.node[order])
+    usual = 0 if now.links is None else now.links.size
+    at_us, size = np.r_[publish.at_us[order], 0], np.r_[publish.size[order], usual]
+
+    def row_of(one: Multicasts | Begun) -> np.ndarray:
+        row = of_round.find(one.group, one.publication)
+        return np.where(one.publication >> SOURCE_BITS == now.number, row, NONE)
+
+    def number_of(row: np.ndarray) -> np.ndarray:
+        number = np.r_[order, NONE][row]
+        number[row < 0] = len(order) + np.arange(np.count_nonzero(row < 0))
+        return number
+
+    row = row_of(found)
+    found = replace(found, number=number_of(row), size=size[row])
+    row = row_of(begun)
+    begun = replace(begun, at_us=at_us[row], size=size[row])
+    return found, begun.take(np.lexsort((number_of(row), begun.at_us)))
 
 
 def live_scribe(config: WorldConfig) -> LiveScribe:

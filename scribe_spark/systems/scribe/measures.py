@@ -23,7 +23,7 @@ from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.systems.scribe.duplicates import SOURCE_BITS
+from scribe_spark.rounds.groups import SOURCE_BITS
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scribe_spark.core.arrays import (
+    NONE,
     Rows,
     distinct,
     expand,
@@ -27,7 +28,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.systems.scribe.duplicates import note_got
+from scribe_spark.systems.scribe.duplicates import note_got, sizes_of
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.handlers import calls_of, keep_values
 from scribe_spark.systems.scribe.join import JOINS
@@ -99,15 +100,15 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     got = payloads.take(np.flatnonzero(entries.member[row]))
     child = children.key[edge] % scribe.state.size
+    of, is_lost = payloads.take(which), np.zeros(len(which), dtype=bool)
     if not scribe.settled:
         hear_payloads(scribe, row, payloads)
-        children.got_payload[edge] = True
-        if scribe.timed:
-            columns = {"group": payloads.group[which], "publication": payloads.message[which]}
-            scribe.note(PAYLOADS, **columns, sender=payloads.node[which], to=child)
-    arrives = scribe.send("payload", payloads.node[which], child)
-    which, child = which[arrives], child[arrives]
-    sent = payloads.take(which)
+        children.got_payload[edge] = scribe.losses is None
+        is_lost = scribe.are_lost(of.group, of.message, of.node, child)
+        note_payloads(scribe, of.group, of.message, of.node, child, is_lost)
+    sizes = sizes_of(scribe, of.group, of.message)
+    arrives = scribe.send("payload", of.node, child, is_lost, sizes)
+    sent, child = of.take(arrives), child[arrives]
     delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
     sent = Payloads(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
     return got, sent, refused
@@ -132,6 +133,21 @@ def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndar
     """Send messages to live nodes."""
     columns = payloads.to_columns()
     scribe.tell(kind, columns.pop("node"), **columns, **more)
+
+
+def note_payloads(
+    scribe: Scribe,
+    group: np.ndarray,
+    publication: np.ndarray,
+    sender: np.ndarray,
+    to: np.ndarray,
+    is_lost: np.ndarray,
+) -> None:
+    """Record sent copies, if the round is timed."""
+    if scribe.timed:
+        lost = {} if scribe.losses is None else {"lost": is_lost}
+        ends = {"sender": sender, "to": to}
+        scribe.note(PAYLOADS, group=group, publication=publication, **ends, **lost)
 
 
 def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
@@ -372,17 +388,18 @@ class Emitter:
             return
         times = np.maximum(self.messages.lengths[payloads.message], 1)
         times[payloads.sender == payloads.node] = 0
-        arrives = scribe.is_alive(payloads.node)
+        is_lost = self._are_lost(payloads)
+        arrives = scribe.is_alive(payloads.node) & ~is_lost
         scribe.count(
             self.kind,
             times.sum(),
             times[~arrives].sum(),
             between=lambda: (np.repeat(payloads.sender, times), np.repeat(payloads.node, times)),
+            sizes=None if scribe.round.sizes is None else lambda: self._sizes(payloads, times),
         )
         if self.kind == PAYLOAD:
-            children.got_payload[row] = True
-            if scribe.timed:
-                self._note_payloads(payloads)
+            children.got_payload[row] = scribe.losses is None
+            self._note_payloads(payloads, is_lost)
         payloads = payloads if arrives.all() else payloads.take(np.flatnonzero(arrives))
         away = ~scribe.is_own(payloads.node)
         if not away.any():
@@ -390,6 +407,18 @@ class Emitter:
             return
         send_payloads(scribe, self.kind, payloads.take(np.flatnonzero(~away)))
         self._send_away(payloads.take(np.flatnonzero(away)))
+
+    def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
+        """Return the sizes of the publications in messages; an empty message has none."""
+        inside = self.messages.contents(payloads.message)
+        of, publication = inside["call"], inside["publication"]
+        sent = times[of] > 0
+        found = np.full(int(times.sum()), NONE, dtype=np.int64)
+        place = np.repeat(self.messages.lengths[payloads.message] > 0, times)
+        sizes = sizes_of(self.scribe, payloads.group[of[sent]], publication[sent])
+        assert sizes is not None
+        found[place] = sizes
+        return found
 
     def _send_away(self, payloads: Payloads) -> None:
         """Send messages to other buckets; a bucket receives the contents of a message once."""
@@ -410,12 +439,26 @@ class Emitter:
             publication=inside["publication"],
         )
 
-    def _note_payloads(self, payloads: Payloads) -> None:
+    def _are_lost(self, payloads: Payloads) -> np.ndarray:
+        """Return True for messages with publications that the network loses.
+
+        A message has the draw of its first publication.
+        """
+        messages, found = self.messages, payloads.sender != payloads.node
+        found &= messages.lengths[payloads.message] > 0
+        sent = payloads.take(found)
+        first = messages.publications[messages.offsets[sent.message]]
+        found[found] = self.scribe.are_lost(sent.group, first, sent.sender, sent.node)
+        return found
+
+    def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:
         """Record the sender and the receiver of each publication."""
+        if not self.scribe.timed:
+            return
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
-        columns = {"group": payloads.group[of], "publication": publication}
-        self.scribe.note(PAYLOADS, **columns, sender=payloads.sender[of], to=payloads.node[of])
+        group, ends = payloads.group[of], (payloads.sender[of], payloads.node[of])
+        note_payloads(self.scribe, group, publication, *ends, is_lost[of])
 
     # ---- children that were added
 

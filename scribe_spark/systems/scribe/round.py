@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.group_events import GroupEvents, Publishing
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import lazy
 from scribe_spark.systems.scribe.bottleneck import (
@@ -87,7 +85,7 @@ def play_groups(
         close_phase(given),
         FinishTrees(given, round),
         # 3. publications go to the roots and down the trees; heartbeats
-        *publishing(player, round, *of_groups.publish),
+        *publishing(player, round, of_groups.published()),
         EndRound(given, round),
         # 4. measure the repairs: do roots reach the children of dead nodes again?
         IfRows((table_of("repairs"),), count_repairs),
@@ -109,11 +107,11 @@ def growing(
 
 
 def publishing(
-    player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
+    player: RoundPlayer, round: RoundOfGroups, publish: Publishing
 ) -> list[Program | IfRows]:
     """Return the programs that route publications to the roots and multicast them."""
     given = player.given
-    steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]
+    steps: list[Program | IfRows] = [FindRoots(given, round, publish)]
     if not round.settled:
         steps += [close_phase(given)]
     return [*steps, FinishTrees(given, round), Disseminate(given, round)]

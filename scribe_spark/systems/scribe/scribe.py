@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
+from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.losses import Losses, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
@@ -20,8 +22,8 @@ from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.groups import Groups
-from scribe_spark.rounds.observer import Between
+from scribe_spark.rounds.groups import SOURCE_BITS, Groups
+from scribe_spark.rounds.observer import Between, Sizes
 from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import node_delays
@@ -127,6 +129,10 @@ class RoundOfGroups:
     since the source.  `lan_us` is the delay of a node's LAN link, each way.  `incarnation` has the
     round of each node's last arrival or recovery, as an array or as the shared array ``round``.
     `source` is the way from a source to the root, as in the section ``groups`` of configs.
+
+    In a world with a schedule, `nodes` is the number that follows the greatest number of a node,
+    and `sizes` are the sizes of the publications of the round: the arrays ``key``, ascending (the
+    index of the group << 32 | the lower 32 bits of the id), and ``size``.
     """
 
     number: int
@@ -142,6 +148,8 @@ class RoundOfGroups:
     rule: NextHop | None = None
     roots: np.ndarray | None = None
     source: str = "root"
+    nodes: int = 0
+    sizes: Shared | None = None
 
     @property
     def incarnations(self) -> np.ndarray:
@@ -269,6 +277,22 @@ class Scribe:
 
     # ---- messages
 
+    @functools.cached_property
+    def losses(self) -> Losses | None:
+        """The losses of copies; None if all arrive at live nodes, as in a settled round."""
+        return None if self.settled else Losses.of(self.given.facts, self.kernel)
+
+    def are_lost(
+        self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray
+    ) -> np.ndarray:
+        """Return True for copies that the network loses: rule N1."""
+        if self.losses is None:
+            return np.zeros(len(to), dtype=bool)
+        key = publication_keys(self.seed, self.groups.number[group], publication)
+        is_late = publication >> SOURCE_BITS < self.number
+        key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
+        return self.losses.lost(key, sender, to)
+
     def count(
         self,
         kind: str,
@@ -276,16 +300,28 @@ class Scribe:
         lost: int | np.integer = 0,
         *,
         between: Between,
+        sizes: Sizes | None = None,
     ) -> None:
         """Count messages that these nodes send, and how many are lost; see `Observer.count`."""
         if self.observer is not None:
-            self.observer.count(self.tables, kind, messages, lost, between=between)
+            self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
 
-    def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """Count a message to each node; return True for each that arrives."""
-        arrives = self.is_alive(to)
+    def send(
+        self,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        is_lost: np.ndarray | bool = False,
+        size: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Count a message to each node; return True for each that arrives.
+
+        `size` are the sizes of the messages in bytes, by default those of kinds.
+        """
+        arrives = self.is_alive(to) & ~np.asarray(is_lost)
         lost = arrives.size - np.count_nonzero(arrives)
-        self.count(kind, arrives.size, lost, between=lambda: (sender, to))
+        sizes = None if size is None else lambda: size
+        self.count(kind, arrives.size, lost, between=lambda: (sender, to), sizes=sizes)
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
@@ -314,7 +350,9 @@ class Scribe:
         """Return the queued messages."""
         return {kind: concatenate(parts) for kind, parts in self.sent.items()}
 
-    def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
+    def hop(
+        self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the next hop of messages to groupIds, by Pastry's current tables.
 
         A message at its last node gets that node, one without a candidate NONE.
@@ -325,7 +363,7 @@ class Scribe:
         if self.round.rule is not None:
             return self.round.rule(self.first, self.tables, at, keys.hi, keys.lo)
         onward, met = hop(self.states, self.is_alive, at, keys)
-        self._count_hops(kind, at, onward, met)
+        self._count_hops(kind, at, onward, met, sizes)
         return onward
 
     def randomised_hop(
@@ -339,10 +377,17 @@ class Scribe:
         self._count_hops(kind, at, onward, met)
         return onward
 
-    def _count_hops(self, kind: str, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+    def _count_hops(
+        self,
+        kind: str,
+        at: np.ndarray,
+        onward: np.ndarray,
+        met: Met,
+        sizes: np.ndarray | None = None,
+    ) -> None:
         if self.observer is not None:
             self.observer.meet(self.tables, at[met.message], met.dead)
-        count_hop(functools.partial(self.count, kind), at, onward, met)
+        count_hop(functools.partial(self.count, kind), at, onward, met, sizes)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
@@ -401,7 +446,8 @@ def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
     """Route messages to their end, or to the edge of the bucket."""
 
     def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
-        onward = scribe.hop(routing.kind, messages[AT], messages["group"])
+        sizes = messages.get("size")
+        onward = scribe.hop(routing.kind, messages[AT], messages["group"], sizes)
         goes = (onward >= 0) & (onward != messages[AT])
         return onward, {**messages, **_ways(scribe, messages, onward, goes)}
 

@@ -18,11 +18,13 @@ from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, w
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
+from scribe_spark.rounds.group_events import Publishing
+from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.duplicates import (
-    SOURCE,
-    SOURCE_BITS,
-    publication_ids,
     publication_keys,
+    sizes_of,
+    source_numbers,
+    turns_of,
 )
 from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
 from scribe_spark.systems.scribe.program import RoundProgram
@@ -40,7 +42,7 @@ _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
 
 @dataclass(frozen=True)
 class Sent(Rows):
-    """The publications of a round, by group, round of publication, and nodeId of the source.
+    """The publications of a round, by group, round of publication, turn, and nodeId of the source.
 
     Publications of earlier rounds were kept by their source.  `root` accepted the publication, or
     is NONE; `fate` is an index of :data:`FATES`.  `hops` and `delay_us` count the route to the last
@@ -56,22 +58,22 @@ class Sent(Rows):
     delay_us: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, columns: Columns) -> Sent:
-        """Return publications, given in any order."""
-        return cls(**columns).in_order() if columns else cls()
+    def of(cls, columns: Columns, nodes: int = 0) -> Sent:
+        """Return publications, given in any order; see `RoundOfGroups.nodes`."""
+        return cls(**columns).in_order(nodes) if columns else cls()
 
     @classmethod
-    def of_buckets(cls, columns: Columns) -> Sent:
+    def of_buckets(cls, columns: Columns, nodes: int = 0) -> Sent:
         """Return publications from tables in which every bucket lists all of them."""
         if not columns:
             return cls()
         names = np.column_stack([columns["group"], columns["publication"]])
-        return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]))
+        return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
-    def in_order(self) -> Sent:
+    def in_order(self, nodes: int = 0) -> Sent:
         """Return the publications in order; of equal ones, those whose source died are last."""
-        died = self.fate == _SOURCE_DIED
-        keys = (self.source, self.publication >> SOURCE_BITS, self.group, died)
+        died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
+        keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
 
     def taken(self) -> Sent:
@@ -88,8 +90,7 @@ class FindRoots(RoundProgram):
     that turned out not to be the root.  Roots do not change during the program.
     """
 
-    group: np.ndarray
-    source: np.ndarray
+    publish: Publishing
 
     @property
     def silent(self) -> bool:
@@ -101,18 +102,19 @@ class FindRoots(RoundProgram):
             self._arrive(scribe, inbox[_ADDRESSED])
         if superstep:
             return
-        mine = scribe.is_own(self.source)
-        sent = _under_way(scribe, self.group[mine], self.source[mine])
+        sent = _under_way(scribe, self.publish.take(scribe.is_own(self.publish.node)))
         group, source = sent["group"], sent["source"]
         n = len(group)
         began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
         scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
-        sent |= began
+        sizes = sizes_of(scribe, group, sent["publication"])
+        sent |= began | ({} if sizes is None else {"size": sizes})
         at = _addresses(scribe, group, source)
         own = scribe.is_root(group, source)
         at[own] = source[own]
         away = np.flatnonzero(at != source)
-        arrives = scribe.send("MULTICAST", source[away], at[away])
+        of_away = None if sizes is None else sizes[away]
+        arrives = scribe.send("MULTICAST", source[away], at[away], size=of_away)
         there = away[arrives]
         addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
         scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
@@ -156,16 +158,16 @@ def _all(n: int, fate: int) -> np.ndarray:
     return np.full(n, fate, dtype=np.int8)
 
 
-def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[str, np.ndarray]:
+def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
     """Return group, source and id of the publications to send, in order: new and kept ones."""
-    kept, ring = scribe.state.kept, scribe.ring
-    names = publication_ids(scribe.number, ring.node[source])
+    kept, ring, nodes = scribe.state.kept, scribe.ring, scribe.round.nodes
+    names = publication_ids(scribe.number, ring.node[new.node], new.turn, nodes)
     if scribe.settled:  # each group has one publication, which needs no id
         names = np.zeros_like(names)
-    group, publication = np.r_[kept.group, group], np.r_[kept.publication, names]
-    source = np.r_[ring.positions(kept.publication & SOURCE), source]
+    group, publication = np.r_[kept.group, new.group], np.r_[kept.publication, names]
+    source = np.r_[ring.positions(source_numbers(scribe, kept.publication)), new.node]
     sent = {"group": group, "source": source, "publication": publication}
-    return take(sent, _in_order(sent))
+    return take(sent, _in_order(sent, nodes))
 
 
 def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -178,9 +180,10 @@ def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndar
     return at
 
 
-def _in_order(sent: Columns) -> np.ndarray:
+def _in_order(sent: Columns, nodes: int) -> np.ndarray:
     """Return the order in which roots accept publications."""
-    return np.lexsort((sent["source"], sent["publication"] >> SOURCE_BITS, sent["group"]))
+    publication, turn = sent["publication"], turns_of(sent["publication"], nodes)
+    return np.lexsort((sent["source"], turn, publication >> SOURCE_BITS, sent["group"]))
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
@@ -257,7 +260,7 @@ def take_publications(scribe: Scribe, tables: Tables) -> Columns:
         _tell_fates(scribe, left, _all(len(left["root"]), _NO_ROOT))
         sent = take(sent, np.flatnonzero(there))
     _answer(scribe, sent)
-    return take(sent, _in_order(sent))
+    return take(sent, _in_order(sent, scribe.round.nodes))
 
 
 def _answer(scribe: Scribe, sent: Columns) -> None:
@@ -291,7 +294,7 @@ def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
     if DIED_WITH_SOURCE in tables:
         died = tables[DIED_WITH_SOURCE]
         n = len(died["group"])
-        source = scribe.ring.positions(died["publication"] & SOURCE)
+        source = scribe.ring.positions(source_numbers(scribe, died["publication"]))
         del tables[DIED_WITH_SOURCE]
         nowhere, fate = np.full(n, NONE), _all(n, _SOURCE_DIED)
         none = np.zeros(n, dtype=np.int64)

@@ -35,7 +35,7 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import JOINING, GroupEvents
+from scribe_spark.rounds.group_events import JOINING, GroupEvents, Publishing
 from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import RoundPlayer
@@ -390,4 +390,4 @@ def publish(
     player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
 ) -> None:
     """Let the sources (ring positions) of the given groups multicast one message each."""
-    play_in_turn(player, publishing(player, round, group, source))
+    play_in_turn(player, publishing(player, round, Publishing.at_begin((group, source))))

@@ -6,7 +6,7 @@ It stands on `tests.oracle.living` (Pastry alive), whose tables it reads and nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -77,6 +77,7 @@ class Spread:
     to_root: dict[int, list[int]] = field(default_factory=dict)
     #: The copies of one publication, lost ones too.
     copies: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)  # those that the network loses
     #: The way of the first copy from the root: the first by time, then of fewest hops, then of the
     #: sender with the smallest nodeId.
     ways: dict[int, list[int]] = field(default_factory=dict)
@@ -110,6 +111,9 @@ class Bayeux:
         self.born: dict[int, int] = {}  # node -> the last round in which it arrived or recovered
         self.now = 0
         self.direct = False  # True if sources know their roots
+        #: (group, source of the first accepted publication, sender, receiver) -> True if the
+        #: network loses the round's copies; None: it loses none.
+        self.is_lost: Callable[[int, int, int, int], bool] | None = None
         self.messages: Messages = Counter()
         self.lost: Messages = Counter()
         self.had: dict[Name, set[int]] = {}
@@ -292,7 +296,8 @@ class Bayeux:
         one = Spread(group.root, accepted)
         for name in names:
             self.spreads[number] = one = Spread(group.root, accepted)
-            got, twice = self.spread(group, one)
+            first = min(accepted, key=self.overlay.idents.__getitem__)
+            got, twice = self.spread(group, one, number, first)
             self.had[name] = got | {name[2]}
             self.first_copies[name] += len(got - {group.root})
             self.duplicates[name] += twice
@@ -304,18 +309,25 @@ class Bayeux:
         if names:
             self.repair(group, got, names, one)
 
-    def spread(self, group: Group, one: Spread) -> tuple[set[int], int]:
+    def spread(self, group: Group, one: Spread, number: int, first: int) -> tuple[set[int], int]:
         """Send the copies of one publication; return who has got it, and how many twice."""
+
+        def is_lost(sender: int, receiver: int) -> bool:
+            return self.is_lost is not None and self.is_lost(number, first, sender, receiver)
+
         is_good = {(x, e.next): self.is_good(e) for (x, _), e in group.lists.items()}
         edges = [Edge(*ends, ()) for ends, good in is_good.items() if good]
         of_ids = self.delay, "time", 0, 0, self.overlay.idents
-        found = disseminate([group.root], edges, lambda *_: True, *of_ids)
+        found = disseminate([group.root], edges, lambda *_: True, *of_ids, is_lost)
         for x, to in sorted(ends for ends in is_good if ends[0] in found.first):
-            self.transmit(x, to, "payload", is_good[x, to])
+            lost = is_good[x, to] and is_lost(x, to)
+            self.transmit(x, to, "payload", is_good[x, to] and not lost)
             one.copies.append((x, to))
+            if lost:
+                one.lost.append((x, to))
         for node, mine in sorted(found.first.items(), key=lambda row: row[1].hops):
             one.ways[node] = [*one.ways.get(mine.sender, []), node]
-        return set(one.ways), sum(not copy.first for copy in found.copies)
+        return set(one.ways), sum(not (copy.first or copy.lost) for copy in found.copies)
 
     def delay(self, one: int, other: int) -> int:
         """Return the time of a copy, also in the LANs."""

@@ -245,10 +245,10 @@ class Overlay:
         if self.sent is not None:
             self.sent.append((kind, sender, to))
 
-    def send(self, kind: str, sender: int, to: int) -> bool:
+    def send(self, kind: str, sender: int, to: int, is_lost: bool = False) -> bool:
         """Count one message; whether it arrives (a message to a dead node is lost)."""
         self.note(kind, sender, to)
-        if to in self.live:
+        if to in self.live and not is_lost:
             return True
         self.counts[f"lost {kind}"] += 1
         return False

@@ -89,9 +89,13 @@ class PlumtreeCase:
         found.add(self.commands)
         return found
 
-    def play(self, draw: Draw | None = None) -> Played:
-        """Play everything that is due."""
+    def play(
+        self, draw: Draw | None = None, is_lost: Callable[[int, int, int, int], bool] | None = None
+    ) -> Played:
+        """Play everything that is due; see `EventQueue.is_lost`."""
         network = self.network(draw)
+        if is_lost is not None:
+            network.queue.is_lost = is_lost
         network.play()
         return network.played()
 

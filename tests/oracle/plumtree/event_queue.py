@@ -7,6 +7,7 @@ Q2 An event has a time, a node, and a sender: -2 for a command, -1 for a timer, 
 Q3 A node that is dead, or has not joined yet, handles nothing but `join`.
 Q4 A message that arrives at a dead node b comes back to its sender a as the message `down` from b,
    at arrival + delay(b, a); it is made at the arrival.  A `down` does not come back.
+   A GOSSIP that the network loses does not arrive, and does not come back.
 Q5 A draw in an event is a number of (purpose, seed, time, node, sender, member).  *pick* takes the
    member with the least (draw, member), *picks* the least k, in this order.
 """
@@ -56,6 +57,8 @@ class EventQueue:
         self.event = Event(0, -1, COMMAND, 0, "", ())
         self.sent: Counter[str] = Counter()
         self.handled = 0
+        #: (publication, sender, receiver, time of leaving) -> True for a GOSSIP that is lost.
+        self.is_lost: Callable[[int, int, int, int], bool] = lambda *copy: False
         self._heap: list[Event] = []
         self._made = 0
 
@@ -87,6 +90,8 @@ class EventQueue:
         delay = self.delay(sender, receiver)
         assert delay >= 1
         self.sent[kind.lower()] += 1
+        if kind == "GOSSIP" and self.is_lost(fields[0], sender, receiver, leaves):
+            return
         self._put(leaves + delay, receiver, sender, kind, fields)
 
     def picks(self, purpose: str, members: Iterable[int], count: int) -> list[int]:

@@ -167,10 +167,13 @@ def arrives(
     if sender == node:
         return True
     if kind == "payload":
-        scribe.paid.add((group, sender, node))
+        if scribe.is_lost is None:  # a copy that may be lost is no heartbeat
+            scribe.paid.add((group, sender, node))
         scribe.carried += [(one, sender, node) for one in message.publications]
     times = max(1, len(message.publications))
-    return all([scribe.overlay.send(kind, sender, node) for _ in range(times)])
+    first = message.publications[:1] if scribe.is_lost is not None else ()
+    lost = any(scribe.is_lost(one, sender, node) for one in first)
+    return all([scribe.overlay.send(kind, sender, node, lost) for _ in range(times)])
 
 
 def accepts(scribe: Scribe, group: int, sender: int, node: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..living.overlay import Overlay
@@ -306,6 +306,8 @@ class Scribe:
     ways: dict[Publication, list[int]] = field(default_factory=dict)  # from source to root
     carried: list[tuple[Publication, int, int]] = field(default_factory=list)
     # payloads: publication, sender, receiver; lost ones too
+    # (publication, sender, receiver): True if the network loses this round's copy; None: never
+    is_lost: Callable[[Publication, int, int], bool] | None = None
 
     @property
     def round(self) -> int:

@@ -1,0 +1,107 @@
+"""Losses of copies on routes: every copy is lost or arrives by a draw of its own.
+
+Rules: docs/rules.md, N1 to N5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import Columns
+from scribe_spark.underlay.protocol import Kernel
+
+#: ``lost(publication, links)`` returns True for lost copies.  Publications are indices, and equal
+#: rows belong together; `links` have the positions ``node, peer`` and perhaps other columns.
+Lost = Callable[[np.ndarray, Columns], np.ndarray]
+
+
+def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np.ndarray:
+    """Return the keys of publications for :func:`are_lost`: uint64.
+
+    Parameters
+    ----------
+    group : ndarray of int64
+        The numbers of the groups.
+    name : ndarray of int64, or int
+        A number of each publication that no other one of its group has.
+    """
+    return draws.bits_np(seed, "loss", group, name)
+
+
+def are_lost(
+    key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, share: np.ndarray | float
+) -> np.ndarray:
+    """Return True for lost copies between nodes, given by their numbers: rule N1.
+
+    `key` has bits of the publications, and `share` the probabilities of losses.
+    """
+    for row in (sender, receiver):
+        key = draws.more_bits(key, row)
+    return is_below(key, share)
+
+
+def is_below(bits: np.ndarray, share: np.ndarray | float) -> np.ndarray:
+    """Return True for bits that are, as a fraction of all, below a share."""
+    return (bits >> np.uint64(11)) * 2.0**-53 < share
+
+
+def loses(kernel: Kernel) -> bool:
+    """Return True if the network loses packets."""
+    nobody = np.empty(0, dtype=np.int64)
+    return kernel.losses(nobody, nobody) is not None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The losses of copies between the nodes of a ring; picklable.
+
+    Attributes
+    ----------
+    facts : KnowsRing
+        The nodes.
+    kernel : Kernel
+        The network.
+    share : float
+        The share of all copies that is lost besides the losses of routes.
+    """
+
+    facts: KnowsRing
+    kernel: Kernel
+    share: float = 0.0
+
+    @classmethod
+    def of(cls, facts: KnowsRing, kernel: Kernel, share: float = 0.0) -> Losses | None:
+        """Return the losses of a network; None if every copy arrives."""
+        return cls(facts, kernel, share) if share > 0 or loses(kernel) else None
+
+    def lost(
+        self, key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, *more: np.ndarray
+    ) -> np.ndarray:
+        """Return True for lost copies between positions; `more` are further keys of the draws."""
+        ring = self.facts.ring
+        for row in (ring.node[sender], ring.node[receiver], *more):
+            key = draws.more_bits(key, row)
+        share: np.ndarray | float
+        share, of_route = self.share, self.kernel.losses(ring.router[sender], ring.router[receiver])
+        if of_route is not None:
+            share = 1 - (1 - share) * (1 - of_route)
+        return is_below(key, share)
+
+    def of_publications(self, key: np.ndarray, more: tuple[str, ...] = ()) -> Lost:
+        """Return the losses of publications with some keys, shape (p,).
+
+        `more` are columns of links that are further keys of the draws.
+        """
+        return partial(self._lost, key, more)
+
+    def _lost(
+        self, key: np.ndarray, more: tuple[str, ...], publication: np.ndarray, links: Columns
+    ) -> np.ndarray:
+        further = (links[name] for name in more)
+        return self.lost(key[publication], links["node"], links["peer"], *further)

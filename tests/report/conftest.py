@@ -1,0 +1,15 @@
+"""Tests of pages draw all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def figures_of_rounds(drawn_rounds: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Draw the figures over rounds."""
+    with drawn_rounds():
+        yield

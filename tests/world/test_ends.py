@@ -1,0 +1,82 @@
+"""The start and the end of a world: events from files, tables in order, few queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from small_network import NETWORK
+
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.experiments import Simulation
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.world_setup import make_world
+from scribe_spark.worlds.played import EventFiles
+
+CONFIG = WorldConfig(
+    **NETWORK, nodes=60, groups=4, replicas=1, leaf_set=4, lookups=5, rounds=3,
+    generator="mass-failure+publications", measures="delay,link_stress",
+)  # fmt: skip
+
+#: The most queries that Spark plans for a world in tasks, from its start to its page.
+MOST_QUERIES = 15
+
+ORDERS = {
+    "events": ("round", "node"),
+    "memberships": ("group", "node"),
+    "tree_edges": ("system", "group", "parent", "child"),
+    "deliveries": ("system", "group", "node"),
+}
+
+
+def last_query(spark) -> int:
+    """Return the number of the last query, which Spark's listener of queries has seen."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    seen = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return max((seen.apply(at).executionId() for at in range(seen.length())), default=-1)
+
+
+@pytest.fixture(scope="module")
+def played(spark, tmp_path_factory) -> tuple[Path, int]:
+    """Return the folder of a world with two buckets in tasks, and its number of queries."""
+    out, before = tmp_path_factory.mktemp("ends") / "out", last_query(spark)
+    run_world(spark, CONFIG, Execution(out=str(out), buckets=2, engine="tasks"))
+    return out, last_query(spark) - before
+
+
+def test_a_world_plans_few_queries(played):
+    _, queries = played
+    assert 5 < queries <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("table", ORDERS)
+def test_rows_of_a_file_are_in_order(played, table):
+    files = sorted((played[0] / "tables" / table).glob("*.parquet"))
+    rows = [pq.read_table(file).select(ORDERS[table]).to_pylist() for file in files]
+    assert sum(map(len, rows)) > 20
+    for of in rows:
+        keys = [tuple(row.values()) for row in of]
+        assert keys == sorted(keys)
+
+
+def test_tasks_read_the_events_of_their_rounds_from_files(played):
+    """A world whose events are in a DataFrame has the same rounds; they are in no file."""
+    out, _ = played
+    files = EventFiles(tuple(map(str, (out / "tables" / "events").glob("*.parquet"))))
+    every = pq.read_table(out / "tables" / "events").to_pylist()
+    for rounds in (range(1), range(1, 3), range(3)):
+        wanted = [row for row in every if row["round"] in rounds]
+        assert files.read(rounds).to_pylist() == wanted != []
+
+
+def test_rounds_are_those_of_a_world_whose_events_are_in_a_frame(spark, played):
+    rounds = pq.read_table(played[0] / "tables" / "rounds").to_pylist()
+    found = {(row["round"], row["system"], row["measure"]): row["value"] for row in rounds}
+    with Simulation(spark, CONFIG) as simulation:
+        world = make_world(simulation, CONFIG, buckets=2, engine="tasks")
+        for number in range(CONFIG.world.rounds):
+            measures = world.step()
+            assert measures["nodes.live"] == found[number, "pastry", "nodes.live"]
+            assert measures["lookups.hops"] == found[number, "pastry", "lookups.hops"]
+        world.release()

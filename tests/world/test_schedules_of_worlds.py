@@ -1,0 +1,307 @@
+"""Publications with times and sizes in the rounds of worlds; rules W9 to W12."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from in_tasks import Jobs
+from oracle import bandwidth as oracle
+from world_states import Played
+
+from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.config import WorldConfig
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import NO_GROUP, NONE
+from scribe_spark.core.errors import InputError
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.rounds.events import ImpossibleRound
+from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
+from scribe_spark.systems.scribe.live import LiveScribe
+from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.worlds import check_world
+from scribe_spark.worlds.round_times import RoundTimes
+from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
+
+#: The length of a round, and the size of a large publication.
+ROUND_US, MB = 2_000_000, 1_000_000
+
+#: The systems whose copies do not depend on times; those that flood edges of each source.
+TREES = ("scribe", "flooding", "naive_unicast", "bayeux")
+FLOODS = ("flooding", "naive_unicast")
+
+
+class Scheduled(Played):
+    """A world whose publications have times and sizes: (round, time, group, node, size)."""
+
+    def __init__(self, schedule: list[tuple[int, ...]], *args: Any, **given: Any) -> None:
+        self.schedule = schedule
+        super().__init__(*args, **given)
+
+    def read(self, rows: list) -> None:
+        groups = self.protocols.groups
+        times = RoundTimes(ROUND_US, SLOW["size"], True, 1_000)
+        self.protocols = replace(self.protocols, groups=replace(groups, times=times))
+        super().read(rows)
+
+    def step(self, number: int, keeps_messages: bool = False) -> Any:
+        rows = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
+        rows = [(*row, NONE, NONE) for row in rows if row[1] != "publish"]
+        rows += [
+            (node, "publish", group, at_us, size)
+            for at, at_us, group, node, size in self.schedule
+            if at == number
+        ]
+        names, kinds = ("node", "event", "group", "time", "size"), (int, str, int, int, int)
+        columns = list(zip(*rows, strict=True)) or [()] * 5
+        return self.state.play(
+            number,
+            {
+                name: np.array(column, dtype=kind)
+                for name, kind, column in zip(names, kinds, columns, strict=True)
+            },
+            keeps_messages,
+        )
+
+
+def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:
+    """A schedule: each publication of the case up to `most` times, at few different times."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number, node, event, *group in world.case.events:
+        if event == "publish":
+            for _ in range(int(rng.integers(1, most + 1))):
+                at_us = int(rng.choice([0, 0, 1_000, 30_000, 30_000, 31_234, ROUND_US - 1]))
+                size = int(rng.choice([0, 1, 20_000, 128_000, MB]))
+                found.append((number, at_us, group[0], node, size or NONE))
+    return found
+
+
+def begin(
+    seed: int, source: str = "routed", delivery: str = "best-effort", buckets: int = 1,
+    links: Mapping[str, Any] = {}, schedule: list | None = None, **given: Any,
+) -> Scheduled:  # fmt: skip
+    """A world whose publications are all measured."""
+    world = case_of(seed, source, delivery)
+    of = {"lan_us": LAN_US, "source": source, "links": links_of(**SLOW, **links)}
+    measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
+    given = {"more": systems_of(world), **given}
+    schedule = schedule_of(seed, world) if schedule is None else schedule
+    return Scheduled(schedule, world, buckets, measures=measures, **given)
+
+
+# --- alike on all engines and buckets
+
+
+@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
+def test_rounds_with_a_schedule_are_alike_on_all_engines_and_buckets(delivery: str) -> None:
+    def play(**given: Any) -> list:
+        return begin(5, delivery=delivery, **given).play(saves=False, rounds=3)
+
+    one = play()
+    several = [measures["scribe.multicasts"] for measures, *_ in one]
+    assert max(several) > 4
+    assert play(buckets=7) == one
+    engines = ((2, InTask),) if delivery == "reliable" else ((2, Jobs),)
+    for buckets, engine in engines:
+        assert play(buckets=buckets, engine=engine) == one
+
+
+def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:
+    """Each group publishes once in a round, so that its first publication is the only one."""
+    seed = 5
+    world = case_of(seed)
+    seen, events = set(), []
+    for event in world.case.events:
+        if event[2] == "publish":
+            if (event[0], *event[3:]) in seen:
+                continue
+            seen.add((event[0], *event[3:]))
+        events.append(event)
+    left = []
+    for kind in (Played, Scheduled):
+        world = case_of(seed)
+        world.case = replace(world.case, events=tuple(events))
+        of = {"lan_us": LAN_US, "source": "routed", "links": links_of(**SLOW, shared=False)}
+        measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
+        given: dict[str, Any] = {"measures": measures, "more": systems_of(world)}
+        if kind is Played:
+            played = Played(world, 1, **given)
+        else:
+            schedule = [(e[0], 0, e[3], e[1], NONE) for e in events if e[2] == "publish"]
+            played = Scheduled(schedule, world, 1, **given)
+        left.append(played.play(saves=False))
+    assert left[0] == left[1]
+
+
+def test_a_saved_world_goes_on_with_its_schedule() -> None:
+    """Reliable delivery keeps publications, whose sources send them again in later rounds."""
+    for delivery in ("best-effort", "reliable"):
+        given = {"delivery": delivery, "buckets": 2}
+        assert begin(8, **given).play(saves=True) == begin(8, **given).play(saves=False)
+
+
+# --- refusals, before Spark
+
+SMALL = {"nodes": 40, "groups": 3, "rounds": 2, "round_seconds": 2.0, "leaf_set": 8, "replicas": 2}
+EVENTS = "round,node,event,group,time,size"
+OF_TABLE = {"events": "t.csv", "message_size": "1KB"}
+OF_SCHEDULE = {"schedule": "t.csv", "message_size": "1KB"}
+
+#: Lines of a table, settings -> field, and the end of the message.
+REFUSED = {
+    "before its round": ([EVENTS, "0,1,publish,1,-1ms,"], OF_TABLE, "events", "such as 5ms"),
+    "after its round": ([EVENTS, "0,1,publish,1,2s,"], OF_TABLE, "events", "or a later round"),
+    "a size of 0": ([EVENTS, "0,1,publish,1,0,0"], OF_TABLE, "events", "above 0, such as 128KB"),
+    "too large": ([EVENTS, "0,1,publish,1,0,2TB"], OF_TABLE, "events", "at most 1TB"),
+    "a time of a failure": ([EVENTS, "0,1,fail,,5ms,"], OF_TABLE, "events", "leave the cell empty"),
+    "a size of a join": ([EVENTS, "0,1,quit,1,,5"], OF_TABLE, "events", "leave the cell empty"),
+    "a size without sizes": ([EVENTS, "0,1,publish,1,,5"], {"events": "t.csv"}, "events",
+                             "the size of publications without one"),
+    "a dead source": ([EVENTS, "0,1,fail,,,", "1,1,publish,1,1ms,"], OF_TABLE, "events",
+                      "let it arrive or recover before"),
+    "too slow": ([EVENTS, "0,1,publish,1,,1TB"], {**OF_TABLE, "uplink": "1kbit/s"}, "events",
+                 "give a smaller size or a higher rate"),
+    "twice without a time": ([EVENTS, *["0,1,publish,1,,"] * 2], OF_TABLE, "events", "keep one"),
+    "after the last round": (["time,group,node", "4s,1,3"], OF_SCHEDULE, "schedule",
+                             "the last round ends at 4s; give more rounds"),
+    "no group": (["time,group,node", "0,9,3"], OF_SCHEDULE, "schedule", "groups are 1 to 3"),
+    "not there yet": (["time,group,node", "0,1,39"], {**OF_SCHEDULE, "initial": 39}, "schedule",
+                      "let it arrive before"),
+    "after the end": ([], {"publications": 3, "interval": "1s"}, "interval", "lasts 2s; give less"),
+    "too many": ([], {"publications": 10_000_000}, "publications", "or fewer groups"),
+    "said twice": ([], {"publications": 3, "generator": "publications"}, "publications",
+                   "leave out one of them"),
+    "no groups": ([], {"publications": 3, "groups": 0}, "publications", "give groups or members"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_impossible_publication_is_refused_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, given, field, says = REFUSED[name]
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("\n".join(lines))
+    with pytest.raises(InputError) as refused:
+        check_world(WorldConfig(**SMALL | given))
+    assert (refused.value.field, "\n" in str(refused.value)) == (field, False)
+    assert refused.value.remedy.endswith(says)
+
+
+def test_a_round_of_ones_own_events_is_refused_before_it_is_played() -> None:
+    (first,) = schedule_of(1, case_of(1))[:1]
+    for at_us, size, says in ((ROUND_US, 5, "later round"), (-9, 5, "at least 0"), (0, 0, "above")):
+        played = begin(1, schedule=[(first[0], at_us, *first[2:4], size)])
+        with pytest.raises(ImpossibleRound, match=says):
+            played.step(first[0])
+
+
+# --- the oracle of bandwidth
+
+
+@pytest.mark.parametrize(
+    ("uplink", "shared", "source"),
+    [(INTERLEAVED, True, "root"), (SERIAL, True, "routed"), (INTERLEAVED, False, "routed")],
+)
+def test_deliveries_are_those_of_an_event_queue(
+    uplink: str, shared: bool, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copies of a round are links of an event queue, which gives the times of arrivals."""
+    compared: Counter[str] = Counter()
+    later, accepted, begun = 0, list[Sent](), LiveScribe._begun
+    monkeypatch.setattr(
+        LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
+    )
+    for seed in range(3):
+        played = begin(seed, source, links={"uplink": uplink, "shared": shared})
+        for number in range(ROUNDS):
+            done = played.step(number)
+            for system in TREES if source == "root" else (*TREES[:-1],):
+                names = [f"{system}/{one}" for one in (DELIVERED, CARRIED)]
+                got, copies = map(played.engine.gather(*names).get, names)
+                if got is None or copies is None:
+                    continue
+                published = published_in(played, number)
+                sent = accepted[-1]
+                names = zip(sent.group.tolist(), sent.publication.tolist(), strict=True)
+                roots = dict(zip(names, sent.root.tolist(), strict=True))
+                of = published, done.multicasts[system], copies, roots if system == "scribe" else {}
+                expected = by_event_queue(played, system, *of, oracle.Rules(uplink, shared))
+                names = ["group", "publication", "node", "hops", "delay_us"]
+                rows = zip(*(got[name].tolist() for name in names), strict=True)
+                found = {row[:3]: row[3:] for row in rows}
+                both = found.keys() & expected.keys()
+                assert {key: found[key] for key in both} == {key: expected[key] for key in both}
+                if system != "bayeux":  # TREEs bring publications, too
+                    assert both == found.keys()
+                compared[system] += len(both)
+                later += sum(at_us > 0 for at_us, _ in published)
+    assert min(compared.values()) > 20, compared
+    assert later > 20
+
+
+def published_in(played: Scheduled, number: int) -> list[tuple[int, int]]:
+    """Time and size of the publications of a round that access lists allow, in order: W9."""
+    groups, known = played.world.groups, played.known
+    rows = []
+    for at, at_us, group, node, size in played.schedule:
+        index = np.searchsorted(groups.number, [group])
+        if at == number and groups.allows("multicast", index, known.positions(np.array([node])))[0]:
+            rows.append((at_us, group, node, SLOW["size"] if size == NONE else size))
+    return [(row[0], row[3]) for row in sorted(rows)]
+
+
+def by_event_queue(
+    played: Scheduled, system: str, published: list[tuple[int, int]], of: Multicasts,
+    copies: Mapping[str, np.ndarray], roots: Mapping[tuple[int, int], int], rules: oracle.Rules,
+) -> dict[tuple[int, int, int], tuple[int, int]]:  # fmt: skip
+    """(group, publication, node) -> hops and delay of the first copy."""
+    columns = (copies[name].tolist() for name in ("group", "publication", "sender", "to"))
+    children = defaultdict(list)
+    for group, publication, sender, to in zip(*columns, strict=True):
+        children[group, publication].append((sender, to))
+    queue, sent, names = Queue(played), [], []
+    columns = (
+        getattr(of, name).tolist()
+        for name in ("group", "publication", "start", "delay_us", "number")
+    )
+    for group, name, start, way_us, number in sorted(
+        zip(*columns, strict=True), key=lambda row: row[-1]
+    ):
+        # 1. each tree, and each source of a system that floods, has places of its own
+        topic = (group, start) if system in FLOODS else (group, name)
+        at_us, size = published[number]
+        links = children[group, name]
+        root = roots.get((group, name), start)
+        begins = (*topic, int(root != start), start)
+        sent.append(oracle.Publication(queue.place(*begins), at_us, size))
+        names.append((group, name, topic, int(root != start), way_us * (root != start), at_us))
+        if root != start:
+            queue.link(begins, (*topic, 0, root), way_us)
+        # 2. the copies of the round are the links
+        for sender, to in sorted(links, key=lambda ends: ends[1]):
+            queue.link((*topic, 0, sender), (*topic, 0, to))
+    ident, order = played.known.node, None
+    numbers = sorted(of.number.tolist())
+    if system in FLOODS:
+
+        def order(p: int, y: int, x: int) -> int:
+            ends = ident[[y]], ident[[x]]
+            return int(draws.bits_np(1, "order", np.array([numbers[p]]), *ends)[0])
+
+    first = queue.play(sent, replace(rules, order=order, to_all=True))
+    found = {}
+    for p, (group, name, topic, relayed, way_us, at_us) in enumerate(names):
+        for place, number in queue.places.items():
+            if place[:2] == topic and not place[2] and (p, number) in first:
+                came = first[p, number]
+                hops, delay_us = came.hops - relayed, came.at_us - at_us - way_us
+                found[group, name, place[-1]] = hops, delay_us
+    return found
