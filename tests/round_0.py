@@ -37,6 +37,7 @@ class Round0:
     given: Mapping[str, Any]
     known: Sequence[Mapping[str, Columns]] | None = None
     player: Callable[[list[Tables]], InTask] = InTask
+    guests: Sequence[tuple[int, int]] = ()  # pairs as `joins`, which have no deliveries
 
     @cached_property
     def groups(self) -> np.ndarray:
@@ -61,7 +62,13 @@ class Round0:
         }
         known = [{}] * (len(self.bounds) - 1) if self.known is None else self.known
         player = self.player([Tables.of(dict(one)) for one in known])
-        wanted = round_in_run._Wanted(True, self.system.has_trees)
+        guests = [
+            np.searchsorted(self.groups, group) * len(self.ring)
+            + int(self.ring.positions([node])[0])
+            for group, node in self.guests
+        ]
+        of_guests = np.sort(np.array(guests, dtype=np.int64))
+        wanted = round_in_run._Wanted(True, self.system.has_trees, of_guests)
         facts = RingInMemory(self.ring)
         round_in_run._play("it", self.system, given, facts, self.bounds, wanted, player)
         names = ("copies", "edges", "deliveries", "state", "control")

@@ -92,10 +92,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
         ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
         ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
         ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
-        (
-            {"systems": "gossipsub", "gossipsub_discovery": "graph"},
-            "'graph': is not supported in worlds",
-        ),
     ],
 )
 def test_worlds_refuse_what_applies_to_runs(given, line):

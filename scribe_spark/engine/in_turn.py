@@ -57,9 +57,7 @@ class InTurn:
 
     @property
     def bounds(self) -> np.ndarray:
-        first = self.programs[0]
-        assert not isinstance(first, IfRows)
-        return first.bounds
+        return next(one.bounds for one in self.programs if not isinstance(one, IfRows))
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         outbox: Outbox = {}
@@ -93,8 +91,8 @@ def stopped_at(names: Iterable[str]) -> dict[int, str]:
 
 
 def are_silent(programs: Steps) -> bool:
-    """Return True if all programs are silent, and none depends on the rows of tables."""
-    return all(not isinstance(one, IfRows) and is_silent(one) for one in programs)
+    """Return True if all programs are silent, but for those that depend on the rows of tables."""
+    return all(isinstance(one, IfRows) or is_silent(one) for one in programs)
 
 
 def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:

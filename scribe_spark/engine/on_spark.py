@@ -152,7 +152,7 @@ class BucketTables:
         """Play programs up to the first that sends, and play that program to its end.
 
         In `first` the kinds of messages to a program begin with the program's index (`InTurn`).
-        Neither the first nor the last program is an `IfRows`.  Return the number of messages, after
+        The last program is no `IfRows`.  Return the number of messages, after
         the index where the play stopped: at a program that sent and was played to its end, at the
         last program, or at an `IfRows` that has rows and was not played.
         """

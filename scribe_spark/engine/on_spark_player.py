@@ -19,7 +19,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, Steps, are_silent, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -72,8 +72,10 @@ class OnSpark:
         # (program, turn) pairs that sent nothing when last played, and each program's turns in this
         # round
         self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
+        # tables that had no rows when last seen
+        self._empty = set[str]()
         # silent programs that have not been played yet, and the messages to each
-        self._waiting: list[tuple[Program, DataFrame | None]] = []
+        self._waiting: list[tuple[Program | IfRows, DataFrame | None]] = []
 
     @property
     def tables(self) -> BucketTables:
@@ -82,8 +84,15 @@ class OnSpark:
         return self._tables
 
     def _play_waiting(self) -> None:
-        if self._waiting:
-            self._play_now(*self._waiting.pop())
+        if not self._waiting:
+            return
+        some = trimmed([program for program, _ in self._waiting])
+        later = [program for program, _ in self._waiting[len(some) :]]
+        last, messages = self._waiting[len(some) - 1]
+        del self._waiting[len(some) - 1 :]
+        assert not isinstance(last, IfRows)
+        self._play_now(last, messages)
+        play_in_turn(self, later)
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`; the costs start at zero."""
@@ -167,18 +176,30 @@ class OnSpark:
         names = [name_of(one) for one in turn if not isinstance(one, IfRows)]
         called = f"{self._round}{names[0]} to {names[-1]}"
         at, count = self._tables.play_in_turn(turn, called, self.progress, first)
-        return at - len(waiting), count
+        stopped = turn[at]
+        if at >= len(waiting) or not isinstance(stopped, IfRows):
+            return at - len(waiting), count
+        self._empty -= set(stopped.tables)
+        play_in_turn(self, stopped.programs)
+        self._waiting += waiting[at + 1 :]
+        return self._play_in_turn(programs, messages)
 
     def play_some(self, programs: Steps) -> int:
         """Play programs that are silent, or sent nothing last round, with their followers."""
-        some = trimmed(programs[: self._expected(programs)])
-        first = programs[0]
+        expected = programs[: self._expected(programs)]
+        if are_silent(expected):
+            for count, program in enumerate(expected):
+                if isinstance(program, IfRows) and not self._empty.issuperset(program.tables):
+                    return count
+                messages = None if isinstance(program, IfRows) else self._take_first(program)
+                self._waiting.append((program, messages))
+                self._note(program, 0)
+            return len(expected)
+        some, first = trimmed(expected), programs[0]
         assert not isinstance(first, IfRows)
-        if len(some) == 1 or are_silent(some):
-            for program in some:
-                if not isinstance(program, IfRows):
-                    self._note(program, self.play(program))
-            return len(some)
+        if len(some) == 1:
+            self._note(first, self.play(first))
+            return 1
         at, sent = self._play_in_turn(some, self._take_first(first))
         for program in some[:at]:
             self._note(program, 0)
@@ -214,7 +235,9 @@ class OnSpark:
             self._idle.add(turn)
 
     def has(self, name: str) -> bool:
-        return self.tables.has(name)
+        found = self.tables.has(name)
+        self._empty.discard(name) if found else self._empty.add(name)
+        return found
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         found = self.tables.take(tables_called(names).pattern)

@@ -32,7 +32,7 @@ LAN_US = 1000
 
 #: A world in which TREEs bring publications to members without a copy; one in which TREEs are
 #: faster than copies.
-TREES_BRING, TREES_ARE_FASTER = 7, 60
+TREES_BRING, TREES_ARE_FASTER = 7, 21
 
 
 def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int]) -> OverlayState:

@@ -236,6 +236,25 @@ def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spar
     assert supersteps == [alone, 4]
 
 
+def test_programs_that_depend_on_rows_wait_where_there_were_none(spark):
+    player, layout = on_spark(spark)
+    rounds, supersteps = [], []
+    for number, finders in enumerate([(), (), (1,), (1,), ()]):
+        player.begin_round(number)
+        steps = [Sends(0, (), finders, silent=True), IfRows(("found",), (Sends(9, silent=True),))]
+        rounds.append([*steps, Sends(1, senders=(2,))])
+        play_in_turn(player, steps)
+        play_in_turn(player, rounds[-1][2:])
+        supersteps.append(player.tables.costs.supersteps)
+    logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
+    assert logs == in_process(rounds)
+    # three of the last program; one to look for rows, but after a round without; and two more for
+    # rows that are not expected
+    assert supersteps == [4, 3, 5, 4, 4]
+    player.release()
+    layout.release()
+
+
 def test_programs_that_wait_are_played_before_anything_else(spark):
     """Tables are read, forgotten, copied and handed to tasks after the programs before."""
 

@@ -149,7 +149,7 @@ def play_case(
         *(0, 1, ring, lives_of(all_live), Events(), numbers, numbers, numbers),
         *(join, nobody, Publishing.at_begin((np.arange(len(numbers)), source))),
         *(world.kernel, worlds.LAN_US, case.seed, 0),
-        *(Tally(kinds, in_buckets=True, groups=True), nobody[0]),
+        *(Tally(kinds, kinds, groups=True), nobody[0]),
         measures=("delay", "node_stress"),
         in_run=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import keyed
 import numpy as np
@@ -36,7 +37,12 @@ BY_TIME, BY_HOPS = 0, 16
 
 
 def check(
-    seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = (), measured: bool = True
+    seed: int,
+    buckets: int = 1,
+    blind: bool = False,
+    cuts: tuple = (),
+    measured: bool = True,
+    graph: bool = False,
 ) -> Counter:
     """Play a world, and compare every round; return the measures of multicasts that rounds had.
 
@@ -45,6 +51,9 @@ def check(
     nothing else.
     """
     case = random_live(seed)
+    if graph:
+        settings = replace(case.settings, discovery="graph", dials_per_heartbeat=0)
+        case = replace(case, settings=settings)
 
     def draw(purpose, *numbers):
         return keyed.bits(case.seed, purpose, *numbers) % 2**64
@@ -96,7 +105,7 @@ def check(
         tables = world.tables_of(system)
         if cuts:
             world = world.cut_again(system, cuts[number % len(cuts)])
-        compare(wanted, tables, sent, ring, numbers, number)
+        compare(wanted, tables, sent, ring, numbers, number, oracle.dials)
         for values, copies in found:
             told, carried = multicasts(case, oracle, wanted)
             assert values == pytest.approx(told, rel=1e-8), number
@@ -169,7 +178,7 @@ def multicasts(
     return found, carried
 
 
-def compare(wanted, tables, sent, ring, numbers, number) -> None:
+def compare(wanted, tables, sent, ring, numbers, number, dials) -> None:
     """Compare the state after a round, and the messages of all of its heartbeats."""
     after, size, node = wanted[-1], len(ring), ring.node
 
@@ -192,7 +201,7 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
     assert rows("mesh") == all_of(lambda seen: seen.mesh), number
     assert rows("back-off", "until") == all_of(lambda seen: seen.backoffs), number
     all_seen = [seen for heartbeat in wanted for seen in heartbeat.values()]
-    assert sent.messages == sum((seen.messages for seen in all_seen), Counter()), number
+    assert sent.messages == sum((seen.messages for seen in all_seen), dials), number
     assert sent.lost == sum((seen.lost for seen in all_seen), Counter()), number
 
 
@@ -200,6 +209,12 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3], measured=seed % 100 > 0)
+
+
+@pytest.mark.parametrize("seed", range(10, 200, 20))
+def test_worlds_with_one_graph_for_all_topics_equal_the_oracle(seed):
+    cuts = (2, 7, 1) if seed % 60 == 10 else ()
+    check(seed, (1, 2, 7)[seed // 20 % 3], blind=not cuts, cuts=cuts, graph=True)
 
 
 def test_multicasts_have_every_measure():

@@ -228,25 +228,17 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     check_rdp(found["scribe"], values)
 
 
-def test_rdp_of_one_group(tables, expected):
-    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
-        found = group_penalties(tables.deliveries, one.one.base + 1, SYSTEMS)
-        check_rdp(found["scribe"], penalties([one]))
-        ours, ip = one.delays[1]
-        assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
-        assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
-    assert group_penalties(tables.deliveries, -1, SYSTEMS) == {}
-
-
 def test_rdp_by_hand(spark):
     """Below, at and above the bounds; other groups and systems do not count."""
     by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
     rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
     rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
     rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
-    found = group_penalties(spark.createDataFrame(rows, schemas.DELIVERIES), 1, ["scribe"], 2)
+    table = spark.createDataFrame(rows, schemas.DELIVERIES)
+    found = group_penalties(table, 1, ["scribe"], 2)
     shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
     assert found == {"scribe": {"rad": 3.55, "rmd": 10, "mean": 3.55, "median": 2.25, **shares}}
+    assert group_penalties(table, -1, SYSTEMS) == {}
 
 
 @pytest.mark.parametrize("buckets", [1, 2])

@@ -20,6 +20,9 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine.program import Tables
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
+from scribe_spark.rounds.events import Events
+from scribe_spark.rounds.group_events import GroupEvents
+from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
@@ -31,7 +34,7 @@ from scribe_spark.rounds.system import (
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems.baselines.live import LiveUnicast
 from scribe_spark.systems.registry import UNICAST, System, register_system, unregister_system
-from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems, round_of_systems
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
 
@@ -49,6 +52,24 @@ def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
     systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
     counted = systems.tables("scribe", Multicasts()).beside
     assert counted == tuple(name for name in every if name not in played)
+
+
+def test_those_who_may_join_join_and_those_who_may_publish_publish():
+    """Of nodes 0 to 2, 0 and 1 may join the group, and 1 and 2 may publish."""
+    node, group, may = np.arange(3), np.zeros(3, dtype=np.int64), np.array([True])
+    rights = {"join": (may, np.array([0, 1])), "multicast": (may, np.array([1, 2]))}
+    one: Any = None
+    links: Any = SimpleNamespace(routers=1)
+    live = LiveGroups(np.array([7]), one, one, {}, 1, 2, links)
+    ring = SimpleNamespace(node=node)
+    given: Any = SimpleNamespace(
+        facts=SimpleNamespace(ring=ring), in_round=None, kernel=None, seed=1
+    )
+    groups = Groups(np.array([7]), SimpleNamespace(hi=group[:1], lo=group[:1]), 3, rights)  # type: ignore[arg-type]
+    events = Events(), GroupEvents(join=(group, node), quit=(group, node), publish=(group, node))
+    now = round_of_systems(LiveSystems(), live, given, 0, events, groups, node)
+    assert (now.join[1].tolist(), now.quit[1].tolist()) == ([0, 1], [0, 1, 2])
+    assert now.publish.node.tolist() == [1, 2]
 
 
 class Direct(LiveUnicast):

@@ -192,10 +192,7 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse peers that worlds do not have, and a clock beside that of sizes."""
-        if config.is_world and self.discovery != "dial":
-            remedy = "is not supported in worlds; give dial"
-            raise InputError("gossipsub_discovery", self.discovery, remedy)
+        """Refuse a clock beside that of sizes."""
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     @classmethod

@@ -304,7 +304,12 @@ class Dial(TopicsProgram):
 
 @dataclass(frozen=True)
 class DialGraph(TopicsProgram):
-    """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows."""
+    """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows.
+
+    In a world, the graph has all nodes.  Two ends dial when one arrives and the other one lives.
+    """
+
+    enter: np.ndarray | None = None  # the nodes that enter in the round; None: the first round
 
     def group_of(self, topic: np.ndarray) -> None:
         """See `TopicsProgram.group_of`."""
@@ -315,6 +320,14 @@ class DialGraph(TopicsProgram):
         if superstep:
             _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
+        if self.enter is not None:
+            graph = read_table(Links, tables, GRAPH)
+            ends = graph.key[graph.way & DIALLED > 0]
+            node, peer = ends // space.size % space.size, ends % space.size
+            enters = np.zeros(space.size, dtype=bool)
+            enters[self.enter] = True
+            self._count(tables, ends[enters[node] | enters[peer]])
+            return {}
         node = np.arange(*self.bounds[bucket : bucket + 2])
         shared = draws.bits_np(names.seed, "gossipsub graph", names.node[node])
         others = np.full(len(node), space.size - 1)
@@ -322,7 +335,15 @@ class DialGraph(TopicsProgram):
         peer = chosen + (chosen >= node[of])
         key = space.key(node[of], peer)
         _connect(tables, GRAPH, key, DIALLED)
-        return {_DIAL: self.send(tables, _DIAL, key)}
+        self._count(tables, key)
+        topic, node, peer = space.split(key)
+        return {_DIAL: {AT: peer, "topic": topic, "sender": node}}
+
+    def _count(self, tables: Tables, key: np.ndarray) -> None:
+        """Count the dials on links whose ends live."""
+        _, node, peer = self.topics.space.split(key)
+        both = self.topics.is_alive(node) & self.topics.is_alive(peer)
+        self.topics.observe(tables, _DIAL, node[both], peer[both])
 
 
 #: The number of subscriptions whose peers are looked up in one step; 70 peers each take 37 MB a
@@ -350,7 +371,14 @@ class Meet(TopicsProgram):
             both = np.flatnonzero(directory.has(own - own % space.size + peer))
             key = space.key(own[both], peer[both])
             found.append({"key": key, "way": graph.way[row[both]]})
-        tables[CONNECTIONS] = concatenate(found)
+        if self.topics.in_run:
+            tables[CONNECTIONS] = concatenate(found)
+            return {}
+        connections, met = read_table(Links, tables, CONNECTIONS), concatenate(found)
+        new = ~connections.has(met["key"])
+        connections.insert(met["key"][new], way=met["way"][new])
+        tables[CONNECTIONS] = connections.to_columns()
+        tables.pop(CONNECTED, None)
         return {}
 
 

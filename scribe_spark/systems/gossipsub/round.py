@@ -65,6 +65,7 @@ from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held,
 from scribe_spark.systems.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
+    GRAPH,
     MESH,
     SUBSCRIBERS,
     TO_DIAL,
@@ -240,7 +241,7 @@ class LiveGossipSub(SystemOnBuckets):
         *(IHAVE, IWANT, IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL), 1),
+        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL, GRAPH), 1),
         **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
@@ -330,7 +331,8 @@ class _Heartbeat:
         if now.begins_round or player.has(TO_DIAL):
             self._know_subscribers()
             if rules.discovery == "graph":
-                player.play(DialGraph(self.topics))
+                entering = now.events.entering if now.number else None
+                player.play(DialGraph(self.topics, entering))
                 player.play(Meet(self.topics))
             else:
                 player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))

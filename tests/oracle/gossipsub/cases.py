@@ -120,12 +120,16 @@ class LiveCase:
         return Plane(self.count, self.seed, self.count // 2 + 1)
 
     def begin(self, draw: Draw) -> World:
-        """Return the world before round 0."""
-        delay = self.delay()
+        """Return the world before round 0; a graph has all of its nodes."""
+        delay, graph = self.delay(), None
+        if self.settings.discovery == "graph":
+            graph = dialled_by_all(self.idents, self.settings.dials, draw, self.idents)
         topics = {
-            group: LiveTopic(group, self.settings, draw, self.idents, delay) for group in self.keys
+            group: LiveTopic(group, self.settings, draw, self.idents, delay, graph)
+            for group in self.keys
         }
-        return World(topics, set(range(self.present)), self.round_us, self.settings.heartbeat_us)
+        live = set(range(self.present))
+        return World(topics, live, self.round_us, self.settings.heartbeat_us, graph or set())
 
 
 def random_live(seed: int, most: int = 60) -> LiveCase:

@@ -333,6 +333,8 @@ class World:
     #: How long a round and a heartbeat last; a heartbeat is at most a round.
     round_us: int
     heartbeat_us: int
+    graph: set[tuple[int, int]] = field(default_factory=set)
+    dials: Messages = field(default_factory=Counter)  # of the round, in the graph (G3)
     heartbeats: int = 0
     seen: dict[int, list[Snapshot]] = field(default_factory=dict)  # Heartbeat by heartbeat
 
@@ -347,6 +349,10 @@ class World:
                 self.live.discard(node)
             elif kind in COMING:
                 self.live.add(node)
+        new = {node for _, node, kind, *_ in events if kind in COMING} if number else self.live
+        self.dials = Counter(
+            (x, y, "dial") for x, y in self.graph if {x, y} <= self.live and {x, y} & new
+        )
         found = []
         while self.heartbeats * self.heartbeat_us < (number + 1) * self.round_us:
             found.append(
