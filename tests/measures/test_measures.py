@@ -228,6 +228,15 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     check_rdp(found["scribe"], values)
 
 
+def test_rdp_of_one_group(tables, expected):
+    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
+        found = group_penalties(tables.deliveries, one.one.base + 1, SYSTEMS)
+        check_rdp(found["scribe"], penalties([one]))
+        ours, ip = one.delays[1]
+        assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
+        assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
+
+
 def test_rdp_by_hand(spark):
     """Below, at and above the bounds; other groups and systems do not count."""
     by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
