@@ -35,7 +35,7 @@ YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 ABOUT = f"""\
 # What can be combined
 
-Which options of a run or a world work together? A test tries each combination and writes this page. {YES}: works, with all measures, beside IP multicast and unicast. {REFUSED}: [refused](#refusals). Empty: not tried. A row stands for all combinations of its values.
+Which options of a run or a world work together? A test tries each combination and writes this page. {YES}: works, with all measures, beside IP multicast and unicast. {REFUSED}: [refused](#refusals). Empty: not tried.
 
 A run with reliable delivery, events, access lists or an application is played in rounds (rule [S33](rules.md#S33)).
 """  # noqa: E501
