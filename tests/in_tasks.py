@@ -146,7 +146,7 @@ class Jobs(OnSpark):
         for bucket, name, columns in self.tables.all():
             tables[bucket][name] = columns
         cloudpickle.loads(cloudpickle.dumps(orchestrate))(InTask(tables))
-        self.tables = TablesInTasks(tables, in_files=False)
+        self._tables = TablesInTasks(tables, in_files=False)
 
     def play(self, program: Program, first=None) -> int:
         """See `Player.play`."""

@@ -35,7 +35,7 @@ YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 ABOUT = f"""\
 # What can be combined
 
-Which options of a run or a world work together? A test tries each combination and writes this page. {YES}: works, with all measures, beside IP multicast and unicast. {REFUSED}: [refused](#refusals). Empty: not tried. A row stands for all combinations of its values.
+Which options of a run or a world work together? A test tries each combination and writes this page. {YES}: works, with all measures, beside IP multicast and unicast. {REFUSED}: [refused](#refusals). Empty: not tried.
 
 A run with reliable delivery, events, access lists or an application is played in rounds (rule [S33](rules.md#S33)).
 """  # noqa: E501
@@ -49,15 +49,20 @@ OF_WORLD = {
     "measures": "delay,node_stress,link_stress",
 }
 
-#: What a row has besides; of an access list the test writes the table, and the first run saves the
-#: tables of its nodes.
+#: What a row has besides; the test writes the tables of an access list and of a schedule, and the
+#: first run saves the tables of its nodes.
 ALSO: dict[str, dict[str, Any]] = {
     "": {},
     "events": {"generator": "mass-failure", "share": 0.2},
     "access list": {"access": "access.csv"},
     "application": {},
     "saved tables": {"knowledge": "perfect-root-best-effort-"},
+    "sizes": {"message_size": "1KB", "uplink": "1Mbit/s"},
+    "publications": {"publications": 2, "interval": "1ms", "published_by": "members"},
+    "schedule": {"schedule": "schedule.csv"},
 }
+SCHEDULE = "time,group,node,size\n0,1,3,1KB\n5ms,1,3,2KB\n5ms,2,4,1KB\n"
+
 #: Systems beside Scribe's trees and their variants; these two runs have them.
 OTHERS = ("bayeux", "flooding", "can", "gossipsub")
 PLAIN = ("perfect", "root", "best-effort", "")
@@ -139,7 +144,9 @@ def config_of(cell: Cell) -> RunConfig | WorldConfig:
     also = ALSO[cell.also]
     if cell.command == "run":
         return RunConfig(**given | also)
-    both = {}
+    both: dict[str, Any] = {}
+    if cell.also in ("publications", "schedule"):  # which say who publishes
+        both = {"generator": None}
     if "generator" in also:
         both = {"generator": f"{also['generator']}+publications", "event_round": 0}
     return WorldConfig(**given | OF_WORLD | also | both)
@@ -150,6 +157,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, mo
     """Runs build all variants together; a world has one."""
     monkeypatch.chdir(tmp_path)
     Path("access.csv").write_text("group,node,right\n1,3,create\n", "utf-8")
+    Path("schedule.csv").write_text(SCHEDULE, "utf-8")
     found: dict[Cell, Collection[str] | str] = {}
     runs: dict[tuple[str, ...], Mapping[str, Any]] = {}
     with Simulation(spark, WorldConfig(**SMALL | OF_WORLD)) as simulation:
@@ -179,7 +187,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, mo
         PAGE.write_text(page, "utf-8")
     assert PAGE.read_text("utf-8") == page
     played = [cell for cell, names in found.items() if not isinstance(names, str)]
-    assert len(played) == 35 + 2 + 6 + 24 + 2 + 5
+    assert len(played) == 35 + 2 + 6 + 24 + 2 + 5 + 9
     # of what is played every measure is there that makes sense
     for cell in played:
         assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
@@ -312,7 +320,7 @@ def test_every_reason_is_one_line_that_says_what_would_do():
             config_of(cell)
         except InputError as refused:
             lines.add(str(refused))
-    assert len(lines) == 3
+    assert len(lines) == 6
     assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
 
 
