@@ -1,22 +1,25 @@
 """HyParView and Plumtree: a gossip overlay, and a broadcast tree that is embedded in it.
 
-Messages between members, and the methods that handle them:
+Messages between members, and their handlers:
 
-======================  ==================================================================
-message                 handler
-======================  ==================================================================
-join                    `hyparview.HyParView.on_join`
-forward_join            `hyparview.HyParView.on_forward_join`
-neighbor                `hyparview.HyParView.on_neighbor`
-accept, refuse          `hyparview.HyParView.on_accept`, `hyparview.HyParView.on_refuse`
-disconnect              `hyparview.HyParView.on_disconnect`
-shuffle                 `hyparview.HyParView.on_shuffle`
-shuffle_reply           `hyparview.HyParView.on_shuffle_reply`
-gossip                  `plumtree.Plumtree.on_gossip`
-ihave                   `plumtree.Plumtree.on_ihave`
-graft                   `plumtree.Plumtree.on_graft`
-prune                   `plumtree.Plumtree.on_prune`
-======================  ==================================================================
+=============  =======================================  ======================================
+message        sent by                                  handler
+=============  =======================================  ======================================
+join           a newcomer, to its contact               `hyparview.HyParView.on_join`
+forward_join   the contact, then each node of the walk  `hyparview.HyParView.on_forward_join`
+neighbor       a node that lost a neighbour             `hyparview.HyParView.on_neighbor`
+accept         a node that took the receiver in         `hyparview.HyParView.on_accept`
+refuse         a node with a full view                  `hyparview.HyParView.on_refuse`
+disconnect     a node that dropped the receiver         `hyparview.HyParView.on_disconnect`
+shuffle        the origin, then each node of the walk   `hyparview.HyParView.on_shuffle`
+shuffle_reply  the node at the end of the walk          `hyparview.HyParView.on_shuffle_reply`
+gossip         a node, to its eager neighbours          `plumtree.Plumtree.on_gossip`
+ihave          a node, to its lazy neighbours           `plumtree.Plumtree.on_ihave`
+graft          a node without an announced publication  `plumtree.Plumtree.on_graft`
+prune          a node that got a copy in vain           `plumtree.Plumtree.on_prune`
+=============  =======================================  ======================================
+
+The clock calls `on_down` for a message to a dead node or a broken connection, `on_wait` for timers.
 """
 
 #: Whose rules: those of the papers, as iroh and Babel quote them, of iroh-gossip, or of Corrosion.

@@ -7,18 +7,6 @@ through the overlay; the node at the end of a walk takes it in, too.  So newcome
 all over the network.  Shuffles refresh the passive views: two nodes exchange samples of what they
 know.
 
-| message | sent by | handler |
-|---|---|---|
-| JOIN | a newcomer, to its contact | `on_join` |
-| FORWARDJOIN(newcomer, ttl) | the contact, then each node of the walk | `on_forward_join` |
-| NEIGHBOR(priority) | a node that lost a neighbour, to a passive node | `on_neighbor` |
-| ACCEPT(priority) | a node that took the receiver into its active view | `on_accept` |
-| REFUSE(nodes) | a node with a full view, to the sender of NEIGHBOR | `on_refuse` |
-| DISCONNECT(alive) | a node that dropped the receiver | `on_disconnect` |
-| SHUFFLE(origin, ttl, nodes) | the origin, then each node of the walk | `on_shuffle` |
-| SHUFFLEREPLY(nodes) | the node at the end of the walk, to the origin | `on_shuffle_reply` |
-| down | the clock, for a message that met a dead node; a broken connection | `on_down` |
-
 The rules are Y1 to Y11 in docs/rules.md; `config` names the sources.
 """
 

@@ -6,15 +6,6 @@ publication floods the overlay.  A copy that comes in vain makes its link lazy; 
 remain are a tree, along the fastest ways.  A node that hears of a publication and does not get it
 grafts the announcing neighbour into the tree.
 
-| message | sent by | handler |
-|---|---|---|
-| GOSSIP(publication, round) | a node with a new publication, to eager neighbours | `on_gossip` |
-| IHAVE(publication, round) | the same node, to lazy neighbours | `on_ihave` |
-| PRUNE | a node that got a copy in vain, to the sender | `on_prune` |
-| GRAFT(publication) | a node that lacks an announced publication | `on_graft` |
-| down | the clock, for a message that met a dead node; a broken connection | `on_down` |
-| timer graft(publication) | a node that heard of a publication | `on_wait` |
-
 The rules are Z1 to Z7 in docs/rules.md; `config` names the sources.
 """
 
