@@ -105,7 +105,7 @@ class EngineInTasks(OnSpark):
 
     def put(self, tables: list[Tables]) -> None:
         """Add tables to those of the buckets."""
-        self.tables = TablesInTasks(
+        self._tables = TablesInTasks(
             [Tables.of({**mine, **more}) for mine, more in zip(self._state, tables, strict=True)]
         )
 

@@ -198,6 +198,12 @@ def rows(columns: dict[str, np.ndarray], *names: str) -> list[tuple]:
 _LABEL = ("group", "node", "at_us", "hops", "sender", "dim", "way")
 
 
+def copy_tuples(sent: dict[str, np.ndarray]) -> list[tuple]:
+    """The rows of sent copies; only where copies can be lost, the table has that column."""
+    sent = {"lost": np.zeros(len(sent["node"]), dtype=bool), **sent} if sent else {}
+    return rows(sent, *_LABEL, "first", "lost")
+
+
 def compare(seed: int) -> None:
     case = Case(seed)
     arrivals, copies = case.expected()
@@ -206,8 +212,7 @@ def compare(seed: int) -> None:
         assert rows(gathered(tables, ARRIVALS), *_LABEL) == arrivals
         sent = gathered(tables, ARRIVED_COPIES)
         assert seed % 2 == 0 or not sent or "lost" in sent
-        sent = {"lost": np.zeros(len(sent["node"]), dtype=bool), **sent} if sent else {}
-        assert rows(sent, *_LABEL, "first", "lost") == copies
+        assert copy_tuples(sent) == copies
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -227,6 +232,11 @@ class FarApart(Drawn):
         return super().__call__(first, edges)
 
 
+def lost_far_apart(case: Case, out: SpreadOut, group: np.ndarray, links) -> np.ndarray:
+    """The losses of a case, of nodes at spread-out positions."""
+    return case.lost(group, {name: out.nodes(links[name]) for name in ("node", "peer")})
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_keys_near_their_limit_lose_no_copy(seed):
     case = Case(seed)
@@ -237,13 +247,15 @@ def test_keys_near_their_limit_lose_no_copy(seed):
         program = case.program(buckets)
         bounds = np.append(out.at, out.size)[program.bounds]
         bounds[0] = 0
-        far = replace(program, bounds=bounds, facts=RingInMemory(out.ring(case.ring)), rule=rule)
+        lost = program.lost and partial(lost_far_apart, case, out)
+        facts = RingInMemory(out.ring(case.ring))
+        far = replace(program, bounds=bounds, facts=facts, rule=rule, lost=lost)
         tables = case.play(far, out)
         found = [{**gathered(tables, name)} for name in (ARRIVALS, ARRIVED_COPIES)]
         for table in found:
             table |= {name: out.nodes(table[name]) for name in ("node", "sender") if table}
         assert rows(found[0], *_LABEL) == arrivals
-        assert rows(found[1], *_LABEL, "first") == copies
+        assert copy_tuples(found[1]) == copies
 
 
 @pytest.mark.slow
@@ -293,7 +305,7 @@ def test_typed_rows_say_the_same(seed):
     columns = ("group", "sender", "receiver", "sender_router", "receiver_router", "hop", "first")
     assert rows(found, *columns) == sorted(
         (case.numbers[g], node[s], node[n], router[s], router[n], hops, first)
-        for g, n, _, hops, s, *_, first in copies
+        for g, n, _, hops, s, *_, first, _ in copies
     )
     sent = found["sent_us"].to_pylist()
     if case.clock == HOPS:
