@@ -47,7 +47,7 @@ class Recorder(Observer):
     messages: Counter = field(default_factory=Counter)
     lost: Counter = field(default_factory=Counter)
 
-    def count(self, tables, kind, messages, lost=0, *, between, groups=None):
+    def count(self, tables, kind, messages, lost=0, *, between, groups=None, **more):
         """See `Observer.count`."""
         super().count(tables, kind, messages, lost, between=between, groups=groups)
         sender, to = ends_of(kind, messages, between)
@@ -55,7 +55,7 @@ class Recorder(Observer):
         assert lost == np.count_nonzero(~arrives)
         self._record(kind, arrives, sender, to)
 
-    def send(self, tables, kind, arrives, sender, to, group=None):
+    def send(self, tables, kind, arrives, sender, to, group=None, times=None, size=None):
         """See `Observer.send`."""
         lost = np.count_nonzero(~arrives)
         super().count(tables, kind, len(arrives), lost, between=lambda: (sender, to))

@@ -459,6 +459,12 @@ def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
 # ----------------------------------------------------------------------------- what a run calls
 
 
+class StandIn(types.SimpleNamespace):
+    """A stand-in for a session, to which weak references are possible, as to a session."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 @pytest.fixture
 def experiments(monkeypatch):
     """Stand-ins for the experiments and the session: what they were called with."""
@@ -484,7 +490,7 @@ def experiments(monkeypatch):
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
 
     session = types.ModuleType("scribe_spark.runtime.session")
-    session.session = lambda execution, nodes, effort, worlds: types.SimpleNamespace(
+    session.session = lambda execution, nodes, effort, worlds: StandIn(
         stop=lambda: calls.append(("stop",)),
         sparkContext=types.SimpleNamespace(_gateway=None),  # no JVM of its own
     )

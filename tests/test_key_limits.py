@@ -296,7 +296,7 @@ class Receiver:
 
     def __init__(self, groups: int, nodes: int, number: int = 0) -> None:
         self.groups, self.number = range(groups), number
-        self.rules = SimpleNamespace(deadline=5)
+        self.rules, self.round = SimpleNamespace(deadline=5), SimpleNamespace(nodes=0)
         self.ring = SimpleNamespace(node=np.array([nodes - 1]))
         entries = SimpleNamespace(member=np.ones(1, dtype=bool))
         self.state = SimpleNamespace(size=nodes, got=Received(), entries=entries)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
@@ -38,11 +38,21 @@ class SectionsBesideSystems(Mapping[str, type[Section]]):
     def __len__(self) -> int:
         return len(self._all())
 
+    def items(self) -> ItemsView[str, type[Section]]:
+        """Return the names and the sections; a sweep reads them for each of its points."""
+        return self._all().items()
+
 
 def section_of(system: Declared) -> type[Section]:
     """Return the class of the section that a system declares."""
     given = system.config
-    return resolve_name(given) if isinstance(given, str) else given
+    return _resolved(given) if isinstance(given, str) else given
+
+
+@cache
+def _resolved(place: str) -> type[Section]:
+    """Return the class of a place, ``package.module:Class``."""
+    return resolve_name(place)
 
 
 class Sectioned(Section):

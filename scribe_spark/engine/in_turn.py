@@ -57,7 +57,8 @@ class InTurn:
 
     @property
     def bounds(self) -> np.ndarray:
-        return next(one.bounds for one in self.programs if not isinstance(one, IfRows))
+        first = self.programs[0]
+        return (first.programs[0] if isinstance(first, IfRows) else first).bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         outbox: Outbox = {}

@@ -19,7 +19,7 @@ from scribe_spark.bandwidth.schedule import Schedule, amounts
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE, Rows, expand, index_sorted, run_starts
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.errors import InputError, in_series, in_words
 from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.units import canonical
 from scribe_spark.pastry.closeness import roots
@@ -94,7 +94,9 @@ def of_events(
     fault = times.first_fault(publishes, at_us, size)
     if fault is not None:
         row, words = fault
-        cells = ", ".join(f"{name}={frame[name].iloc[row]}" for name in ("round", "node", "event"))
+        names = "round", "node", "event"
+        given = [in_words(f"{name}={frame[name].iloc[row]}") for name in names]
+        cells = in_series(given, len(given))
         raise InputError("events", path, f"row {cells} {words}")
     timed = (at_us != NONE) | (size != NONE)
     number, node = (frame[name].to_numpy(np.int64) for name in ("round", "node"))

@@ -50,7 +50,7 @@ def test_a_dead_node_returns_messages() -> None:
     queue = EventQueue(lambda a, b: {(0, 1): 10, (1, 0): 3}[a, b], keyed_draw(0))
     queue.alive = {0}
     came: list[Event] = []
-    queue.send(0, 1, "GOSSIP")
+    queue.send(0, 1, "GOSSIP", 0)
     queue.send(0, 1, "down")
     queue.play(came.append)
     assert [(event.at, event.sender, event.kind) for event in came] == [(13, 1, "down")]

@@ -204,7 +204,7 @@ def test_a_session_whose_jvm_has_ended_is_one_line(monkeypatch):
     from scribe_spark.config import Execution
 
     ended = SimpleNamespace(cancel_all=None, how_it_ended=lambda: "signal 9")
-    monkeypatch.setattr(sessions, "_checked", lambda *_: "a session")
+    monkeypatch.setattr(sessions, "_checked", lambda *_: nullcontext())
     monkeypatch.setattr(sessions, "interruptible", lambda _: nullcontext())
     monkeypatch.setattr("scribe_spark.runtime.sessions.abilities", lambda _: ended)
     monkeypatch.setattr("scribe_spark.runtime.session.warmed_up", lambda _: nullcontext())

@@ -61,7 +61,9 @@ def test_a_delivery_is_noted_in_few_bytes(missed: int) -> None:
     state.entries.enter(np.arange(nodes), 0, "own")
     state.entries.member[:], state.entries.joined[:] = True, 0
     rules = SimpleNamespace(deadline=5)
-    scribe = SimpleNamespace(ring=known, state=state, groups=[0], number=0, rules=rules)
+    scribe = SimpleNamespace(
+        ring=known, state=state, groups=[0], number=0, rules=rules, round=SimpleNamespace(nodes=0)
+    )
     node = np.arange(nodes - missed)[::-1].copy()
     got = np.zeros_like(node), np.zeros_like(node), node
     tracemalloc.start()

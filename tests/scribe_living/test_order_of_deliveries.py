@@ -154,6 +154,7 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
         scribe = SimpleNamespace(
             best_effort=False,
             ring=known,
+            round=SimpleNamespace(nodes=0),
             state=state,
             groups=groups,
             number=number,

@@ -66,7 +66,7 @@ def test_what_is_missing_is_lost_if_it_is_due_and_open_otherwise(last_due, due, 
 def test_a_run_measures_all_publications_and_a_world_the_first_of_each_group(in_run, measured):
     """The group, the name and the source of the measured publications, of three."""
     publish = Publishing(*(np.array(column) for column in ([1, 0, 1], [5, 6, 7], [0] * 3, [0] * 3)))
-    now: Any = SimpleNamespace(publish=publish, in_run=in_run)
+    now: Any = SimpleNamespace(publish=publish, in_run=in_run, measures_all=in_run)
     found = Multicasts.of_round(now)
     columns = found.group, found.publication, found.start
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == measured

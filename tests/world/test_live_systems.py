@@ -303,6 +303,7 @@ class Now:
     group: np.ndarray = field(default_factory=lambda: np.array([7, 9]))
     ring: tuple = tuple(range(7))
     in_run: bool = False
+    scheduled: bool = False
 
 
 def numbers(*values, kind="int64"):

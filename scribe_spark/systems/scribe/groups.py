@@ -221,8 +221,8 @@ def make_groups(members: DataFrame, nodes: Table, config: RunConfig) -> DataFram
 
 
 #: The columns of :func:`keyed_groups`.
-_KEYED = ", ".join(
-    f"{name} bigint" for name in ("group", "key_hi", "key_lo", "size", "creator", "creator_router")
+_KEYED = (
+    "group bigint, key_hi bigint, key_lo bigint, size bigint, creator bigint, creator_router bigint"
 )
 
 
