@@ -109,9 +109,8 @@ class RunOf:
 
 
 def rows(columns) -> list[tuple]:
-    """The rows of columns in order, the columns by their names; no copy is lost."""
-    assert not np.any(columns.get("lost", False))
-    names = sorted({*columns} - {"lost"})
+    """The rows of columns in order, the columns by their names, without the measures' index."""
+    names = sorted({*columns} - {"of"})
     return sorted(zip(*(columns[name].tolist() for name in names), strict=True))
 
 
