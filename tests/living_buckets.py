@@ -49,7 +49,7 @@ class Recorder(Observer):
 
     def count(self, tables, kind, messages, lost=0, *, between, groups=None, **more):
         """See `Observer.count`."""
-        super().count(tables, kind, messages, lost, between=between, groups=groups)
+        super().count(tables, kind, messages, lost, between=between, groups=groups, **more)
         sender, to = ends_of(kind, messages, between)
         arrives = self.alive[to]
         assert lost == np.count_nonzero(~arrives)
@@ -57,6 +57,7 @@ class Recorder(Observer):
 
     def send(self, tables, kind, arrives, sender, to, group=None, times=None, size=None):
         """See `Observer.send`."""
+        assert times is None  # each row is one message
         lost = np.count_nonzero(~arrives)
         super().count(tables, kind, len(arrives), lost, between=lambda: (sender, to))
         self._record(kind, arrives, sender, to)

@@ -251,11 +251,10 @@ def replay_round(
     `begun` has all publications of the round, and `at_us` and `size` their times since its begin
     and their sizes; by default 0 and that of all publications of a world.  The tables of copies
     (``group, publication, sender, to``) have each row in any bucket, lost copies included, perhaps
-    with a column ``lost``; those of
-    deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.  If a
-    publication goes along several trees, copies also have the trees of their two ends (``from_tree,
-    tree``).  In a run, both tables get the rows of all publications, and copies the columns ``hops,
-    sent_us, first``.
+    with a column ``lost``; those of deliveries (``group, publication, node, hops, delay_us``) are
+    in the buckets of the nodes.  If a publication goes along several trees, copies also have the
+    trees of their two ends (``from_tree, tree``).  In a run, both tables get the rows of all
+    publications, and copies the columns ``hops, sent_us, first``.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])

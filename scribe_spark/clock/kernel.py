@@ -1,4 +1,4 @@
-"""What the clock and its kernels exchange: messages, timers, commands, and their events.
+"""The clock and its kernels exchange messages, timers and commands; a kernel reads their events.
 
 Rules: docs/rules.md, K1 to K5.
 """

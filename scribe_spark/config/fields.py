@@ -15,7 +15,7 @@ from scribe_spark.config.kinds import ValueKind, kind_of
 from scribe_spark.config.paper import Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section
-from scribe_spark.config.sectioned import Sectioned, section_of
+from scribe_spark.config.sectioned import Sectioned, declared_section
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.errors import shown
 from scribe_spark.core.systems import Declared
@@ -177,10 +177,10 @@ def refuse_taken(system: Declared, former: Declared | None) -> None:
     """
     if system.config_section is None:
         return
-    names = [system.config_section, *section_of(system).flat_names().values()]
+    names = [system.config_section, *declared_section(system).flat_names().values()]
     free: set[str] = set()
     if former is not None and former.config_section is not None:
-        free = {former.config_section, *section_of(former).flat_names().values()}
+        free = {former.config_section, *declared_section(former).flat_names().values()}
     for config in (RunConfig, WorldConfig):
         fields = AllFields(config)
         taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()} - free

@@ -20,8 +20,8 @@ from scribe_spark.config.section import (
 from scribe_spark.config.used_when import (
     generated_by,
     has_events,
+    may_play_pastry,
     nodes_fail,
-    plays_pastry,
     used_when,
 )
 from scribe_spark.core.errors import InputError
@@ -65,7 +65,7 @@ _OF_FAILURES = used_when(
     nodes_fail,
     "nodes that fail: --events, or --generator mass-failure, adjacent-failure, root-failure, churn",
 )
-_OF_PASTRY = used_when(plays_pastry, "a system that needs Pastry, such as --systems scribe")
+_OF_PASTRY = used_when(may_play_pastry, "a system that needs Pastry, such as --systems scribe")
 _AT_ONCE = generated_by(
     *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd")
 )

@@ -23,7 +23,7 @@ class SectionsBesideSystems(Mapping[str, type[Section]]):
 
     def _all(self) -> dict[str, type[Section]]:
         declared = {
-            system.config_section: section_of(system)
+            system.config_section: declared_section(system)
             for system in SYSTEMS.values()
             if system.config_section is not None
         }
@@ -43,7 +43,7 @@ class SectionsBesideSystems(Mapping[str, type[Section]]):
         return self._all().items()
 
 
-def section_of(system: Declared) -> type[Section]:
+def declared_section(system: Declared) -> type[Section]:
     """Return the class of the section that a system declares."""
     given = system.config
     return _resolved(given) if isinstance(given, str) else given

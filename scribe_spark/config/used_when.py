@@ -112,8 +112,8 @@ def plays_scribe(config: Any) -> bool:
     return not config.is_world or used_by("scribe")(config)
 
 
-def plays_pastry(config: Any) -> bool:
-    """Return True if a world plays Pastry: without groups, or for a system that may need Pastry."""
+def may_play_pastry(config: Any) -> bool:
+    """Return True if a world may play Pastry: without groups, or for a system that may need it."""
     needed = (
         not SYSTEMS.is_built_in(name) or SYSTEMS[name].needs_pastry(config)
         for name in config.trees.systems

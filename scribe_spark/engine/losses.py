@@ -34,21 +34,21 @@ def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np
     return draws.bits_np(seed, "loss", group, name)
 
 
-def are_lost(
-    key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, share: np.ndarray | float
-) -> np.ndarray:
-    """Return True for lost copies between nodes, given by their numbers: rule N1.
+def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -> np.ndarray:
+    """Return True for lost copies: rule N1.
 
-    `key` has bits of the publications, and `share` the probabilities of losses.
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (k,)
+        The keys of the copies' publications.
+    share : ndarray of float, shape (k,), or float
+        The probabilities of losses.
+    *numbers : ndarray of int64, shape (k,)
+        The further keys of the draws: the numbers of the senders, those of the receivers, ...
     """
-    for row in (sender, receiver):
+    for row in numbers:
         key = draws.more_bits(key, row)
-    return is_below(key, share)
-
-
-def is_below(bits: np.ndarray, share: np.ndarray | float) -> np.ndarray:
-    """Return True for bits that are, as a fraction of all, below a share."""
-    return (bits >> np.uint64(11)) * 2.0**-53 < share
+    return (key >> np.uint64(11)) * 2.0**-53 < share
 
 
 def loses(kernel: Kernel) -> bool:
@@ -85,13 +85,11 @@ class Losses:
     ) -> np.ndarray:
         """Return True for lost copies between positions; `more` are further keys of the draws."""
         ring = self.facts.ring
-        for row in (ring.node[sender], ring.node[receiver], *more):
-            key = draws.more_bits(key, row)
         share: np.ndarray | float
         share, of_route = self.share, self.kernel.losses(ring.router[sender], ring.router[receiver])
         if of_route is not None:
             share = 1 - (1 - share) * (1 - of_route)
-        return is_below(key, share)
+        return are_lost(key, share, ring.node[sender], ring.node[receiver], *more)
 
     def of_publications(self, key: np.ndarray, more: tuple[str, ...] = ()) -> Lost:
         """Return the losses of publications with some keys, shape (p,).

@@ -62,7 +62,7 @@ def _fates(kernel: Kernel, seed: int, edges: pa.Table) -> pa.Table:
     group, parent, child, *routers = (edges.column(name).to_numpy() for name in _EDGE)
     share = kernel.losses(*map(kernel.index, routers))
     assert share is not None
-    passes = ~are_lost(publication_keys(seed, group, 0), parent, child, share)
+    passes = ~are_lost(publication_keys(seed, group, 0), share, parent, child)
     node, index = np.unique(np.concatenate([parent, child]), return_inverse=True)
     above, below = np.split(index, 2)
     has = np.ones(len(node), dtype=bool)

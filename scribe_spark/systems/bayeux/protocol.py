@@ -37,6 +37,7 @@ from scribe_spark.engine.program import AT, append, in_bucket, take_tables
 from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.rounds.group_events import keys_sent
 from scribe_spark.systems.bayeux.sessions import Sessions
 
 
@@ -315,8 +316,7 @@ class Join(ToRoot):
         size, number = self.sessions.size, self.sessions.number
         members = read_table(Members, tables, MEMBERS)
         if MEMBER in inbox:
-            key = key_of([inbox[MEMBER]["group"], inbox[MEMBER][AT]], size)
-            members.put(key, number=number, waits=True)
+            members.put(keys_sent(inbox, MEMBER, size), number=number, waits=True)
         members.number = np.where(members.waits, number, members.number)
         tables[MEMBERS] = members.to_columns()
         group, member = np.divmod(members.key[members.waits], size)

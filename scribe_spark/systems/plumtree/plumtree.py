@@ -102,7 +102,7 @@ class Plumtree:
         self._clock.send("prune", copies, copies.sender)
 
     def on_ihave(self, notes: ClockEvents) -> None:
-        """Note who has a publication, and set the timer of the publication (rule Z5)."""
+        """Store the announcing neighbours; set the timers of the publications (rule Z5)."""
         slot = self.neighbours.slot(notes.place, notes.sender)
         lacks = (slot >= 0) & (self.got_us[self._row(notes)] < 0)
         notes, slot = notes.take(lacks), slot[lacks]

@@ -154,7 +154,7 @@ class Repairs(Rows):
 class StoredPublications(Rows):
     """Publications whose deadline has not passed.
 
-    The id of a publication is ``round << 32 | number of the source``; its fate is an index of
+    The id of a publication is that of `publication_ids` (`rounds.groups`); its fate is an index of
     `sources.FATES`; `first_copies` counts the members that received it, and `duplicates` the
     duplicate deliveries to members.
     """
