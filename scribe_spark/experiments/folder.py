@@ -278,6 +278,11 @@ class StoredFolder:
         return self._location(_table_path(name))
 
 
+def _local(url: str) -> Path:
+    """Return the folder that a table's URL names, if the folder is on a local disk."""
+    return Path(url.removeprefix("file://"))
+
+
 def _rows(table: Table | pa.Table) -> Batches | pa.Table:
     return table if isinstance(table, pa.Table) else Batches.of(table)
 
@@ -334,7 +339,7 @@ class Folder(StoredFolder):
         """Write tables, by URL; return their records (`digests`)."""
         columns = {url: _spark_schema(table) for url, table in tables.items()}
         in_tasks = {
-            Path(url.removeprefix("file://")): _rows(table)
+            _local(url): _rows(table)
             for url, table in tables.items()
             if can_write(columns[url], self.spark, url)
         }
@@ -342,7 +347,7 @@ class Folder(StoredFolder):
             contents = write_parquet(in_tasks)
         records = {}
         for url, table in tables.items():
-            content: Mapping[str, Any] | None = contents.get(Path(url.removeprefix("file://")))
+            content: Mapping[str, Any] | None = contents.get(_local(url))
             if content is None:
                 content = self._write_by_spark(url, _rows(table), columns[url])
             with self.usable():
@@ -382,7 +387,7 @@ class Folder(StoredFolder):
             return schemas.WRITTEN.get(name)
         if not shares_disk(self.spark, url):
             return None
-        for file in Path(url.removeprefix("file://")).glob("*.parquet"):
+        for file in _local(url).glob("*.parquet"):
             there = pq.read_schema(file).names
             further = [field for field in further if field.name in there]
             return StructType([*schemas.WRITTEN[name], *further])
@@ -392,7 +397,7 @@ class Folder(StoredFolder):
         """Return columns of a table for kernels; `among` is one column and its values to read."""
         url = self._table(name)
         if shares_disk(self.spark, url):
-            return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns, among)
+            return Batches.saved(self.spark, _local(url), columns, among)
         return Batches.of(self.read_table(name), columns, among)
 
     def files_for_tasks(self, name: str) -> tuple[str, ...] | None:
@@ -400,7 +405,7 @@ class Folder(StoredFolder):
         url = self._table(name)
         if not shares_disk(self.spark, url):
             return None
-        folder = Path(url.removeprefix("file://"))
+        folder = _local(url)
         return tuple(sorted(str(file) for file in folder.glob("*.parquet")))
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
