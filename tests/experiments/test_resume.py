@@ -7,13 +7,12 @@ import json
 import shutil
 import struct
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
@@ -201,15 +200,15 @@ LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
 
 def lose_executors(monkeypatch, times: int) -> None:
     """Make the writing of the tree edges fail as it does without an executor's blocks."""
-    left_to_lose, write = [None] * times, Folder.write_table
+    left_to_lose, write = [None] * times, Folder.write_tables
 
-    def write_or_lose(folder: Folder, name: str, frame: DataFrame) -> dict[str, Any]:
-        if name == "tree_edges" and left_to_lose:
+    def write_or_lose(folder: Folder, tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        if "tree_edges" in tables and left_to_lose:
             left_to_lose.pop()
             raise RuntimeError(f"Job aborted:\n{LOST}\n\tat org.apache...")
-        return write(folder, name, frame)
+        return write(folder, tables)
 
-    monkeypatch.setattr(Folder, "write_table", write_or_lose)
+    monkeypatch.setattr(Folder, "write_tables", write_or_lose)
 
 
 @pytest.mark.slow
