@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.can.declaration import CAN
+from scribe_spark.can import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import Registry
 from scribe_spark.core.systems import SYSTEMS
 from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imported
 from scribe_spark.systems.bayeux.declaration import BAYEUX
-from scribe_spark.systems.flooding.declaration import FLOODING
-from scribe_spark.systems.gossipsub.declaration import GOSSIPSUB
+from scribe_spark.systems.flooding import FLOODING
+from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.plumtree.declaration import PLUMTREE
 
 if TYPE_CHECKING:

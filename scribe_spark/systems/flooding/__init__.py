@@ -14,3 +14,33 @@ References
 M. Castro et al.: An evaluation of scalable application-level multicast built using peer-to-peer
 overlays, INFOCOM 2003 (the rule is recalled).  Rules: docs/rules.md, F1 to F7.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.rounds.declaration import TREE, System
+
+if TYPE_CHECKING:
+    from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _live(config: Any) -> SystemOnBuckets:
+    from scribe_spark.systems.flooding.live import FloodedOverlay, LiveFlooding
+
+    if config.flooding.over == "overlay":
+        is_perfect = not config.is_world and config.overlay.kind == "perfect"
+        return FloodedOverlay(is_perfect and config.knowledge is None)
+    return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
+
+
+FLOODING = System(
+    "flooding",
+    "Flooding over Pastry",
+    TREE,
+    requested=True,
+    config="scribe_spark.systems.flooding.config:FloodingConfig",
+    control=True,
+    over_pastry=True,
+    world=_live,
+)
