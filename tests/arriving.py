@@ -18,7 +18,7 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
 from scribe_spark.config import OverlayConfig
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry.arrivals import overlay
 from scribe_spark.pastry.arrivals.overlay import Grown
 from scribe_spark.pastry.arrivals.waves import WavePlan, planned_contacts, wave_size

@@ -9,7 +9,7 @@ from poisoned import PoisonedTask
 from round_0 import Round0
 
 from scribe_spark.engine.facts import bucket_bounds
-from scribe_spark.systems.flooding.live import FloodedOverlay, LiveFlooding
+from scribe_spark.systems.flooding.flood import FloodedOverlay, LiveFlooding
 
 __all__ = ["flood"]
 

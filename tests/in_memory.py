@@ -12,9 +12,8 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.states import states_in_buckets
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.underlay.protocol import Kernel
 
 

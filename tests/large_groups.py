@@ -11,11 +11,10 @@ from split_states import empty_state
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws, u128
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 
 
 @dataclass(frozen=True)

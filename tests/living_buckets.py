@@ -11,22 +11,20 @@ from poisoned import PoisonedTask
 
 from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.facts import Ring, RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
     SystemTables,
 )
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.lives import KnowsLives
-from scribe_spark.rounds.observer import Observer, ends_of
+from scribe_spark.rounds.events import KnowsLives
+from scribe_spark.rounds.observer import Observer, Tally, ends_of
+from scribe_spark.rounds.player import Environment
 from scribe_spark.rounds.system import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RecordingTally", "SystemBuckets", "ring_of"]

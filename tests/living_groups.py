@@ -29,13 +29,11 @@ from traffic import Traffic
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents
-from scribe_spark.rounds.groups import OPERATIONS, Groups
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.group_events import OPERATIONS, GroupEvents, Groups
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
 from scribe_spark.systems.scribe.figures import AT_ROOT

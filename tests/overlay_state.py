@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry.perfect_tables import perfect_states
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.lives import KnowsLives, Lives
+from scribe_spark.rounds.events import KnowsLives, Lives
 from scribe_spark.underlay.protocol import Kernel
 
 

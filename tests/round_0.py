@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.ring import Ring
 from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, SortedTable
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.lives import NEVER
+from scribe_spark.rounds.events import NEVER
 from scribe_spark.systems.scribe.duplicates import SOURCE
 from scribe_spark.systems.scribe.state import PARTS, BucketState, ScribeState
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.key_limits import MOST_KEYS
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 
 _MOST_NODES = 2**31 - 1
 

@@ -26,11 +26,10 @@ from scribe_spark.dissemination import (
     delivery_rows,
 )
 from scribe_spark.engine.buckets import arrow_schema
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import play
 from scribe_spark.engine.packing import Packed, concatenate, pack, take
 from scribe_spark.engine.program import AT, Tables
-from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
 from scribe_spark.multicast import COPIES, DELIVERIES, HOPS, TIME, _down_tree
 from scribe_spark.systems import baselines

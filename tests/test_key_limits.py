@@ -21,7 +21,7 @@ from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, or
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.experiments import Sweep, check, check_world_run
-from scribe_spark.rounds.groups import publication_ids
+from scribe_spark.rounds.group_events import publication_ids
 from scribe_spark.systems.bayeux.live import ENTRIES, CountSessions, LiveBayeux
 from scribe_spark.systems.bayeux.protocol import (
     LISTED,

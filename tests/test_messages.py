@@ -22,10 +22,10 @@ from scribe_spark.core.errors import (
     listed,
     named,
     one_line,
+    redacted,
     shown,
 )
 from scribe_spark.core.progress import Bars, Lines, Silent, pick
-from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.plan import refuse_other_config
@@ -94,7 +94,7 @@ def test_only_a_name_that_is_like_it_is_proposed():
 
 #: Texts that are no messages, but types of columns, or names that the package has made.
 NO_MESSAGES = {
-    *("systems/baselines/unicasts.py", "experiments/digests.py"),
+    *("systems/baselines.py", "experiments/digests.py"),
     *("engine/in_turn.py", "worlds/lengths.py"),
 }
 
@@ -240,7 +240,7 @@ def test_what_a_dry_run_has_left_out_is_asked_for(capsys):
 
 
 def test_commands_print_in_one_way():
-    """Nothing but `cli.output` prints."""
+    """Nothing but `cli.parsing` prints."""
     for path in (Path(scribe_spark.__file__).parent / "cli").glob("*.py"):
         calls = [
             node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
@@ -248,7 +248,7 @@ def test_commands_print_in_one_way():
         printing = [
             c for c in calls if ast.unparse(c.func) in ("print", "click.echo", "click.secho")
         ]
-        assert not printing or path.name == "output.py"
+        assert not printing or path.name == "parsing.py"
 
 
 def test_manifests_and_pages(tmp_path):

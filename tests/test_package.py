@@ -218,7 +218,7 @@ def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
     modules = "can.overlay, overlay, pastry, systems.scribe, systems.scribe.variants"
     modules += ", underlay.hops, underlay.matrices, worlds.drivers"
-    modules += ", bandwidth.runs, bandwidth.windows, systems.bayeux.live, systems.flooding.live"
+    modules += ", bandwidth.runs, bandwidth.windows, systems.bayeux.live, systems.flooding.flood"
     modules += ", systems.gossipsub.round, systems.plumtree.overlay, rounds.group_overlays"
     modules += ", measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.parts"

@@ -16,7 +16,7 @@ from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.systems.bayeux.live import LiveBayeux
-from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub.round import LiveGossipSub
 from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
 from scribe_spark.systems.registry import (

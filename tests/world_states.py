@@ -22,9 +22,9 @@ from scribe_spark.engine.rows import pack_rows
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
-from scribe_spark.systems.baselines.live import LiveIpMulticast, LiveUnicast
+from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
 from scribe_spark.systems.bayeux.live import LiveBayeux
-from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.round import live_gossipsub
 from scribe_spark.systems.reference_tree.live import LiveTree

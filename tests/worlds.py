@@ -28,7 +28,7 @@ from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import pastry, schemas
-from scribe_spark.engine.ring import Ring, ring_of
+from scribe_spark.engine.facts import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.knowledge import Knowledge, live_knowledge

@@ -19,13 +19,12 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.core.paths import replace_file
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import Tables
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.events import Events, Lives
+from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     LivingRound,
@@ -33,7 +32,6 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     play_rounds_of_run,
 )
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
 from scribe_spark.systems.gossipsub.publication import ARRIVALS, Arrivals

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from scribe_spark import Execution, Simulation, World, WorldConfig, make_world
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.core.paths import replace_file
-from scribe_spark.engine.ring import Keys
+from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.setting import node_ring

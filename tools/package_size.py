@@ -24,7 +24,7 @@ MARKS = ("<!-- package_size: begin -->\n", "<!-- package_size: end -->\n")
 #: What it is for -> the rooms.
 PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
-    "Scribe: trees, rounds, variants": ("scribe", "baselines"),
+    "Scribe: trees, rounds, variants": ("scribe",),
     "worlds in rounds": ("worlds", "rounds"),
     "Bayeux, CAN, flooding, GossipSub, Plumtree": (
         *("bayeux", "can", "flooding", "gossipsub", "plumtree"),

@@ -26,13 +26,12 @@ from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, MANY_LINKS, 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
-from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
-from scribe_spark.engine.ring import Ring
 from scribe_spark.topology.graph import Hosts
 from scribe_spark.underlay.protocol import Kernel, node_delays
 

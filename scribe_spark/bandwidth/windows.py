@@ -20,9 +20,8 @@ from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting, compact
 from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.limits import counted
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.player import PlaysPrograms
+from scribe_spark.engine.player import PlaysPrograms, counted
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 
 #: Tables of a bucket: links (`TimedLinks` and columns for a rule); first copies; all copies, if the

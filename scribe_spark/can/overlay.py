@@ -92,7 +92,7 @@ class CanNextHop:
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
+        """See :class:`~scribe_spark.overlay.route.NextHop`."""
         zones, pairs = self.known.zones, tables[NEIGHBOURS]
         zone = zones.of_node(np.zeros(len(at), dtype=np.int64), at)
         point = zones.space.point(key_hi)

@@ -27,7 +27,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from scribe_spark.cli.completion import completion
 from scribe_spark.cli.doctor import doctor
 from scribe_spark.cli.flags import (
     CONFIG,
@@ -33,8 +32,7 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
-from scribe_spark.cli.output import tell, tell_toml
-from scribe_spark.cli.parsing import Command, Flag
+from scribe_spark.cli.parsing import Command, Flag, completion, tell, tell_toml
 from scribe_spark.cli.sessions import check_where, open_session
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,

@@ -1,15 +1,46 @@
-"""Commands of click, with errors for bad flags and arguments in the form of other bad input."""
+"""Commands of click, their output without secrets, and the completion of their words in shells.
+
+Errors for bad flags and arguments have the form of other bad input.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class, shell_complete
 
-from scribe_spark.core.errors import InputError, check_names
+from scribe_spark.cli import PROGRAM
+from scribe_spark.core.errors import InputError, check_names, redacted
+
+
+def tell(line: str, *, err: bool = False) -> None:
+    """Print a line on stdout or stderr."""
+    with _nobody_may_read(err=err):
+        click.echo(redacted(line), err=err)
+
+
+def tell_toml(fields: Mapping[str, Any]) -> None:
+    """Print a config as a TOML file."""
+    from scribe_spark.config import write_toml  # loaded here, as it takes a while
+
+    with _nobody_may_read():
+        click.echo(write_toml(redacted(dict(fields))), nl=False)
+
+
+@contextmanager
+def _nobody_may_read(*, err: bool = False) -> Iterator[None]:
+    """Ignore, from now on, that the reader of the output has ended (as in ``| head``)."""
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, (sys.stderr if err else sys.stdout).fileno())
 
 
 @contextmanager
@@ -64,3 +95,35 @@ class Command(click.Command):
                         text = click.wrap_text(text, formatter.width, indent, indent)
                         formatter.write(f"{text}\n\n")
                     formatter.write_dl(rows)
+
+
+#: The environment variable by which a shell asks for possible next words.
+VARIABLE = "_SCRIBE_SPARK_COMPLETE"
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def answer_shell(program: click.Group) -> bool:
+    """Answer a shell that asks for possible next words; return False if no shell asks."""
+    asked = os.environ.get(VARIABLE)
+    if asked and (code := shell_complete(program, {}, PROGRAM, VARIABLE, asked)):
+        sys.exit(code)
+    return bool(asked)
+
+
+def _completion(shell: str) -> None:
+    check_names([shell], _SHELLS, "shell")
+    made = get_completion_class(shell)
+    assert made is not None
+    tell(made(click.Group(PROGRAM), {}, PROGRAM, VARIABLE).source())
+
+
+completion = Command(
+    "completion",
+    callback=_completion,
+    params=[click.Argument(["shell"], metavar="|".join(_SHELLS))],
+    help="Print a script for a shell, which then completes commands and flags.",
+    epilog="\b\nExamples:\n"
+    "  source <(scribe-spark completion bash)    # in ~/.bashrc; zsh the same, in ~/.zshrc\n"
+    "  scribe-spark completion fish | source     # in ~/.config/fish/config.fish",
+)

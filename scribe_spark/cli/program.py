@@ -11,9 +11,7 @@ import click
 
 from scribe_spark import __version__
 from scribe_spark.cli import PROGRAM, last_words
-from scribe_spark.cli.completion import answer_shell
-from scribe_spark.cli.output import tell
-from scribe_spark.cli.parsing import refuse_unknown_flags
+from scribe_spark.cli.parsing import answer_shell, refuse_unknown_flags, tell
 from scribe_spark.core.errors import InputError, RunError, check_names, error_of_task
 from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
 

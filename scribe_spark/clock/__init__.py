@@ -6,7 +6,7 @@ bandwidth and counts.  `kernel` has the events, `bucket` the clock of a bucket a
 kernels, `windows` the program that plays windows of time on buckets.  docs/rules.md, K1 to K7.
 """
 
-from scribe_spark.clock.bucket import BucketClock, ClockKernel, KernelSetting, Wires
+from scribe_spark.clock.bucket import BucketClock, ClockKernel, KernelSetting, Slots, Wires
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
@@ -21,7 +21,6 @@ from scribe_spark.clock.kernel import (
     Kinds,
     Payload,
 )
-from scribe_spark.clock.slots import Slots
 from scribe_spark.clock.windows import (
     COMMANDS,
     COPIES,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scribe_spark.bandwidth.queues import Calendar, Downlinks
 from scribe_spark.bandwidth.setting import SERIAL, transmission_us
@@ -33,11 +34,83 @@ from scribe_spark.clock.kernel import (
     Payload,
     times,
 )
-from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
+
+
+class Slots:
+    """The neighbours of places; arrays have the shape (places, slots).
+
+    Attributes
+    ----------
+    node : ndarray of int32
+        The neighbour in each slot; :data:`NONE` in a free slot.
+    tenancy : ndarray of int16
+        The number of neighbours that have left the slot.
+    flags : mapping of str to ndarray
+        What a node knows of its neighbours, by name; a new neighbour has 0.
+    """
+
+    def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
+        self.node = np.full(shape, NONE, dtype=np.int32)
+        self.tenancy = np.zeros(shape, dtype=np.int16)
+        self._numbers = np.arange(shape[1])[:, None]
+        self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
+
+    def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the slots of nodes at places; NONE for a node that is no neighbour."""
+        here = self._by_slot(place) == node
+        return np.where(here, self._numbers, NONE).max(axis=0)
+
+    def has(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that are neighbours of places."""
+        return (self._by_slot(place) == node).any(axis=0)
+
+    def count(self, place: np.ndarray) -> np.ndarray:
+        """Return the number of neighbours of each place."""
+        return np.add.reduce(self._by_slot(place) >= 0, axis=0, dtype=np.int64)
+
+    def _by_slot(self, place: np.ndarray) -> np.ndarray:
+        """Return the neighbours of places: (slots, k), since numpy is slow along short rows."""
+        return np.ascontiguousarray(self.node.take(place, axis=0).T)
+
+    def without(self, place: np.ndarray, *others: np.ndarray) -> np.ndarray:
+        """Return the neighbours of places, with NONE instead of other nodes: (k, slots)."""
+        node = self.node.take(place, axis=0)
+        for other in others:
+            node[node == other[:, None]] = NONE
+        return node
+
+    def add(self, place: np.ndarray, node: np.ndarray) -> None:
+        """Add a neighbour to each place, which has a free slot."""
+        free = self._by_slot(place) < 0
+        slot = np.where(free, self._numbers, len(self._numbers)).min(axis=0)
+        self.node[place, slot] = node
+        for flags in self.flags.values():
+            flags[place, slot] = 0
+
+    def begin(self, place: np.ndarray, nodes: np.ndarray) -> None:
+        """Give each place these neighbours (k, m) and no others."""
+        for array in (self.tenancy, *self.flags.values()):
+            array[place] = 0
+        self.node[place] = NONE
+        self.node[place, : nodes.shape[1]] = nodes
+
+    def mark(self, flag: str, place: np.ndarray, node: np.ndarray, value: int) -> None:
+        """Set a flag of nodes where they are neighbours."""
+        slot = self.slot(place, node)
+        here = np.flatnonzero(slot >= 0)
+        self.flags[flag][place[here], slot[here]] = value
+
+    def drop(self, place: np.ndarray, node: np.ndarray) -> None:
+        """Remove a neighbour of each place."""
+        slot = self.slot(place, node)
+        self.node[place, slot] = NONE
+        self.tenancy[place, slot] += 1
+
 
 #: ``delay(a, b)`` returns the delays between nodes in microseconds, at least 1: int64.
 Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]

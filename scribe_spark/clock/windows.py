@@ -16,9 +16,8 @@ import numpy as np
 from scribe_spark.clock.bucket import BucketClock, ClockKernel, KernelSetting
 from scribe_spark.clock.kernel import FIELDS, NODE, SENDER, times
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine.limits import most_supersteps
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import PlaysPrograms
+from scribe_spark.engine.player import PlaysPrograms, most_supersteps
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
 #: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in

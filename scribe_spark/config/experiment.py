@@ -43,7 +43,7 @@ from scribe_spark.config.trees import TreesConfig
 from scribe_spark.config.used_when import VARIANTS
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
-from scribe_spark.core.systems import SYSTEMS
+from scribe_spark.core.registry import SYSTEMS
 
 _NO_GROUPS = "has no effect without groups; give groups or members"
 _NO_SCRIBE = "has no effect without Scribe; add scribe to systems"

@@ -18,7 +18,7 @@ from scribe_spark.config.section import Differs, Section
 from scribe_spark.config.sectioned import Sectioned, declared_section
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.errors import shown
-from scribe_spark.core.systems import Declared
+from scribe_spark.core.registry import Declared
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 
 from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError, check_names
-from scribe_spark.core.systems import SYSTEMS, Declared
+from scribe_spark.core.registry import SYSTEMS, Declared
 
 
 class SectionsBesideSystems(Mapping[str, type[Section]]):

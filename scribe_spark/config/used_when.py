@@ -14,7 +14,7 @@ from typing import Any
 
 from scribe_spark.core.errors import listed
 from scribe_spark.core.paths import exists
-from scribe_spark.core.systems import SYSTEMS
+from scribe_spark.core.registry import SYSTEMS
 
 #: A function of a config that returns True if a field has an effect in it.
 Test = Callable[[Any], bool]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from scribe_spark.core.redaction import redacted
+from scribe_spark.core.errors import redacted
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

@@ -1,4 +1,8 @@
-"""Registries: the package's own entries of a kind by name, and the entries that users add."""
+"""Registries: the package's own entries of a kind by name, and the entries that users add.
+
+The rooms of systems stand above `config`, so `systems.registry` fills :data:`SYSTEMS`, and `config`
+only reads it.  `import scribe_spark` imports that registry: it is full before any config is made.
+"""
 
 from __future__ import annotations
 
@@ -71,3 +75,26 @@ class Registry(Mapping[str, T]):
         """Remove a user's entry, if there is one of that name."""
         if name not in self._built_in:
             self._entries.pop(name, None)
+
+
+class Declared(Protocol):
+    """A declared system; `rounds.declaration.System` describes the attributes."""
+
+    @property
+    def name(self) -> str:
+        """The name of the system."""
+
+    @property
+    def config(self) -> Any:
+        """The class of the section, or its place, ``package.module:Class``."""
+
+    @property
+    def config_section(self) -> str | None:
+        """The name of the section; None without a section."""
+
+    def needs_pastry(self, config: Any) -> bool:
+        """Return True if the system reads tables of Pastry in the rounds of a config."""
+
+
+#: The systems by name, in the order of tables and metrics.
+SYSTEMS: Registry[Any] = Registry("system")

@@ -17,11 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark.core.arrays import find_sorted
-from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
+from scribe_spark.engine.facts import Facts, Ring, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, Tables, deliver
-from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count

@@ -17,9 +17,8 @@ import numpy as np
 
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_turn import IfRows, Steps, step_of
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
-from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
 _MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code
@@ -41,7 +40,7 @@ def play(
     Raises
     ------
     RunError
-        The program does not end; see `limits.counted`.
+        The program does not end; see `player.counted`.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:

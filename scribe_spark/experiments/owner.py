@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.errors import InputError, one_line
-from scribe_spark.experiments.locations import inner_name, run_folder
-from scribe_spark.experiments.manifest import MANIFEST, Manifest
+from scribe_spark.experiments.manifest import MANIFEST, Manifest, inner_name, run_folder
 
 
 class Records(NamedTuple):

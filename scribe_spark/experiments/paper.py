@@ -18,8 +18,7 @@ from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside, run_folder
-from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.manifest import MANIFEST, inside, run_folder
 from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS

@@ -35,7 +35,7 @@ from scribe_spark.measures.latency import (
     latency_rows,
     systems_below_all,
 )
-from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.measure import RunTables, publications_of, with_publication
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import (
     all_measures,
@@ -46,7 +46,6 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
-from scribe_spark.measures.schedules import publications_of, with_publication
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.report import preload

@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.section import Section
-from scribe_spark.core.errors import InputError, shown
+from scribe_spark.core.errors import InputError, redacted, shown
 from scribe_spark.core.paths import refuse_old
-from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
     MANIFEST,

@@ -48,9 +48,8 @@ from scribe_spark.multicast import (
     STATE,
     Multicast,
 )
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import NEVER, KnowsLives
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.events import NEVER, Events, KnowsLives
+from scribe_spark.rounds.observer import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -62,7 +61,6 @@ from scribe_spark.rounds.system import (
     SystemRound,
     play_run,
 )
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import MESH, System, live_system
 from scribe_spark.systems.scribe import limits_by_number

@@ -22,7 +22,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside, join
+from scribe_spark.experiments.manifest import inside, join
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_world import run_world

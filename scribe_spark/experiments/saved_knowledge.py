@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.core.errors import InputError, shown
-from scribe_spark.core.redaction import redacted
+from scribe_spark.core.errors import InputError, redacted, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import RUN, records_of

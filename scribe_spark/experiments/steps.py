@@ -20,9 +20,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.core.errors import InputError, RunError
+from scribe_spark.core.errors import InputError, RunError, redacted
 from scribe_spark.core.progress import Progress
-from scribe_spark.core.redaction import redacted
 from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock

@@ -27,8 +27,7 @@ from scribe_spark.config import (
     RunConfig,
     WorldConfig,
 )
-from scribe_spark.core.errors import InputError, check_names
-from scribe_spark.core.redaction import redacted
+from scribe_spark.core.errors import InputError, check_names, redacted
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST

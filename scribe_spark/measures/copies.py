@@ -28,6 +28,8 @@ from scribe_spark.measures.distributions import (
 from scribe_spark.measures.latency import count_values
 from scribe_spark.measures.link_stress import PACKET_NUMBERS
 from scribe_spark.measures.measure import (
+    PUBLICATION,
+    SCHEDULE,
     Distribution,
     Found,
     Measure,
@@ -36,10 +38,6 @@ from scribe_spark.measures.measure import (
     collected,
     forwards,
     keeps_children,
-)
-from scribe_spark.measures.schedules import (
-    PUBLICATION,
-    SCHEDULE,
     publications_of,
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS

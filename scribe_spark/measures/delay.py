@@ -27,14 +27,16 @@ from scribe_spark.measures.distributions import column_of, histogram_metrics, st
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.measure import (
+    PUBLICATION,
     Distribution,
     Measure,
     Metric,
     RunTables,
+    ScheduledMessages,
     collected,
     forwards,
+    with_publication,
 )
-from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS, arrow_table
 from scribe_spark.systems.registry import baseline

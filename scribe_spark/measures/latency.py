@@ -24,8 +24,16 @@ from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
-from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
+from scribe_spark.measures.measure import (
+    PUBLICATION,
+    Found,
+    Measure,
+    Metric,
+    RunTables,
+    ScheduledMessages,
+    every_system,
+    with_publication,
+)
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS

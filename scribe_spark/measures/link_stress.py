@@ -38,8 +38,7 @@ from scribe_spark.measures.distributions import (
 )
 from scribe_spark.measures.measure import Distribution, Measure, Metric, every_system
 from scribe_spark.underlay.paths import SOURCES
-from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.underlay.size import Size
+from scribe_spark.underlay.protocol import Kernel, Size
 
 #: The kinds of links: from a node, to a node, and between two routers.
 UP, DOWN, CORE = "up", "down", "core"

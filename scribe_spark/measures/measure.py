@@ -3,7 +3,8 @@
 A measure has up to three steps.  *Collect* runs Spark jobs on the tables of a run and returns a
 small result to the driver.  A *distribution* is a histogram per system, for figures.  A *metric* is
 one number of `metrics.json`, computed without Spark from the collected results and histograms.
-This module does not import Spark.
+The publications of a run with a schedule are few, and kept on the driver.  This module does not
+import Spark.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.systems.registry import IP, MESH, TREE, System
-from scribe_spark.underlay.size import Size
+from scribe_spark.underlay.protocol import Size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,3 +243,32 @@ def forwards(system: System) -> bool:
 def keeps_children(system: System) -> bool:
     """Return True for systems whose end nodes keep children, so not for IP multicast."""
     return system.family != IP
+
+
+#: The name of the table of publications.
+SCHEDULE = "schedule"
+
+#: The name of the column with the publication in tables of such a run.
+PUBLICATION = "publication"
+
+
+@dataclass(frozen=True)
+class ScheduledMessages:
+    """Publications by their numbers."""
+
+    #: int64: the group of each publication, and its size in bytes.
+    group: np.ndarray
+    size: np.ndarray
+
+
+def publications_of(run: RunTables) -> ScheduledMessages | None:
+    """Return the publications of a run with a schedule, None for other runs."""
+    if SCHEDULE not in run:
+        return None
+    rows = run[SCHEDULE].select(PUBLICATION, "group", "bytes").toArrow().sort_by(PUBLICATION)
+    return ScheduledMessages(*(rows.column(name).to_numpy() for name in ("group", "bytes")))
+
+
+def with_publication(run: RunTables, *columns: str) -> list[str]:
+    """Add the column of publications to names of columns, in a run with a schedule."""
+    return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)

@@ -26,9 +26,8 @@ from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.measures.link_stress import LINK_STRESS
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
 from scribe_spark.measures.message_bytes import BYTES
-from scribe_spark.measures.network import NETWORK
 from scribe_spark.measures.node_stress import NODE_STRESS
-from scribe_spark.measures.overlay import OVERLAY
+from scribe_spark.measures.overlay import NETWORK, OVERLAY
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system

@@ -23,9 +23,9 @@ from scribe_spark.core.arrays import Rows, divided, find_sorted, run_starts, who
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.copies import DUPLICATES, duplicate_numbers
 from scribe_spark.measures.delay import (
     DELAY,
@@ -55,8 +55,7 @@ from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.protocol import Kernel, node_delays
-from scribe_spark.underlay.size import Size
+from scribe_spark.underlay.protocol import Kernel, Size, node_delays
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
 

@@ -1,11 +1,11 @@
-"""Pastry: hops and stretch of routes, the size of tables, and the cost of an arrival.
+"""Pastry: hops and stretch of routes, the size of tables, and the cost of an arrival; the network.
 
 The routes are those of the CREATE messages from each group's creator to its root.
 
 References
 ----------
-JSAC 2002, Section II (hops, table entries), II.A (stretch), II.B (arrivals); Rowstron and Druschel
-2001 (messages per arrival).
+JSAC 2002, Section IV.A (links), II (hops, table entries), II.A (stretch), II.B (arrivals);
+Rowstron and Druschel 2001 (messages per arrival).
 """
 
 from __future__ import annotations
@@ -13,9 +13,46 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
+from scribe_spark.schemas import MICROSECONDS
+
+
+def _collect_network(run: RunTables) -> dict[str, Any]:
+    """Return ``core_links, core_delay_ms, routers``."""
+    delay_ms = run.batches("links", ["delay_ms"]).frame.toArrow().column("delay_ms").to_numpy()
+    # integers, because sums of floats depend on their order
+    mean = np.rint(delay_ms * MICROSECONDS).mean() / MICROSECONDS if len(delay_ms) else None
+    return {
+        "core_links": len(delay_ms),
+        "core_delay_ms": mean,
+        "routers": len(run.batches("routers", ["router"]).frame.toArrow()),
+    }
+
+
+NETWORK = Measure(
+    "network",
+    collect=_collect_network,
+    early=True,
+    metrics=(
+        Metric(
+            "topology.core_delay.mean",
+            "ms",
+            "IV.A",
+            "Mean delay of a directed link between two routers.",
+            collected("network", "core_delay_ms"),
+        ),
+        Metric(
+            "topology.core_links",
+            "directed links",
+            "IV.A",
+            "Links between routers, each direction counted.",
+            lambda found: found.size.core_links,
+        ),
+    ),
+)
 
 
 def _collect(run: RunTables) -> dict[str, Any]:

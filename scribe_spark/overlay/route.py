@@ -1,4 +1,4 @@
-"""The two operations of an application as programs: `route` to a key, `send` to a known node.
+"""The operations of an application as programs: `route` to a key, hop by hop, and `send` to a node.
 
 References
 ----------
@@ -16,11 +16,43 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, in_bucket
 from scribe_spark.overlay.application import Application, Step
 from scribe_spark.underlay.protocol import Kernel, node_delays
+
+
+class NextHop(Protocol):
+    """A rule of routing; picklable.
+
+    A rule that draws random values has an attribute `drawn_by`: the payload columns that key its
+    draws.  It gets these columns as arguments after the keys.
+    """
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
+    ) -> np.ndarray:
+        """Return the positions of the next hops of messages: int64, shape (m,).
+
+        Parameters
+        ----------
+        first : int
+            The position of the bucket's first node.
+        tables : Tables
+            The tables of the bucket.
+        at : ndarray of int64, shape (m,)
+            The positions of the nodes that have the messages.
+        key_hi, key_lo : ndarray of uint64, shape (m,)
+            Halves of the messages' keys.
+
+        Returns
+        -------
+        ndarray of int64
+            The node itself if it is the root of the key; -1 if the node knows no next hop.
+        """
+        ...
+
 
 #: The kind of the messages, and the beginning of the names of the tables with outcomes.
 MESSAGE, OUTCOMES = "message", "outcomes"

@@ -14,8 +14,8 @@ exchange              `arrivals.announcements.ExchangeLeafSets`
 announcement          `arrivals.announcements.Announce`
 introduction          `arrivals.announcements.Introduce`
 maintenance           `table_repair.AskRows`, `table_repair.TakeRows`
-goodbye               `events.play_events`
-recovery              `events.recover`
+goodbye               `round.play_events`
+recovery              `round.recover`
 keep-alive            `leaf_repair.repair_leaf_sets`
 repair                `leaf_repair.repair_leaf_sets`, `table_repair.RepairTables`
 check                 `table_repair.RepairTables`

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.states import NONE
 
 

@@ -23,10 +23,9 @@ from scribe_spark import schemas
 from scribe_spark.core.arrays import offsets_of, row_numbers, row_values, struct_lists
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing, read_together, read_typed
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, Ring
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
@@ -37,7 +36,7 @@ from scribe_spark.pastry.states import (
     covers_by_length,
     live_only,
 )
-from scribe_spark.rounds.lives import KnowsLives, is_node
+from scribe_spark.rounds.events import KnowsLives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
 _TABLES_AT_ONCE = 2**14

@@ -18,8 +18,8 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.states import LEAVES, NONE, NodeProgram, States, pairs_of
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import both_ways
+from scribe_spark.rounds.player import Environment
 
 #: Tables.  _LOST: sides of leaf sets that lost leaves (``node``, ``side``).  _LONE: those without a
 #: live leaf.  _OFFERED: the offers to sides without a live leaf (columns of :data:`_ANSWER`).

@@ -14,15 +14,14 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.table_repair import close_phase
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.lives import KnowsLives
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.events import KnowsLives
+from scribe_spark.rounds.player import Environment, RoundPlayer
 
 #: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
 ENDED = "ended lookups"

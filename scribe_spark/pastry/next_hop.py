@@ -18,7 +18,7 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.closeness import Distances, clockwise, distances, not_above
 from scribe_spark.pastry.states import NONE, IsAlive, States, covers_ring
 

@@ -18,9 +18,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, Keys
 from scribe_spark.engine.on_spark import as_constant
-from scribe_spark.engine.ring import Keys
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.knowledge import (
     routing_table,
@@ -32,7 +31,7 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_tables
 from scribe_spark.pastry.states import CELLS, States
-from scribe_spark.rounds.lives import is_node
+from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
@@ -94,7 +93,7 @@ class PastryNextHop:
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
+        """See :class:`~scribe_spark.overlay.route.NextHop`."""
         states = States.of_tables(self.facts.ring, first, tables)
         return hop(states, is_node, at, Keys(key_hi, key_lo))[0]
 

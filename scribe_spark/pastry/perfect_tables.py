@@ -28,9 +28,8 @@ from pyspark.sql import DataFrame
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, Ring
 from scribe_spark.engine.on_spark import ROWS, pack_rows
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay

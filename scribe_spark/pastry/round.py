@@ -1,4 +1,4 @@
-"""Pastry's round in a world: events, detection and repair, lookups, and the results.
+"""Pastry's round in a world: goodbyes, recoveries, arrivals, detection, repair, lookups, results.
 
 A round has two parts, :func:`begin_round` and :func:`end_round`.  Between them play the systems
 whose messages travel by Pastry (`SystemOnBuckets.shares`).  Such a system reads leaf sets and
@@ -19,12 +19,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.core.arrays import distinct, without
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.program import Together, in_bucket
-from scribe_spark.pastry.arrivals.waves import Wave
-from scribe_spark.pastry.events import play_events
+from scribe_spark.engine.program import AT, Together, in_bucket
+from scribe_spark.pastry.arrivals.announcements import GAINED, ExchangeLeafSets
+from scribe_spark.pastry.arrivals.arrival import arrive
+from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
+from scribe_spark.pastry.arrivals.waves import Wave, waves_of_round
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import (
     ENDED,
@@ -34,12 +37,147 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.states import LEAVES, LEAVES_BEFORE, NodeProgram, same_leaves
+from scribe_spark.pastry.states import (
+    CELLS,
+    LEAVES,
+    LEAVES_BEFORE,
+    NONE,
+    NodeProgram,
+    live_only,
+    pairs_of,
+    same_leaves,
+)
 from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.observer import MESSAGES
+from scribe_spark.rounds.events import Events, end_lives
+from scribe_spark.rounds.observer import MESSAGES, Tally
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.rounds.tally import Tally
+
+
+def play_events(player: RoundPlayer, number: int, events: Events) -> None:
+    """Play the events of a round, which have been checked (`rounds.events.check_events`)."""
+    given, lives = player.given, player.lives
+    known = given.facts.ring
+    # 1. failures (without a message) and departures (with goodbyes)
+    end_lives(lives, number, events, given.world_rules.detection)
+    goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
+    # 2. recoveries; a node that knows no live node arrives anew
+    waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
+    # 3. arrivals
+    live = int(np.count_nonzero(lives.alive)) + len(waves)
+    growth = given.rules.growth
+    waves += waves_of_round(known, events.arrive, number, given.seed, live, growth)
+    for wave, ordered in enumerate(waves):
+        arriving = Wave.of_round(player.given, ordered, number)
+        arrive(player, arriving, number, f" of wave {wave}")
+
+
+@dataclass(frozen=True)
+class _SayGoodbye(NodeProgram):
+    """Departing nodes notify their leaves, which then know at once that they are gone."""
+
+    leaving: np.ndarray
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
+        leaving, states = self.leaving[first:last], self.states(bucket, tables)
+        sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
+        self.given.observer.send(tables, "goodbye", self.given.is_alive(to), sender, to)
+        return {}
+
+
+# --- recoveries
+
+
+#: The table of nodes that found no live leaf: ``node``.
+_ALONE = "alone"
+
+#: Kinds of messages.
+_QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
+
+
+def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
+    """Recover nodes (ascending); return those that know no live node, ascending.
+
+    All nodes recover together, from the tables before.  Each asks its last known leaves for their
+    leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
+    exchanged.  The programs `besides` are played in the same supersteps; they write other tables.
+    """
+    if not len(nodes):
+        for program in besides:
+            player.play(program)
+        return nodes
+    player.play(Together((_Recover(player.given, nodes), *besides)))
+    alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
+    player.lives.enter(without(nodes, alone))
+    player.play(ExchangeLeafSets(player.given, Wave.of_nobody()))
+    return np.sort(alone)
+
+
+@dataclass(frozen=True)
+class _Recover(NodeProgram):
+    """Nodes ask their last known leaves, and announce themselves to their new leaves."""
+
+    nodes: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox[_ANSWER] = self._answer(bucket, tables, inbox[_QUESTION])
+        if _ANSWER in inbox:
+            outbox[_ANNOUNCEMENT] = self._come_back(bucket, tables, inbox[_ANSWER])
+        if _ANNOUNCEMENT in inbox:
+            self._take(bucket, tables, inbox[_ANNOUNCEMENT])
+        return outbox
+
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Ask the last known leaves for their leaf sets."""
+        first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
+        nodes = self.nodes[first:last]
+        if not len(nodes):
+            return {}
+        states = self.states(bucket, tables, LEAVES)
+        old = states.distinct_leaves(nodes - states.first)
+        states.leaves[nodes - states.first] = NONE
+        asker, asked = pairs_of(nodes, old)
+        answers = self.given.is_alive(asked)
+        self.given.observer.send(tables, "recovery", answers, asker, asked)
+        alone = without(nodes, asker[answers])
+        if len(alone):
+            tables[_ALONE] = {"node": alone}
+        return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Answer with the leaf set."""
+        states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
+        self.count(tables, "recovery", asked, asker)
+        offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
+        return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
+
+    def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Take the offered leaves, and announce the node to them."""
+        states = self.states(bucket, tables, LEAVES)
+        take_leaves(states, came[AT] - states.first, came["offers"])
+        back = distinct(came[AT])
+        tables[GAINED] = {"node": back}
+        new, to = pairs_of(back, states.distinct_leaves(back - states.first))
+        self.count(tables, "announcement", new, to)
+        return {AT: to, "back": new}
+
+    def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
+        """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
+        states = self.states(bucket, tables, LEAVES, CELLS)
+        index, back = came[AT] - states.first, came["back"]
+        take_cells(states, self.given.kernel, index, back)
+        take_leaves(states, index, back)
+        told = came[AT][holds_leaf(states, index, back)]
+        before = tables[GAINED]["node"] if GAINED in tables else told[:0]
+        tables[GAINED] = {"node": distinct(np.r_[before, told])}
+
 
 #: The table of live nodes whose leaf set differs from that before the round: ``node``.
 NEW_LEAFS = "new leafs"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket
-from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.states import NodeProgram, States
 

@@ -20,8 +20,8 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import row_values
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.environment import Environment
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.player import Environment
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from scribe_spark.pastry.arrivals.offers import cells_in_rows, cells_of, take_ce
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.states import CELLS, NodeProgram, States, live_only
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import FOUND, both_ways
+from scribe_spark.rounds.player import Environment
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
 _HOLES_AT_ONCE = 2**16  # the number of holes whose rows are searched in one step

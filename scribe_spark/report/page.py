@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scribe_spark.config import RunConfig
-from scribe_spark.core.redaction import redacted
+from scribe_spark.core.errors import redacted
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 

@@ -44,13 +44,12 @@ from scribe_spark.dissemination import (
     to_all,
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
-from scribe_spark.rounds.lives import KnowsLives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
     CAME,

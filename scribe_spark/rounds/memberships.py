@@ -23,11 +23,11 @@ from scribe_spark.rounds.group_events import (
     OF_MEMBERS,
     QUITTING,
     GroupEvents,
+    Groups,
     Pairs,
     keys_sent,
     refuse_impossible,
 )
-from scribe_spark.rounds.groups import Groups
 from scribe_spark.rounds.player import RoundPlayer
 
 #: The table of a bucket with its members: sorted keys ``group * K + node``.

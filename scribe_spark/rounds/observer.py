@@ -1,4 +1,4 @@
-"""Counts of messages, and the dead nodes that messages met, as tables of a bucket.
+"""Counts of messages by kind, and the dead nodes that messages met, as tables of a bucket.
 
 A message is counted in the bucket of its sender, so the sums over buckets do not depend on the
 number of buckets.
@@ -7,7 +7,8 @@ number of buckets.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,3 +162,34 @@ def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
     """Sum the tables :data:`MESSAGES` of all buckets: messages and lost messages by kind."""
     sums = [table[name].reshape(-1, kinds).sum(axis=0) for name in ("messages", "lost")]
     return sums[0], sums[1]
+
+
+class Tally:
+    """Counts the messages of each kind in a round; ``lost KIND`` counts those that met a dead node.
+
+    `kinds` are the kinds that are counted; buckets record the senders and receivers of those in
+    `recorded` and, with `groups`, also the groups of messages.
+    """
+
+    def __init__(
+        self, kinds: tuple[str, ...], recorded: tuple[str, ...] = (), groups: bool = False
+    ) -> None:
+        self.kinds, self._recorded, self._groups = kinds, recorded, groups
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that counts these kinds in buckets; :meth:`take` adds its counts."""
+        return Observer(self.kinds, self._recorded, self._groups)
+
+    def take(self, taken: Mapping[str, Columns]) -> None:
+        """Add the counts of all buckets: the tables `MESSAGES`."""
+        if MESSAGES in taken:
+            sums = counted(taken[MESSAGES], len(self.kinds))
+            for kind, messages, lost in zip(self.kinds, *sums, strict=True):
+                self._counts[kind] += int(messages)
+                self._counts[f"lost {kind}"] += int(lost)
+
+    def by_kind(self) -> dict[str, int]:
+        """Return the number of messages by kind, without kinds that did not occur."""
+        return {kind: count for kind, count in sorted(self._counts.items()) if count}

@@ -31,21 +31,16 @@ from scribe_spark.core.arrays import (
     sums_at,
     whole_numbers,
 )
-from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.losses import Losses, Lost, publication_keys
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Player, Shared
+from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Pairs, Publishing
-from scribe_spark.rounds.groups import Groups, publication_ids
-from scribe_spark.rounds.lives import KnowsLives
-from scribe_spark.rounds.observer import MESSAGES, TRAFFIC
-from scribe_spark.rounds.tally import Tally
+from scribe_spark.rounds.events import Events, KnowsLives
+from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
+from scribe_spark.rounds.observer import MESSAGES, TRAFFIC, Tally
+from scribe_spark.rounds.player import Environment
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.graphframes_jar import COORDINATES, jars
-from scribe_spark.runtime.jvm import has_class
-from scribe_spark.runtime.sessions import is_connect
+from scribe_spark.runtime.sessions import has_class, is_connect
 
 if TYPE_CHECKING:
     from graphframes import GraphFrame

@@ -7,8 +7,7 @@ import os
 import re
 import socket
 
-from scribe_spark.core.errors import InputError, listed
-from scribe_spark.core.redaction import LEFT_OUT
+from scribe_spark.core.errors import LEFT_OUT, InputError, listed
 
 _REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
 

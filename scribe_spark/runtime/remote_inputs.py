@@ -39,7 +39,7 @@ from scribe_spark.core.inputs import (
     read_text,
     typed,
 )
-from scribe_spark.runtime.jvm import SPARK_ERRORS
+from scribe_spark.runtime.sessions import SPARK_ERRORS
 
 #: The greatest file that Spark reads as a whole, to find the types that Arrow noted in it.
 _SMALL = 2**26

@@ -38,7 +38,6 @@ from scribe_spark.runtime.environment import (
 )
 from scribe_spark.runtime.graphframes_jar import FOLDER, jars
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.jvm import java_letters
 from scribe_spark.runtime.jvm_process import is_submitted, start_jvm, submitted_settings, user_jars
 from scribe_spark.runtime.master import (
     check_master,
@@ -50,7 +49,14 @@ from scribe_spark.runtime.master import (
     reach_remote,
 )
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
-from scribe_spark.runtime.sessions import Classic, Connected, abilities, describe_jobs, parallelism
+from scribe_spark.runtime.sessions import (
+    Classic,
+    Connected,
+    abilities,
+    describe_jobs,
+    java_letters,
+    parallelism,
+)
 from scribe_spark.runtime.settings import partitions_of, set_all, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 

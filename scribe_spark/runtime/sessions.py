@@ -19,13 +19,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary, proxy
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, TaskContext, inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.errors import InputError, one_line
@@ -407,3 +409,42 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
+
+
+#: The exceptions of Spark for errors in the JVM; not all are PySparkExceptions.
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+
+
+def java_version(spark: SparkSession) -> str | None:
+    """Return the version of the driver's Java (``17.0.15``), None if a server has no answer."""
+    try:
+        return _java_property(spark, "java.version")
+    except PySparkException:
+        if is_connect(spark):
+            return None
+        raise
+
+
+def java_letters(spark: SparkSession) -> str:
+    """Return the encoding in which the driver's Java names files, such as ``UTF-8``."""
+    return _java_property(spark, "sun.jnu.encoding")
+
+
+def _java_property(spark: SparkSession, name: str) -> str:
+    if usable("jvm_questions", spark):
+        return str(cast(Any, spark._jvm).System.getProperty(name))
+    words = map(F.lit, ("java.lang.System", "getProperty", name))
+    return str(spark.range(1).select(F.reflect(*words)).collect()[0][0])
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Return True if the driver can load a class, or if the public interface cannot tell."""
+    if not usable("jvm_questions", spark):
+        return True
+    loader = cast(Any, spark._jvm).Thread.currentThread().getContextClassLoader()
+    # py4j's own errors are not imported: they differ between a missing class and a broken jar
+    try:
+        loader.loadClass(name)
+    except Exception:
+        return False
+    return True

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from scribe_spark.can import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
-from scribe_spark.core.registry import Registry
-from scribe_spark.core.systems import SYSTEMS
+from scribe_spark.core.registry import SYSTEMS, Registry
 from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imported
 from scribe_spark.systems.bayeux.declaration import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
@@ -83,7 +82,7 @@ def _ip_multicast(stages: Any) -> Multicast:
 
 
 def _live_ip_multicast(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.baselines.live import LiveIpMulticast
+    from scribe_spark.systems.baselines import LiveIpMulticast
 
     return LiveIpMulticast()
 
@@ -95,7 +94,7 @@ def _naive_unicast(stages: Any) -> Multicast:
 
 
 def _live_unicast(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.baselines.live import LiveUnicast
+    from scribe_spark.systems.baselines import LiveUnicast
 
     return LiveUnicast()
 

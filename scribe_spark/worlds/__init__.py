@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         register_generator,
         unregister_generator,
     )
+    from scribe_spark.worlds.save import check_start
     from scribe_spark.worlds.setting import Setting
-    from scribe_spark.worlds.starts import check_start
     from scribe_spark.worlds.world import World
 
 __all__ = [
@@ -56,7 +56,7 @@ _HOMES = {
     "Played": "worlds.played",
     "Setting": "worlds.setting",
     "World": "worlds.world",
-    "check_start": "worlds.starts",
+    "check_start": "worlds.save",
     "check_world": "worlds.events",
     "extent_of": "worlds.events",
     "generators": "worlds.registry",

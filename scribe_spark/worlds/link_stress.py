@@ -24,10 +24,10 @@ from scribe_spark.measures.link_stress import PACKET_NUMBERS, PacketsOnLinks, pa
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
-from scribe_spark.underlay.size import Size
+from scribe_spark.underlay.protocol import Size
 
 _NEITHER = ("lookup",)
 

@@ -23,9 +23,9 @@ from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
-from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
@@ -33,7 +33,6 @@ from scribe_spark.measures.multicasts import (
     SystemTables,
 )
 from scribe_spark.rounds.counts import Counted
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import (
     EVENT_NAMES,
     NODE_EVENTS,
@@ -44,10 +43,10 @@ from scribe_spark.rounds.event_rows import (
     event_codes,
 )
 from scribe_spark.rounds.events import Events, ImpossibleRound
-from scribe_spark.rounds.group_events import GroupEvents
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.legality import first_bad_cell
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -59,7 +58,6 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     SystemRound,
 )
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.worlds.link_stress import LINKS_MEASURED, LinkStress, MeasureLinks
 from scribe_spark.worlds.round_bytes import (
     BYTES_MEASURED,

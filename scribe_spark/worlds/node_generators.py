@@ -38,7 +38,7 @@ from scipy.special import gammaincinv
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.closeness import distances
 from scribe_spark.rounds.event_rows import ARRIVE, FAIL, EventRows, Extent
 from scribe_spark.worlds.lengths import event_round

@@ -16,9 +16,9 @@ from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP, NONE, whole_numbers
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.lookups import LookupResults
 from scribe_spark.rounds.system import Multicasts
 

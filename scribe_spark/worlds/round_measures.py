@@ -15,8 +15,8 @@ import numpy as np
 from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import LookupResults
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult

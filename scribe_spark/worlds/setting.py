@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import Rows
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.rounds.event_rows import JOIN, QUIT, EventRows, Extent, Lifetimes
 from scribe_spark.worlds.groups import MAY_JOIN, WorldGroups, group_keys
 

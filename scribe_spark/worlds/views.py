@@ -22,9 +22,8 @@ from scribe_spark.core.arrays import NONE, offsets_of, whole_numbers
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.program import PrefixedTables
-from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import (
     BASELINES,
@@ -35,8 +34,8 @@ from scribe_spark.measures.multicasts import (
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
-from scribe_spark.rounds.groups import Groups
-from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.events import Lives
+from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.runtime.batches import Batches

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.measures.schedules import ScheduledMessages
+from scribe_spark.measures.measure import ScheduledMessages
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.runtime.batches import Batches, Table
@@ -30,8 +30,15 @@ from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
 from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
-from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
-from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
+from scribe_spark.worlds.save import (
+    check_start,
+    read_header,
+    read_lives,
+    refuse_other_buckets,
+    ring_of_world,
+    saved_rows,
+    start_rows,
+)
 from scribe_spark.worlds.world_state import Protocols
 
 

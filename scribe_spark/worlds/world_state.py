@@ -20,23 +20,19 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Columns, Program
-from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, begin_round, end_round
 from scribe_spark.rounds.counts import Counted
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import TIMES
-from scribe_spark.rounds.events import Events, ImpossibleRound, check_events, end_lives
-from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.events import Events, ImpossibleRound, Lives, check_events, end_lives
 from scribe_spark.rounds.memberships import ChangeMembers, change_memberships, check_group_events
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.observer import Observer, Tally
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.rounds.system import Multicasts
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.link_stress import (

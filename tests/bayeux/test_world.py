@@ -19,11 +19,10 @@ from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from overlay_state import OverlayState
 
 from scribe_spark.core.keys import key_parts
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import NEVER
+from scribe_spark.rounds.events import NEVER, Events
 from scribe_spark.rounds.system import LivingRound, Publishing
 from scribe_spark.systems.bayeux.live import LiveBayeux
 from tests.can.played import draw_of

@@ -16,7 +16,7 @@ from round_0 import Round0
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import CORNER, DIRECTED, OPTIMAL, LiveCan
 from scribe_spark.can.zones import Space
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.multicast import HOPS, TIME
 
 MESSAGES = 15

@@ -10,7 +10,7 @@ import pytest
 from scribe_spark.core.arrays import SortedTable
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.buckets import arrow_schema
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import (
     Columns,
@@ -22,7 +22,6 @@ from scribe_spark.engine.packing import (
     pack,
     take,
 )
-from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import NODES, ROUTERS, Names
 from scribe_spark.multicast import CONTROL
 

@@ -25,15 +25,13 @@ from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.core.errors import RunError
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play, thread_bounds
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.player import counted, most_supersteps, play_in_turn
 from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
-from scribe_spark.engine.ring import Ring
 from scribe_spark.overlay import Application
 from scribe_spark.overlay.route import Route
 from scribe_spark.rounds.system import LivingRound, Publications, SystemRound, play_run
@@ -430,8 +428,8 @@ def test_a_route_in_a_circle_inside_a_bucket_ends():
 
 
 def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
-    monkeypatch.setattr("scribe_spark.engine.limits._LEAST", 3)
-    monkeypatch.setattr("scribe_spark.engine.limits._OF_A_NODE", 0)
+    monkeypatch.setattr("scribe_spark.engine.player._LEAST", 3)
+    monkeypatch.setattr("scribe_spark.engine.player._OF_A_NODE", 0)
     layout = Layout(spark, 1, 1)
     first = spark.createDataFrame([(0, 0, True, "a", 0, None, None, 0, 1)], ROWS)
     tables = BucketTables(layout, first)

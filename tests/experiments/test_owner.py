@@ -16,7 +16,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.paths import temporary_name
 from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
-from scribe_spark.experiments.folder import Folder, StoredFolder
+from scribe_spark.experiments.folder import Folder, StoredFolder, find_strange_file
 from scribe_spark.experiments.owner import (
     COMPARISON,
     OWNERS,
@@ -30,7 +30,6 @@ from scribe_spark.experiments.owner import (
 )
 from scribe_spark.experiments.paper import check_paper
 from scribe_spark.experiments.plan import Plan
-from scribe_spark.experiments.strange_files import find_strange_file
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
 
 RUNS = RunConfig(nodes=50, groups=2)

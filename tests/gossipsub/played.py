@@ -17,9 +17,8 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import Lives
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.events import Events, Lives
+from scribe_spark.rounds.observer import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -28,7 +27,6 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     play_rounds_of_run,
 )
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import BACK_OFF, MESH
 from scribe_spark.systems.gossipsub.round import LiveGossipSub

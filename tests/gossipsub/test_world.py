@@ -16,12 +16,11 @@ from oracle.multicast_measures import delay_measures, duplicates, latencies, nod
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.measures.multicasts import multicast_units
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.events import Events, Lives
+from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.systems.gossipsub import publication
 from scribe_spark.systems.gossipsub.config import GossipSubConfig

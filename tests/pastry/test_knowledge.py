@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
 

@@ -10,10 +10,9 @@ from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.lives import Lives
+from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 
 
 def test_a_failure_may_take_as_many_rounds_to_be_known_as_a_world_has():

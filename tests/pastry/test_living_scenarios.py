@@ -13,16 +13,15 @@ from living_worlds import played_round
 from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.observer import MESSAGES
-from scribe_spark.rounds.tally import Tally
+from scribe_spark.rounds.observer import MESSAGES, Tally
 
 CONFIG = WorldConfig(b=2, leaf_set=8)
 CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)

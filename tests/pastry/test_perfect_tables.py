@@ -14,8 +14,7 @@ from oracle.random_cases import random_case
 from oracle.ring import RING
 
 from scribe_spark import pastry
-from scribe_spark.engine.facts import bucket_bounds
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring, bucket_bounds
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES
 

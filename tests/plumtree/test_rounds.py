@@ -17,8 +17,8 @@ from oracle.plumtree.plumtree import Rules
 
 from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.lives import NEVER, Lives
+from scribe_spark.rounds.events import NEVER, Events, Lives
+from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -27,7 +27,6 @@ from scribe_spark.rounds.system import (
     Publishing,
     SystemRound,
 )
-from scribe_spark.rounds.tally import Tally
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
 from scribe_spark.systems.plumtree.declaration import PLUMTREE
 

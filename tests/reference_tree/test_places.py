@@ -12,9 +12,8 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import play
-from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.reference_tree.hash_table import HashTable, Rings
 from scribe_spark.systems.reference_tree.places import FindPlaces, places

@@ -12,8 +12,8 @@ from split_states import empty_state
 from test_scribe_round import compared
 
 from scribe_spark.core.key_limits import MOST_KEYS
-from scribe_spark.engine.ring import Keys
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.engine.facts import Keys
+from scribe_spark.rounds.group_events import Groups
 from scribe_spark.systems.scribe.reliable import Reliable
 
 #: So many nodes are in the keys; groups are as many as there is room for then.

@@ -28,8 +28,8 @@ from scribe_spark.engine.program import bucket_of
 from scribe_spark.measures.link_stress import packets_of
 from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import TRAFFIC, Observer
+from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel

@@ -15,9 +15,9 @@ from oracle.scribe_living.state import Join, Local, Payload, Publication
 from oracle.scribe_living.world import PARTS, differences
 from split_states import empty_state, written
 
+from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.ring import Keys, Ring
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import Groups
 from scribe_spark.systems.scribe import end_of_round
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.sources import FATES, Sent

@@ -21,8 +21,7 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.rounds.system import Multicasts, Publications, Publishing
 from scribe_spark.schemas import PUBLICATION_COUNTS
-from scribe_spark.worlds.group_measures import publication_measures
-from scribe_spark.worlds.summary import measures_by_round, summarise
+from scribe_spark.worlds.summary import measures_by_round, publication_measures, summarise
 
 #: Rows of `Publications`: round, index of the group, expected, in time, late, first copies,
 #: duplicates.  Two publications of round 3 and group 1.

@@ -19,20 +19,17 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.facts import Keys, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.ring import Keys, Ring
 from scribe_spark.rounds import memberships
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.event_rows import FAIL, JOIN, RECOVER
-from scribe_spark.rounds.events import ImpossibleRound, end_lives
+from scribe_spark.rounds.events import ImpossibleRound, Lives, end_lives
 from scribe_spark.rounds.events import check_events as check_round
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups, live_after
-from scribe_spark.rounds.lives import Lives
 from scribe_spark.rounds.memberships import change_memberships, check_group_events
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.worlds import (
     EVENT_NAMES,
     EventRows,

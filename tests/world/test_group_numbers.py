@@ -18,7 +18,7 @@ from scribe_spark.can.zones import Placement, Space, zones_of_all
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.rounds.events import ImpossibleRound

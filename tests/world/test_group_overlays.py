@@ -19,13 +19,12 @@ from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import LiveCan
 from scribe_spark.can.zones import Space, draw_landmarks
 from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.events import Events
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.group_overlays import GroupOverlays
-from scribe_spark.rounds.lives import NEVER, Lives
 from scribe_spark.rounds.system import LivingRound, Publishing
-from scribe_spark.systems.baselines.live import LiveIpMulticast, LiveUnicast
-from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
+from scribe_spark.systems.flooding.flood import LiveFlooding
 from tests.can.played import LAN_US, draw_of
 
 SYSTEMS = ("flooding", "can", "naive_unicast")

@@ -21,8 +21,7 @@ from scribe_spark.engine.program import Tables
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
@@ -32,7 +31,7 @@ from scribe_spark.rounds.system import (
     count_messages,
 )
 from scribe_spark.rounds.system_checks import CheckedSystem
-from scribe_spark.systems.baselines.live import LiveUnicast
+from scribe_spark.systems.baselines import LiveUnicast
 from scribe_spark.systems.registry import UNICAST, System, register_system, unregister_system
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems, round_of_systems
 

@@ -8,7 +8,7 @@ from live_hosts import Hosts
 from small_network import NETWORK, table
 
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import run_world
 from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES, LiveTree
 from scribe_spark.worlds.summary import measure_of, summary_units

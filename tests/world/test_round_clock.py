@@ -21,7 +21,7 @@ from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
-from scribe_spark.systems.flooding.live import LiveFlooding
+from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub import round as gossipsub_round
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH

@@ -27,7 +27,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 from scribe_spark.rounds.system_checks import CheckedSystem
-from scribe_spark.systems.baselines.live import LiveUnicast
+from scribe_spark.systems.baselines import LiveUnicast
 from scribe_spark.systems.registry import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of

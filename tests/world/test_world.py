@@ -21,7 +21,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core import u128
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work

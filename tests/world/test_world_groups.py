@@ -19,24 +19,23 @@ from traffic import Traffic
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
+from scribe_spark.engine.facts import Keys, ring_of
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.ring import Keys, ring_of
 from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.report.world import GROUP_PANELS
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.systems.registry import SCRIBE, find_system
 from scribe_spark.systems.scribe.measures import GROUPS_MEASURED, MeasureGroups, group_measures
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.state import CAUSES
 from scribe_spark.systems.scribe.upcalls import Application, Emitted
-from scribe_spark.worlds.group_measures import system_measures, system_of
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+from scribe_spark.worlds.summary import system_measures, system_of
 
 MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 

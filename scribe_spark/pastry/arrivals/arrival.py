@@ -20,8 +20,7 @@ from scribe_spark.pastry.arrivals.announcements import Announce, ExchangeLeafSet
 from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget
 from scribe_spark.pastry.table_repair import close_phase, maintain_tables
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 
 
 def arrive(player: RoundPlayer, wave: Wave, number: int, of_wave: str = "") -> None:

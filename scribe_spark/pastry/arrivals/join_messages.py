@@ -19,9 +19,9 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, append, in_bucket
-from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.arrivals.offers import (
     NO_OFFER,
     cells_in_rows,

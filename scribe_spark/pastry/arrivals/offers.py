@@ -24,7 +24,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 

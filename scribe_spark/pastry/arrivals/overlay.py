@@ -23,19 +23,17 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.facts import KnowsRing, RingInMemory
+from scribe_spark.engine.facts import KnowsRing, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import arrive
 from scribe_spark.pastry.arrivals.waves import WavePlan, wave_ends
 from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES, States, states_in_buckets
-from scribe_spark.rounds.environment import Environment
 from scribe_spark.rounds.observer import MESSAGES, Observer, counted
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.runtime.batches import BatchKernel
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay

@@ -22,10 +22,10 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.player import Shared
-from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram
-from scribe_spark.rounds.environment import Environment
+from scribe_spark.rounds.player import Environment
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors

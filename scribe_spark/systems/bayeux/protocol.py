@@ -31,10 +31,10 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket, take_tables
-from scribe_spark.engine.ring import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.group_events import keys_sent

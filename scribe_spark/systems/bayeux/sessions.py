@@ -15,12 +15,11 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, whole_numbers
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.ring import Keys, Ring
+from scribe_spark.engine.facts import Keys, KnowsRing, Ring
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
 from scribe_spark.pastry.states import IsAlive, States
-from scribe_spark.rounds.lives import KnowsLives
+from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.underlay.protocol import Kernel, node_delays
 

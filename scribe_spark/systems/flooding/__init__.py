@@ -5,7 +5,7 @@ Messages between nodes, and what handles them:
 ============  ================================
 message       handler
 ============  ================================
-payload       `live.LiveFlooding`, `flood.Flood`
+payload       `flood.LiveFlooding`, `flood.Flood`
 announcement  `flood.told`
 ============  ================================
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.flooding.live import FloodedOverlay, LiveFlooding
+    from scribe_spark.systems.flooding.flood import FloodedOverlay, LiveFlooding
 
     if config.flooding.over == "overlay":
         is_perfect = not config.is_world and config.overlay.kind == "perfect"

@@ -33,8 +33,7 @@ from scribe_spark.core.u128 import (
     where,
 )
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.facts import Facts, KnowsRing, distribute_facts
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.facts import Facts, KnowsRing, Ring, distribute_facts
 from scribe_spark.systems.reference_tree.tree import ReferenceTree, topmost_keys
 
 #: The assignments of keys to hosts.  `chord`: a host has the keys after its predecessor's id, up to

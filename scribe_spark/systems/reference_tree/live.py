@@ -24,11 +24,10 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, Together, in_bucket, take_tables
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
     COMPUTING,

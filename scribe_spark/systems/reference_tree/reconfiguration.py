@@ -21,8 +21,8 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, distinct, expand, index_sorted, sums_at
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.in_task import play
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append
 from scribe_spark.systems.reference_tree.hash_table import Dht, OneBucket, Rings
 from scribe_spark.systems.reference_tree.search import climb, climbs_from, look_up

@@ -26,8 +26,8 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.route import route_to_edge, unrouted

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.limits import counted, most_supersteps
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe.join import JoinProgram, note_joins, send_directly

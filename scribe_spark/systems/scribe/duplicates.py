@@ -8,8 +8,8 @@ from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
 from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
-from scribe_spark.engine.ring import Ring
-from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.group_events import SOURCE_BITS, publication_ids
 from scribe_spark.systems.scribe.scribe import Scribe
 
 #: The bits of a publication's id that are its turn and the source's node number.

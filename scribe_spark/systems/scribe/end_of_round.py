@@ -25,7 +25,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.rounds.groups import SOURCE_BITS
+from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
@@ -38,7 +38,6 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.handlers import keep_used_values
 from scribe_spark.systems.scribe.heartbeat import (
     HEARTBEAT,
     find_orphans,
@@ -47,7 +46,7 @@ from scribe_spark.systems.scribe.heartbeat import (
 )
 from scribe_spark.systems.scribe.multicast import DELIVERIES
 from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
 from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.sources import FATES, Sent, acknowledge, finish_publications

@@ -19,9 +19,8 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, take_answers
-from scribe_spark.systems.scribe.handlers import call_fault_handler
 from scribe_spark.systems.scribe.paths_to_root import on_path
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler
 from scribe_spark.systems.scribe.root import become_root, receive_routed_creates
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.state import FAILED, cause

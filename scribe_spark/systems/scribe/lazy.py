@@ -17,8 +17,8 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, distinct, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.limits import counted, most_supersteps
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer

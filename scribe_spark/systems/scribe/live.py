@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
+from scribe_spark.rounds.group_events import SOURCE_BITS, publication_ids
 from scribe_spark.rounds.observer import FOUND, MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
     from scribe_spark.config.trees import TreesConfig
     from scribe_spark.engine.player import Player
-    from scribe_spark.rounds.environment import Environment
+    from scribe_spark.rounds.player import Environment
 
 #: The tables that belong to one round.
 _OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES}.difference(OF_THE_LAST_ROUND)

@@ -19,11 +19,11 @@ from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE, Rows, distinct, expand, find_sorted, flags, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Ring
 from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.rounds.groups import SOURCE_BITS
+from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT

@@ -30,9 +30,8 @@ from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.systems.scribe.duplicates import note_got, sizes_of
 from scribe_spark.systems.scribe.figures import ADDED
-from scribe_spark.systems.scribe.handlers import calls_of, keep_values
 from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
 from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.sources import (

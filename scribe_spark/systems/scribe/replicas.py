@@ -16,7 +16,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.closeness import Distances, distances
 from scribe_spark.systems.scribe.figures import ADDED
-from scribe_spark.systems.scribe.handlers import CHANGED, call_fault_handler
+from scribe_spark.systems.scribe.program import CHANGED, call_fault_handler
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.state import Copies
 

@@ -16,9 +16,8 @@ from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.systems.scribe.figures import deliver_create
-from scribe_spark.systems.scribe.handlers import CHANGED
 from scribe_spark.systems.scribe.leave import send_leave
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe.program import CHANGED, RoundProgram
 from scribe_spark.systems.scribe.replicas import (
     SentStates,
     join_themselves,

@@ -42,7 +42,6 @@ from scribe_spark.systems.scribe.end_of_round import (
 )
 from scribe_spark.systems.scribe.events import FAILURES, PlayEvents
 from scribe_spark.systems.scribe.figures import AT_ROOT
-from scribe_spark.systems.scribe.handlers import CHANGED
 from scribe_spark.systems.scribe.heartbeat import HERE, LeaveTrees, Refresh
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING, RefuseUnknownMembers, SendJoins
 from scribe_spark.systems.scribe.measures import REPAIRED, CountRepairs, FindReached
@@ -53,6 +52,7 @@ from scribe_spark.systems.scribe.multicast import (
     Disseminate,
     FinishTrees,
 )
+from scribe_spark.systems.scribe.program import CHANGED
 from scribe_spark.systems.scribe.root import MADE, Failover, HandOver
 from scribe_spark.systems.scribe.scribe import REFUSED, RoundOfGroups
 from scribe_spark.systems.scribe.sources import FindRoots

@@ -17,13 +17,13 @@ from scribe_spark.engine.losses import Losses, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
-from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.overlay.route import NextHop
 from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.environment import Environment
-from scribe_spark.rounds.groups import SOURCE_BITS, Groups
+from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.observer import Between, Sizes
+from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import node_delays

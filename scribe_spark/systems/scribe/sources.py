@@ -18,8 +18,7 @@ from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, w
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.rounds.group_events import Publishing
-from scribe_spark.rounds.groups import SOURCE_BITS, publication_ids
+from scribe_spark.rounds.group_events import SOURCE_BITS, Publishing, publication_ids
 from scribe_spark.systems.scribe.duplicates import (
     publication_keys,
     sizes_of,

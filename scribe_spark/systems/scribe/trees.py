@@ -21,24 +21,21 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import play_in_turn, tables_called
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Keys
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
-from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.rounds.environment import Environment
+from scribe_spark.overlay.route import NextHop
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import JOINING, GroupEvents, Publishing
-from scribe_spark.rounds.groups import Groups
+from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
 from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.systems.scribe import multicast as payloads

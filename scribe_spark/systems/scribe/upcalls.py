@@ -2,8 +2,8 @@
 
 An upcall takes and returns columns: it is called once for all nodes and groups of a superstep.  A
 *call* is one (group, node), a row of `Calls.here`; the other tables refer to it in their column
-``call``.  A publication is given by its id (`rounds.groups.publication_ids`), which has no meaning
-for the application.
+``call``.  A publication is given by its id (`rounds.group_events.publication_ids`), which has no
+meaning for the application.
 
 References
 ----------

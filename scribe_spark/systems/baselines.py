@@ -1,19 +1,25 @@
-"""IP multicast and naive unicast in runs, on unicast routes from sources to members.
+"""The baselines, IP multicast and naive unicast: routes from sources to members.
 
 References
 ----------
 JSAC 2002, Section IV.A ("IP multicast routing used a shortest path tree formed by the merge of the
-unicast routes from the source to each recipient") and Section IV.D (naive multicast).
+unicast routes from the source to each recipient") and Section IV.D (naive multicast);
+docs/rules.md, O1 to O7.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import expand, find_sorted
+from scribe_spark.engine.packing import Columns
 from scribe_spark.multicast import Multicast
+from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay, node_delays
 
@@ -69,3 +75,23 @@ def _deliveries_of(star: Table) -> Batches:
     return Batches.of(star, wanted).each(
         delivered, "group bigint, node bigint, hops int, delay_us bigint"
     )
+
+
+@dataclass(frozen=True)
+class LiveUnicast(GroupOverlays):
+    """Naive unicast in a world: each publication is sent along a star around its source."""
+
+    def edges(self, overlays: Overlays, network: Network) -> Columns:
+        """See `GroupOverlays`."""
+        begin, end = (np.searchsorted(overlays.group, overlays.of + more) for more in (0, 1))
+        publication, row = expand(begin, end)
+        node, peer = overlays.source[publication], overlays.node[row]
+        away = node != peer
+        return {"publication": publication[away], "node": node[away], "peer": peer[away]}
+
+
+@dataclass(frozen=True)
+class LiveIpMulticast(LiveUnicast):
+    """IP multicast in a world: a link carries one packet of a publication."""
+
+    merged: ClassVar[bool] = True
