@@ -22,8 +22,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry.arrivals import overlay
 from scribe_spark.pastry.arrivals.overlay import Grown
 from scribe_spark.pastry.arrivals.waves import WavePlan, planned_contacts, wave_size
-from scribe_spark.pastry.kinds import Kind
-from scribe_spark.pastry.states import NONE, States
+from scribe_spark.pastry.states import NONE, Kind, States
 from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_exits

@@ -14,12 +14,17 @@ from traffic import Traffic
 from scribe_spark.config import ScribeConfig, WorldConfig
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
+from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events, check_events
-from scribe_spark.rounds.group_events import GroupEvents, Groups
-from scribe_spark.rounds.memberships import MEMBERS, change_memberships, check_group_events
+from scribe_spark.rounds.group_events import (
+    MEMBERS,
+    GroupEvents,
+    Groups,
+    change_memberships,
+    check_group_events,
+)
 from scribe_spark.rounds.observer import TRAFFIC, Tally
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.scribe.end_of_round import EndOfRound, PublicationResults

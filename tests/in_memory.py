@@ -10,8 +10,7 @@ from overlay_state import OverlayState
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
-from scribe_spark.pastry.states import states_in_buckets
+from scribe_spark.pastry.states import MESSAGE_KINDS, states_in_buckets
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.underlay.protocol import Kernel

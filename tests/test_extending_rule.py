@@ -17,8 +17,8 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.dissemination import disseminate, random_peers
 from scribe_spark.experiments import Simulation
-from scribe_spark.measures.headlines import is_headline
 from scribe_spark.multicast import Multicast
+from scribe_spark.report.comparison import is_headline
 from scribe_spark.report.text import share_in_percent
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import unregister_system

@@ -14,7 +14,7 @@ from scribe_spark.can.multicast import LiveCan
 from scribe_spark.core.errors import InputError
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.multicast import PAYLOAD
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.systems.bayeux.live import LiveBayeux
 from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub.round import LiveGossipSub

@@ -18,7 +18,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.rows import pack_rows
+from scribe_spark.engine.packing import pack_rows
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.observer import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.input_files import UnfitFileError, read_file
+from scribe_spark.core.paths import UnfitFileError, read_file
 
 #: The greatest size of a file; a sweep with 10,000 values, the most, has a third of it.
 MOST_BYTES = 2**18

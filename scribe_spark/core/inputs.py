@@ -17,11 +17,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scribe_spark.core.cells import EXACT, KINDS, Kind, column_of, converted, has_kind
-from scribe_spark.core.delimited import header_of, read_cells, read_whole_numbers, without_comments
+from scribe_spark.core.cells import (
+    EXACT,
+    KINDS,
+    Kind,
+    column_of,
+    converted,
+    has_kind,
+    header_of,
+    read_cells,
+    read_whole_numbers,
+    without_comments,
+)
 from scribe_spark.core.errors import InputError, in_series, in_words, listed, shown
-from scribe_spark.core.input_files import UnfitFileError, check_regular, open_file, read_packed
-from scribe_spark.core.paths import exists, is_local, local_path
+from scribe_spark.core.paths import (
+    UnfitFileError,
+    check_regular,
+    exists,
+    is_local,
+    local_path,
+    open_file,
+    read_packed,
+)
 
 #: The greatest table that is read on the driver.
 MOST_ROWS = 100_000_000

@@ -34,8 +34,7 @@ from pyspark.sql import functions as F
 from scribe_spark.core.errors import InputError, RunError, one_line
 from scribe_spark.core.paths import is_temporary, replace_file
 from scribe_spark.engine.between_tasks import Alone, Ended, Exchange, PeerLost
-from scribe_spark.engine.packing import Packed
-from scribe_spark.engine.rows import pack_rows
+from scribe_spark.engine.packing import Packed, pack_rows
 from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.settings import slots, why_no_barrier

@@ -30,9 +30,9 @@ from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
+from scribe_spark.engine.packing import Row, pack_rows, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
-from scribe_spark.engine.rows import Row, pack_rows, read_rows
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism

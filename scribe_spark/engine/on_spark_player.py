@@ -18,10 +18,9 @@ from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, Steps, are_silent, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, pack_rows
 from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
-from scribe_spark.engine.rows import pack_rows
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import ROWS

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine.buckets import arrow_schema, read_together, read_typed
+from scribe_spark.engine.buckets import arrow_schema, read_typed
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.runtime.batches import Batches
@@ -91,19 +91,3 @@ def read_view(
             yield names.batch(make(some), wanted)
 
     return read_typed(rows, batches, schema)
-
-
-def view_together(
-    rows: DataFrame,
-    names: Names,
-    schema: str,
-    make: Callable[[int, Mapping[str, Columns]], Iterator[Mapping[str, Any]]],
-) -> Batches:
-    """Convert the tables of each bucket to rows of a view, by ``make(bucket, tables)``; lazy."""
-    wanted = arrow_schema(schema)
-
-    def batches(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
-        for columns in make(bucket, tables):
-            yield names.batch(columns, wanted)
-
-    return read_together(rows, batches, schema)

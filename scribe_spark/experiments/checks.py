@@ -8,9 +8,8 @@ import pandas as pd
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.input_files import UnfitFileError
 from scribe_spark.core.inputs import is_local
-from scribe_spark.core.paths import local_contents, probe_local, refuse_old
+from scribe_spark.core.paths import UnfitFileError, local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked

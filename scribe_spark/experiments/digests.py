@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructType
 
-from scribe_spark.core.input_files import UnfitFileError
+from scribe_spark.core.paths import UnfitFileError
 from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
 
 #: The number of files to read at once, as remote storage answers one reader slowly.

@@ -26,9 +26,16 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS
 from scribe_spark.core.errors import InputError, RunError, one_line, redacted, shown
-from scribe_spark.core.input_files import MOST_BYTES, MOST_MANIFEST, UnfitFileError
 from scribe_spark.core.inputs import is_local, local_path
-from scribe_spark.core.paths import is_temporary, local_contents, refuse_long_names, temporary_name
+from scribe_spark.core.paths import (
+    MOST_BYTES,
+    MOST_MANIFEST,
+    UnfitFileError,
+    is_temporary,
+    local_contents,
+    refuse_long_names,
+    temporary_name,
+)
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST, inner_name, join

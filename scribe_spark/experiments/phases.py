@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine.packing import Columns
-from scribe_spark.experiments.handed_over import deliveries, other_tables, tree_edges
 from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.system_rows import check_rows
+from scribe_spark.experiments.system_rows import check_rows, deliveries, other_tables, tree_edges
 from scribe_spark.measures.copies import (
     control_messages,
     kept_links,

@@ -28,9 +28,9 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
-from scribe_spark.experiments.handed_over import multicast_of
 from scribe_spark.experiments.lossy_trees import with_losses
 from scribe_spark.experiments.scope import collected
+from scribe_spark.experiments.system_rows import multicast_of
 from scribe_spark.multicast import (
     COPIES,
     DELIVERIES,

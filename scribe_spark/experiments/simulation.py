@@ -18,11 +18,10 @@ from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
-from scribe_spark.experiments.handed_over import checked_variant, tree_edges
 from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
-from scribe_spark.experiments.system_rows import Known
+from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
 from scribe_spark.measures.parts import NodeParts, node_parts, with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay

@@ -21,8 +21,7 @@ from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.offers import cells_in_rows, cells_of, take_cells
 from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram
-from scribe_spark.pastry.kinds import Kind
-from scribe_spark.pastry.states import CELLS, NodeProgram, States, live_only
+from scribe_spark.pastry.states import CELLS, Kind, NodeProgram, States, live_only
 from scribe_spark.rounds.observer import FOUND, both_ways
 from scribe_spark.rounds.player import Environment
 

@@ -14,12 +14,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
-from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
 from scribe_spark.report.cards import REACHED
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
-from scribe_spark.report.comparison import NOTABLE, Difference
+from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
 from scribe_spark.report.style import label_of, marked_style, measure_in_words, percent_tick
 from scribe_spark.report.svg import PageFigure
@@ -94,7 +93,7 @@ class Compared:
     measure, unit : str
         The measure and its unit.
     headline : bool
-        True for one of the `measures.headlines`.
+        True for one of the `comparison.is_headline`.
     values : tuple of float
         The value of each side; None if it has none.
     in_place : tuple of str

@@ -28,8 +28,15 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.errors import shown
-from scribe_spark.core.input_files import MOST_BYTES, check_size, open_file, read_file
-from scribe_spark.core.paths import replace_file, temporary_name, whole
+from scribe_spark.core.paths import (
+    MOST_BYTES,
+    check_size,
+    open_file,
+    read_file,
+    replace_file,
+    temporary_name,
+    whole,
+)
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 

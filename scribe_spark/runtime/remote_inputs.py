@@ -27,8 +27,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from scribe_spark.core.cells import KINDS, converted
-from scribe_spark.core.delimited import Header, header_of, read_cells, without_comments
+from scribe_spark.core.cells import (
+    KINDS,
+    Header,
+    converted,
+    header_of,
+    read_cells,
+    without_comments,
+)
 from scribe_spark.core.errors import InputError, shown
 from scribe_spark.core.inputs import (
     MOST_ROWS,

@@ -23,11 +23,10 @@ from pandas.io.common import get_handle
 from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
-from scribe_spark.core.delimited import without_comments
+from scribe_spark.core.cells import without_comments
 from scribe_spark.core.errors import InputError, listed, one_line, shown
-from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.inputs import read_table
-from scribe_spark.core.paths import local_path
+from scribe_spark.core.paths import local_path, read_packed
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links

@@ -28,8 +28,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from scribe_spark.core.errors import InputError, listed, one_line, shown
-from scribe_spark.core.input_files import read_packed
-from scribe_spark.core.paths import local_path
+from scribe_spark.core.paths import local_path, read_packed
 from scribe_spark.topology.attributes import Element, Elements, graph_of_elements
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import FIELD

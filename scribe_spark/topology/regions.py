@@ -26,12 +26,10 @@ import pandas as pd
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.core import draws
-from scribe_spark.core.cells import real_number
-from scribe_spark.core.delimited import header_of, read_rows, without_comments
+from scribe_spark.core.cells import header_of, read_rows, real_number, without_comments
 from scribe_spark.core.errors import InputError, in_words, listed, one_line, shown, unlike
-from scribe_spark.core.input_files import read_packed
 from scribe_spark.core.inputs import check_columns
-from scribe_spark.core.paths import exists, is_local, local_path
+from scribe_spark.core.paths import exists, is_local, local_path, read_packed
 from scribe_spark.core.units import parse_time
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.topology.checks import MOST_DELAY_MS

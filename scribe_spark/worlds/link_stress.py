@@ -21,10 +21,8 @@ import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.measures.link_stress import PACKET_NUMBERS, PacketsOnLinks, packets_of
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
-from scribe_spark.pastry.states import NodeProgram
-from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.pastry.states import MESSAGE_KINDS, NodeProgram
+from scribe_spark.rounds.observer import TRAFFIC, Counted, Counts
 from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Size

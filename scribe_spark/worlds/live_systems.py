@@ -32,7 +32,6 @@ from scribe_spark.measures.multicasts import (
     MulticastMeasures,
     SystemTables,
 )
-from scribe_spark.rounds.counts import Counted
 from scribe_spark.rounds.event_rows import (
     EVENT_NAMES,
     NODE_EVENTS,
@@ -45,7 +44,7 @@ from scribe_spark.rounds.event_rows import (
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.legality import first_bad_cell
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.observer import Counted, Tally
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.rounds.system import (
     CARRIED,

@@ -17,10 +17,17 @@ from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import LookupResults
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
-from scribe_spark.pastry.states import NONE, IsAlive, NodeProgram, States, ring_leaves, same_leaves
+from scribe_spark.pastry.states import (
+    MESSAGE_KINDS,
+    NONE,
+    IsAlive,
+    NodeProgram,
+    States,
+    ring_leaves,
+    same_leaves,
+)
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 

@@ -17,14 +17,13 @@ from scribe_spark.core.errors import InputError, listed
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import Layout
-from scribe_spark.engine.packing import Columns, concatenate
-from scribe_spark.engine.rows import pack_rows, read_rows
+from scribe_spark.engine.packing import Columns, concatenate, pack_rows, read_rows
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.events import NEVER, Lives
-from scribe_spark.rounds.memberships import MEMBERS
+from scribe_spark.rounds.group_events import MEMBERS
 from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import materialise

@@ -23,14 +23,13 @@ from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.lookups import no_lookups
 from scribe_spark.pastry.round import RoundResult, begin_round, end_round
-from scribe_spark.rounds.counts import Counted
+from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.event_rows import TIMES
 from scribe_spark.rounds.events import Events, ImpossibleRound, Lives, check_events, end_lives
-from scribe_spark.rounds.memberships import ChangeMembers, change_memberships, check_group_events
-from scribe_spark.rounds.observer import Observer, Tally
+from scribe_spark.rounds.group_events import ChangeMembers, change_memberships, check_group_events
+from scribe_spark.rounds.observer import Counted, Observer, Tally
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, live_tree_measures

@@ -15,15 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark.core.input_files import UnfitFileError, open_file, read_file, read_packed
-from scribe_spark.core.paths import is_temporary, replace_file, temporary_name
+from scribe_spark.core.paths import (
+    UnfitFileError,
+    is_temporary,
+    open_file,
+    read_file,
+    read_packed,
+    replace_file,
+    temporary_name,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Files that are opened for writing elsewhere: all are in folders of random names.
 IN_FOLDERS_OF_OURS = {
     "scribe_spark/core/paths.py",
-    "scribe_spark/engine/rows.py",
+    "scribe_spark/engine/packing.py",
     "scribe_spark/runtime/batches.py",
     "scribe_spark/runtime/connect_server.py",
     "scribe_spark/runtime/distribute.py",

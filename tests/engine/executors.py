@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.config import Execution
 from scribe_spark.engine.barrier import run_in_tasks, why_no_tasks
-from scribe_spark.engine.rows import pack_rows, read_rows
+from scribe_spark.engine.packing import pack_rows, read_rows
 from scribe_spark.runtime.session import session
 
 folder = Path(sys.argv[1])

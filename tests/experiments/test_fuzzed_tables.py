@@ -16,8 +16,7 @@ import pytest
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.scribe.capacities import check_capacities
-from scribe_spark.systems.scribe.groups import check_members
+from scribe_spark.systems.scribe.groups import check_capacities, check_members
 from scribe_spark.topology import load
 from scribe_spark.worlds import check_world
 from scribe_spark.worlds.groups import read_access

@@ -17,8 +17,15 @@ from pyspark.sql import functions as F
 from scribe_spark import experiments
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import phases
-from scribe_spark.experiments.handed_over import checked_variant, multicast_of
-from scribe_spark.experiments.system_rows import TABLES, Known, check_rows, pair_faults, row_faults
+from scribe_spark.experiments.system_rows import (
+    TABLES,
+    Known,
+    check_rows,
+    checked_variant,
+    multicast_of,
+    pair_faults,
+    row_faults,
+)
 from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.multicast import Multicast

@@ -29,7 +29,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.progress import Silent
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.handed_over import deliveries, tree_edges
+from scribe_spark.experiments.system_rows import deliveries, tree_edges
 from scribe_spark.systems.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds import World
 

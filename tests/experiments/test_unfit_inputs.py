@@ -18,8 +18,8 @@ from scribe_spark import experiments
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core import inputs
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.input_files import MOST_MANIFEST, read_packed
 from scribe_spark.core.inputs import read_table
+from scribe_spark.core.paths import MOST_MANIFEST, read_packed
 from scribe_spark.experiments.manifest import input_digests
 
 from .conftest import copied

@@ -17,9 +17,8 @@ from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.pastry.arrivals.waves import WavePlan
-from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.states import States
+from scribe_spark.pastry.states import Kind, States
 from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
 from scribe_spark.underlay.pendant import pendant_exits
 

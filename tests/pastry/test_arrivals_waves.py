@@ -9,7 +9,7 @@ from scribe_spark import InputError
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.overlays import check_overlay
 from scribe_spark.pastry.arrivals.waves import random_contacts, wave_ends, wave_size
-from scribe_spark.pastry.kinds import Kind
+from scribe_spark.pastry.states import Kind
 
 
 def test_a_wave_is_a_share_of_the_nodes_before_it_and_one_at_least():

@@ -16,10 +16,10 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.closeness import roots
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import MESSAGES, Tally
 

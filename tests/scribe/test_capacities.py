@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.scribe import capacities
+from scribe_spark.systems.scribe import groups
 
 NODES = 3
 WHOLE = ["node,limit", "0,3", "2,1", "1,7"]
@@ -38,21 +38,21 @@ def test_a_bad_table_is_refused_without_spark(table, name):
     lines, why = BAD[name]
     given = table(lines)
     with pytest.raises(InputError) as error:
-        capacities.check_capacities(given, NODES)
+        groups.check_capacities(given, NODES)
     assert str(error.value).startswith(f"capacities = '{given}': {why}")
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_limits_are_read_as_given(spark, monkeypatch, table, local):
-    monkeypatch.setattr(capacities, "is_local", lambda path: local)
-    given = capacities.read_capacities(spark, table(WHOLE), NODES)
+    monkeypatch.setattr(groups, "is_local", lambda path: local)
+    given = groups.read_capacities(spark, table(WHOLE), NODES)
     assert given.dtypes == [("node", "bigint"), ("limit", "bigint")]
     assert sorted(map(tuple, given.collect())) == [(0, 3), (1, 7), (2, 1)]
 
 
 @pytest.mark.parametrize("name", ["no node", "left out", "twice", "limit"])
 def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, table, name):
-    monkeypatch.setattr(capacities, "is_local", lambda path: False)
+    monkeypatch.setattr(groups, "is_local", lambda path: False)
     with pytest.raises(InputError, match="capacities = "):
-        capacities.read_capacities(spark, table(BAD[name][0]), NODES)
+        groups.read_capacities(spark, table(BAD[name][0]), NODES)

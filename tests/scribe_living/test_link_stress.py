@@ -26,9 +26,8 @@ from world_states import Played
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
 from scribe_spark.measures.link_stress import packets_of
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
-from scribe_spark.rounds.counts import Counted, Counts
-from scribe_spark.rounds.observer import TRAFFIC, Observer
+from scribe_spark.pastry.states import MESSAGE_KINDS
+from scribe_spark.rounds.observer import TRAFFIC, Counted, Counts, Observer
 from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.underlay import matrices

@@ -21,13 +21,12 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.rounds import memberships
+from scribe_spark.rounds import group_events
 from scribe_spark.rounds.event_rows import FAIL, JOIN, RECOVER
 from scribe_spark.rounds.events import ImpossibleRound, Lives, end_lives
 from scribe_spark.rounds.events import check_events as check_round
-from scribe_spark.rounds.group_events import Groups
+from scribe_spark.rounds.group_events import Groups, change_memberships, check_group_events
 from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups, live_after
-from scribe_spark.rounds.memberships import change_memberships, check_group_events
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.worlds import (
@@ -438,7 +437,7 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
         for program in change_memberships(player, groups, of_nodes, of_groups):
             player.play(program)
         for tables, first, last in zip(buckets, bounds[:-1], bounds[1:], strict=True):
-            members = tables.get(memberships.MEMBERS, {"key": at[:0]})["key"] % extent.nodes
+            members = tables.get(group_events.MEMBERS, {"key": at[:0]})["key"] % extent.nodes
             assert ((members >= first) & (members < last)).all()
     return None
 

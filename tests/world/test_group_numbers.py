@@ -20,7 +20,7 @@ from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.handed_over import deliveries
+from scribe_spark.experiments.system_rows import deliveries
 from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.worlds import Extent

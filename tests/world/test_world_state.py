@@ -16,8 +16,8 @@ from seeds import seeds
 from traffic import Traffic
 from world_states import Played
 
-from scribe_spark.engine import rows as engine_rows
-from scribe_spark.pastry.kinds import MESSAGE_KINDS
+from scribe_spark.engine import packing
+from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import TRAFFIC
 
@@ -49,7 +49,7 @@ def in_tasks(seed: int, buckets: int) -> tuple[list, dict]:
 @pytest.mark.parametrize("seed", seeds([0, 1, *range(6, 40)], in_each_run=1))
 def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None:
     """Rows have several parts, which come in any order."""
-    monkeypatch.setattr(engine_rows, "_PART", 2**12)
+    monkeypatch.setattr(packing, "_PART", 2**12)
     one = in_one_process(seed, 1, saves=False)
     assert sum(len(rows) for rows in one[1].values()) > 40
     assert sum(measures.get("gossipsub.messages.GRAFT", 0) for measures, *_ in one[0]) > 0

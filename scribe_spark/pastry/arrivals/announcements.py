@@ -34,8 +34,7 @@ from scribe_spark.pastry.arrivals.offers import (
     take_rows,
 )
 from scribe_spark.pastry.arrivals.waves import WaveProgram
-from scribe_spark.pastry.kinds import Kind
-from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only, pairs_of
+from scribe_spark.pastry.states import CELLS, LEAVES, Kind, States, live_only, pairs_of
 from scribe_spark.underlay.protocol import Kernel
 
 #: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.

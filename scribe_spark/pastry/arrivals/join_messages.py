@@ -32,10 +32,9 @@ from scribe_spark.pastry.arrivals.offers import (
     take_leaves,
 )
 from scribe_spark.pastry.arrivals.waves import WaveProgram, forget
-from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States, live_only, pairs_of
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, States, live_only, pairs_of
 
 #: The table of the contacts that were found: the ``contact`` of the arriving node ``at``.
 CONTACTS = "contacts"

@@ -29,9 +29,8 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_row
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.pastry.arrivals.arrival import arrive
 from scribe_spark.pastry.arrivals.waves import WavePlan, wave_ends
-from scribe_spark.pastry.kinds import Kind
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.states import CELLS, LEAVES, States, states_in_buckets
+from scribe_spark.pastry.states import CELLS, LEAVES, Kind, States, states_in_buckets
 from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.runtime.batches import BatchKernel

@@ -31,9 +31,6 @@ from scribe_spark.systems.reference_tree.tree import ReferenceTree, Subtrees, to
 #: neighbour, up, lookups``).
 PARENTS, CHILDREN, RESULT = "search for parents", "search for children", "result of a search"
 
-#: The purposes of a look-up.
-PARENT, CHILDREN_OF = "parent", "children"
-
 #: The number of searches that are played together; their columns fit into the processor's cache.
 _AT_ONCE = 2**13
 

@@ -31,16 +31,14 @@ lazy JOIN             `lazy.grow_lazily`
 ====================  ================================================================
 """
 
-from scribe_spark.systems.scribe.capacities import (
-    check_capacities,
-    limits_by_number,
-    read_capacities,
-)
 from scribe_spark.systems.scribe.groups import (
+    check_capacities,
     check_members,
     draw_members,
     group_sizes,
+    limits_by_number,
     make_groups,
+    read_capacities,
     read_members,
     senders,
 )

@@ -22,8 +22,8 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
-from scribe_spark.rounds.counts import Counted, Counts
 from scribe_spark.rounds.group_events import SOURCE_BITS
+from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT
