@@ -167,7 +167,7 @@ class Buckets:
         put_tables(player, self.tables)
         # 1. the nodes
         happened = given.events, given.group_events
-        check_events(player.lives, player.given.facts.ring, given.number, given.events)
+        check_events(player.lives, player.environment.facts.ring, given.number, given.events)
         check_group_events(player, given.number, given.groups, *happened)
         changes = change_memberships(player, given.groups, *happened)
         begin_round(player, given.number, given.events, changes)
@@ -181,7 +181,10 @@ class Buckets:
         )
         play_groups(player, round, *happened)
         # 3. lookups, and what is seen of the round
-        ends = EndOfRound(player.given, round, False), *given.measures(player.given, round)
+        ends = (
+            EndOfRound(player.environment, round, False),
+            *given.measures(player.environment, round),
+        )
         seen, taken = end_round(
             *(player, given.number, given.events, given.lookups, Tally(kinds), ends),
             (*ROWS, NEW_LEAFS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),

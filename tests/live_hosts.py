@@ -32,7 +32,9 @@ class SmallTree(LiveTree):
 
     def hosts(self, player: RoundPlayer) -> LiveHosts:
         """See `LiveTree`."""
-        return LiveHosts.of(player.given, ReferenceTree(self.bits, self.children), self.assignment)
+        return LiveHosts.of(
+            player.environment, ReferenceTree(self.bits, self.children), self.assignment
+        )
 
 
 def ring_of(ids: Iterable[int]) -> Ring:

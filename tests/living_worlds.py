@@ -116,9 +116,9 @@ def played_round(
     player: RoundPlayer, number: int, events: Events, lookups: Lookups | int
 ) -> RoundResult:
     """Play a round; what is seen of it."""
-    check_events(player.lives, player.given.facts.ring, number, events)
+    check_events(player.lives, player.environment.facts.ring, number, events)
     begin_round(player, number, events)
-    tally = Tally(player.given.observer.kinds)
+    tally = Tally(player.environment.observer.kinds)
     return end_round(player, number, events, lookups, tally)[0]
 
 
@@ -127,8 +127,8 @@ def measured_round(
 ) -> tuple[RoundResult, dict[str, float]]:
     """Play a round of an overlay without groups; its result and measures."""
     begin_round(player, number, events)
-    programs, tables = [MeasureNodes(player.given, number)], (MEASURED, NEW_LEAFS)
-    tally = Tally(player.given.observer.kinds)
+    programs, tables = [MeasureNodes(player.environment, number)], (MEASURED, NEW_LEAFS)
+    tally = Tally(player.environment.observer.kinds)
     result, taken = end_round(player, number, events, lookups, tally, programs, tables)
     return result, round_measures(len(player.lives.live()), result, taken[MEASURED])
 

@@ -23,7 +23,7 @@ from scribe_spark.systems.scribe.trees import (
     CHILDREN,
     grow_trees,
     publish,
-    settled_given,
+    settled_environment,
     settled_round,
 )
 
@@ -116,7 +116,7 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     keys = halves(one.case.keys, numbers.tolist())
     rule = PastryNextHop(facts)
     round = settled_round(numbers, *keys, len(one.ring), rule, worlds.LAN_US)
-    player = _RecordingPlayer(RoundPlayer(engine, settled_given(facts, bounds, one.kernel)))
+    player = _RecordingPlayer(RoundPlayer(engine, settled_environment(facts, bounds, one.kernel)))
     # the creator of each group is any node
     creator = np.arange(len(numbers)) % len(one.ring)
     joins = np.array(sorted(set(one.case.joins())), dtype=np.int64).reshape(-1, 2)

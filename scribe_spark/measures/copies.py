@@ -21,8 +21,8 @@ from scribe_spark.measures.distributions import (
     Histograms,
     column_of,
     histogram_metrics,
+    histogram_of,
     number_of,
-    own,
     statistics,
 )
 from scribe_spark.measures.latency import count_values
@@ -289,9 +289,9 @@ def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bo
     """Return a function for a measure's histogram; tree systems may use another measure's."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
-        reported, known = own(measure)(found, system), find_system(system)
+        reported, known = histogram_of(measure)(found, system), find_system(system)
         if reported is None and known is not None and is_read_off(known):
-            return own(tree_measure)(found, system)
+            return histogram_of(tree_measure)(found, system)
         return reported
 
     return histogram

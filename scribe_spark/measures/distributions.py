@@ -139,7 +139,7 @@ _STATISTICS = {
 Histograms = Callable[[Found, str], Histogram | None]
 
 
-def own(measure: str) -> Histograms:
+def histogram_of(measure: str) -> Histograms:
     """Return the function that returns the histogram of a distribution."""
     return lambda found, system: found.histograms.get((system, measure))
 
@@ -166,7 +166,7 @@ def histogram_metrics(
 
     `what` are the words for definitions: what a value is, and over which things.
     """
-    values = histogram or own(measure)
+    values = histogram or histogram_of(measure)
     return tuple(
         Metric(
             f"{measure}.{name}",

@@ -14,7 +14,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import ALL_SYSTEMS, number_of, own
+from scribe_spark.measures.distributions import ALL_SYSTEMS, histogram_of, number_of
 from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, Value
 
 
@@ -48,7 +48,7 @@ def _sizes(run: RunTables) -> pd.DataFrame:
 
 
 def _of_sizes(number: Callable[[np.ndarray], int]) -> Value:
-    return number_of(own("group_size"), lambda ranks, _: number(ranks.counts))
+    return number_of(histogram_of("group_size"), lambda ranks, _: number(ranks.counts))
 
 
 GROUP_SIZE = Measure(

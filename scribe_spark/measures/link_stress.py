@@ -32,8 +32,8 @@ from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
     histogram_metrics,
+    histogram_of,
     number_of,
-    own,
     statistics,
 )
 from scribe_spark.measures.measure import Distribution, Measure, Metric, every_system
@@ -203,7 +203,7 @@ LINK_STRESS = Measure(
             "packets",
             "10",
             "Packets on all links together, when each group gets one message.",
-            number_of(own("link_stress"), lambda packets, _: packets.sum),
+            number_of(histogram_of("link_stress"), lambda packets, _: packets.sum),
             every_system,
         ),
         Metric(

@@ -328,8 +328,8 @@ class MeasureMulticasts(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
-        packets = PacketsOnLinks(self.given.kernel, self.bounds)
-        mine = self.of.in_bucket(tables, len(self.given.facts.ring))
+        packets = PacketsOnLinks(self.environment.kernel, self.bounds)
+        mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
             outbox[_CAME] = self._send_receipts(mine)
@@ -355,7 +355,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _base_us(self, found: Reached) -> np.ndarray:
         """Return the delay of each delivery by IP multicast."""
-        network = self.given.facts.ring, self.given.kernel
+        network = self.environment.facts.ring, self.environment.kernel
         return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
     def _count_delays(self, mine: InBucket, counts: Counts) -> dict[str, Columns]:
@@ -368,7 +368,7 @@ class MeasureMulticasts(NodeProgram):
         counts.add_total("members", len(mine.others[0]))
         counts.add_total("reached", len(found))
         counts.add("depth", found.hops)
-        number = self.given.facts.ring.node[found.node]
+        number = self.environment.facts.ring.node[found.node]
         for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
             count_in_parts(counts, self.measured.parts, name, number, values)
         if len(found):
@@ -425,15 +425,19 @@ class MeasureMulticasts(NodeProgram):
         """
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
-        of, node = divided(place, len(self.given.facts.ring))
+        of, node = divided(place, len(self.environment.facts.ring))
         at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
-        alive = self.given.is_alive(node)
+        alive = self.environment.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
     def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
         """Put the bucket's copies on links, and those of baselines to its members."""
-        multicasts, router, copies = self.of.multicasts, self.given.facts.ring.router, mine.copies
+        multicasts, router, copies = (
+            self.of.multicasts,
+            self.environment.facts.ring.router,
+            mine.copies,
+        )
         if self.of.system.merged:
             of, member = copies["of"], copies["to"]
         else:
@@ -450,13 +454,13 @@ class MeasureMulticasts(NodeProgram):
         If nodes keep no children tables, return messages to the senders of copies.
         """
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
-        counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
+        counts.add_total(_LIVE, np.count_nonzero(self.environment.is_alive(nodes)))
         if self.of.system.merged:
             return {}
         place = self.of.system.children(mine.tables, mine.size)
         if place is None:
             return mine.by_place(mine.links, "sender")
-        place = place[self.given.is_alive(place % mine.size)]
+        place = place[self.environment.is_alive(place % mine.size)]
         self._count_children(bucket, place, np.ones_like(place), counts)
         return {}
 
@@ -469,7 +473,7 @@ class MeasureMulticasts(NodeProgram):
         time.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        group, node = divided(place, len(self.given.facts.ring))
+        group, node = divided(place, len(self.environment.facts.ring))
         of_nodes = count_children(group, node - first, entries, last - first)
         for name, of_node in of_nodes.items():
             counts.add(name, of_node[of_node > 0])

@@ -29,7 +29,7 @@ _LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offe
 _QUESTION, _ANSWER = "question", "answer"
 
 
-def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
+def repair_leaf_sets(environment: Environment, number: int) -> list[Program | IfRows]:
     """Return the programs that send keep-alives, drop dead leaves and repair leaf sets, in order.
 
     A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
@@ -38,9 +38,9 @@ def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
     first search for the nearest live node on that side (rule P21).
     """
     return [
-        _Detect(given, number),
-        IfRows((_LONE,), (_SearchLeaves(given),)),
-        IfRows((_LOST, _OFFERED), (_RepairLeaves(given),)),
+        _Detect(environment, number),
+        IfRows((_LONE,), (_SearchLeaves(environment),)),
+        IfRows((_LOST, _OFFERED), (_RepairLeaves(environment),)),
     ]
 
 
@@ -53,10 +53,10 @@ class _Detect(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        lives, states = self.given.in_round, self.states(bucket, tables)
+        lives, states = self.environment.in_round, self.states(bucket, tables)
         live = self.live(bucket)
         leaves = states.distinct_leaves(live - states.first)
-        self.given.observer.count(
+        self.environment.observer.count(
             tables, "keep-alive", np.count_nonzero(leaves >= 0),
             between=lambda: pairs_of(live, leaves),
         )  # fmt: skip
@@ -83,7 +83,7 @@ class _Detect(NodeProgram):
             order = np.argsort(kept < 0, axis=1, kind="stable")  # close the gaps
             kept = np.take_along_axis(kept, order, axis=1)
             states.leaves[index[lost], columns] = kept
-            lone = ~self.given.is_alive(kept).any(axis=1)
+            lone = ~self.environment.is_alive(kept).any(axis=1)
             for name, some in ((_LOST, lost[~lone]), (_LONE, lost[lone])):
                 if len(some):
                     node = live[hit[some]]
@@ -152,7 +152,7 @@ class _SearchLeaves(NodeProgram):
         out = np.take_along_axis(out, order, axis=1)
         in_turn = np.where(out < size, np.take_along_axis(named, order, axis=1), NONE)
         in_turn[:, 1:][out[:, 1:] == out[:, :-1]] = NONE  # a node that was named twice
-        answers = self.given.is_alive(in_turn)
+        answers = self.environment.is_alive(in_turn)
         lost = (in_turn >= 0) & (np.cumsum(answers, axis=1) == 0)
         found = np.any(answers, axis=1)
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)]
@@ -203,7 +203,7 @@ class _RepairLeaves(NodeProgram):
         """
         states = self.states(bucket, tables)
         in_turn = _side_of(states, node, side)[:, ::-1]
-        answers = self.given.is_alive(in_turn)
+        answers = self.environment.is_alive(in_turn)
         before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
         lost = int(np.count_nonzero(before))
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)].astype(np.int64)
@@ -256,7 +256,7 @@ class _RepairLeaves(NodeProgram):
         repeated = np.zeros_like(new)
         repeated[:, 1:] = out[:, 1:] == out[:, :-1]
         there = (out < far) & ~repeated
-        counts = there & (~new | self.given.is_alive(both))
+        counts = there & (~new | self.environment.is_alive(both))
         place = np.cumsum(counts, axis=1)
         visited = there & (place - counts < half)
         checked = visited & new

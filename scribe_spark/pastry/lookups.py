@@ -64,14 +64,14 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
     return Lookups(source, Keys(halves[:, 0].copy(), halves[:, 1].copy()))
 
 
-def look_up(given: Environment, lookups: Lookups) -> list[Program | IfRows]:
+def look_up(environment: Environment, lookups: Lookups) -> list[Program | IfRows]:
     """Return the programs that make lookups and then drop the dead entries that were found.
 
     The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
     """
     if not len(lookups.source):
         return []
-    return [LiveRoute(given, "lookup", ENDED, _messages(lookups)), close_phase(given)]
+    return [LiveRoute(environment, "lookup", ENDED, _messages(lookups)), close_phase(environment)]
 
 
 def _messages(lookups: Lookups) -> Columns:
@@ -95,7 +95,7 @@ def lookup_results(
         which = ended["lookup"]
         at[which], delivered[which] = ended[AT], ended["delivered"]
         hops[which], lost[which] = ended["hops"], ended["lost"]
-        known, live = player.given.facts.ring, player.lives.live()
+        known, live = player.environment.facts.ring, player.lives.live()
         right[which] = delivered[which] & (at[which] == roots(known, live, keys.take(which)))
     return LookupResults(lookups.source, at, keys, delivered, right, hops, lost)
 
@@ -107,5 +107,5 @@ def try_routes(player: RoundPlayer, lookups: Lookups) -> LookupResults:
     """
     messages, alive = _messages(lookups), player.lives.is_alive(lookups.source)
     begin = {name: column[alive] for name, column in messages.items()}
-    player.play(LiveRoute(player.given, "", ENDED, begin))
+    player.play(LiveRoute(player.environment, "", ENDED, begin))
     return lookup_results(player, lookups, player.take(ENDED))

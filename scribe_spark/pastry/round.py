@@ -55,19 +55,19 @@ from scribe_spark.rounds.player import RoundPlayer
 
 def play_events(player: RoundPlayer, number: int, events: Events) -> None:
     """Play the events of a round, which have been checked (`rounds.events.check_events`)."""
-    given, lives = player.given, player.lives
-    known = given.facts.ring
+    environment, lives = player.environment, player.lives
+    known = environment.facts.ring
     # 1. failures (without a message) and departures (with goodbyes)
-    end_lives(lives, number, events, given.world_rules.detection)
-    goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
+    end_lives(lives, number, events, environment.world_rules.detection)
+    goodbyes = [_SayGoodbye(player.environment, events.leave)] if len(events.leave) else []
     # 2. recoveries; a node that knows no live node arrives anew
     waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
     # 3. arrivals
     live = int(np.count_nonzero(lives.alive)) + len(waves)
-    growth = given.rules.growth
-    waves += waves_of_round(known, events.arrive, number, given.seed, live, growth)
+    growth = environment.rules.growth
+    waves += waves_of_round(known, events.arrive, number, environment.seed, live, growth)
     for wave, ordered in enumerate(waves):
-        arriving = Wave.of_round(player.given, ordered, number)
+        arriving = Wave.of_round(player.environment, ordered, number)
         arrive(player, arriving, number, f" of wave {wave}")
 
 
@@ -83,7 +83,7 @@ class _SayGoodbye(NodeProgram):
         first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
         leaving, states = self.leaving[first:last], self.states(bucket, tables)
         sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
-        self.given.observer.send(tables, "goodbye", self.given.is_alive(to), sender, to)
+        self.environment.observer.send(tables, "goodbye", self.environment.is_alive(to), sender, to)
         return {}
 
 
@@ -108,10 +108,10 @@ def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] =
         for program in besides:
             player.play(program)
         return nodes
-    player.play(Together((_Recover(player.given, nodes), *besides)))
+    player.play(Together((_Recover(player.environment, nodes), *besides)))
     alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
     player.lives.enter(without(nodes, alone))
-    player.play(ExchangeLeafSets(player.given, Wave.of_nobody()))
+    player.play(ExchangeLeafSets(player.environment, Wave.of_nobody()))
     return np.sort(alone)
 
 
@@ -144,8 +144,8 @@ class _Recover(NodeProgram):
         old = states.distinct_leaves(nodes - states.first)
         states.leaves[nodes - states.first] = NONE
         asker, asked = pairs_of(nodes, old)
-        answers = self.given.is_alive(asked)
-        self.given.observer.send(tables, "recovery", answers, asker, asked)
+        answers = self.environment.is_alive(asked)
+        self.environment.observer.send(tables, "recovery", answers, asker, asked)
         alone = without(nodes, asker[answers])
         if len(alone):
             tables[_ALONE] = {"node": alone}
@@ -156,7 +156,7 @@ class _Recover(NodeProgram):
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
         self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
-        return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
+        return {AT: asker, "offers": live_only(self.environment.is_alive, offers)}
 
     def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
         """Take the offered leaves, and announce the node to them."""
@@ -172,7 +172,7 @@ class _Recover(NodeProgram):
         """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         index, back = came[AT] - states.first, came["back"]
-        take_cells(states, self.given.kernel, index, back)
+        take_cells(states, self.environment.kernel, index, back)
         take_leaves(states, index, back)
         told = came[AT][holds_leaf(states, index, back)]
         before = tables[GAINED]["node"] if GAINED in tables else told[:0]
@@ -206,13 +206,13 @@ def begin_round(
 
 def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
     """Return the programs of keep-alives, detection, and repair of leaf sets and tables."""
-    given = player.given
-    steps, rules = repair_leaf_sets(given, number), given.world_rules
+    environment = player.environment
+    steps, rules = repair_leaf_sets(environment, number), environment.world_rules
     if rules.repair == "eager" and player.lives.known_dead(number - 1).any():
-        steps += [FindDead(given, number), close_phase(given)]
+        steps += [FindDead(environment, number), close_phase(environment)]
     period = rules.maintenance_period
     if period and number and number % period == 0:
-        steps += maintain_tables(given, Wave.of_nobody(), "round maintenance", number)
+        steps += maintain_tables(environment, Wave.of_nobody(), "round maintenance", number)
     return steps
 
 
@@ -229,7 +229,7 @@ class _CompareLeafSets(NodeProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         first, last = (int(bound) for bound in self.bounds[bucket : bucket + 2])
-        alive = self.given.in_round.alive[first:last]
+        alive = self.environment.in_round.alive[first:last]
         changed = np.zeros(last - first, dtype=bool)
         if LEAVES_BEFORE in tables:
             changed = ~same_leaves(tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"])
@@ -258,9 +258,9 @@ def end_round(
     table stays in the buckets until this function is called for the next round.
     """
     if isinstance(lookups, int):
-        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
-    play_in_turn(player, look_up(player.given, lookups))
-    player.play(Together((_CompareLeafSets(player.given, events.entering), *programs)))
+        lookups = drawn_lookups(player.lives, lookups, number, player.environment.seed)
+    play_in_turn(player, look_up(player.environment, lookups))
+    player.play(Together((_CompareLeafSets(player.environment, events.entering), *programs)))
     taken = player.take(MESSAGES, ENDED, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)

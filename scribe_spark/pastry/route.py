@@ -147,9 +147,9 @@ class LiveRoute(NodeProgram):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the next hops of messages, and the messages with their counts of hops."""
         at, keys = moving[AT], Keys(moving["key_hi"], moving["key_lo"])
-        onward, met = hop(states, self.given.is_alive, at, keys)
+        onward, met = hop(states, self.environment.is_alive, at, keys)
         if self.kind:
-            observer = self.given.observer
+            observer = self.environment.observer
             observer.meet(tables, at[met.message], met.dead)
             count_hop(functools.partial(observer.count, tables, self.kind), at, onward, met)
         hops = moving["hops"] + ((onward >= 0) & (onward != at))

@@ -276,35 +276,37 @@ _COLUMNS = {LEAVES: "leaves", CELLS: "cells"}
 class NodeProgram:
     """A program that reads or changes leaf sets and routing tables."""
 
-    given: Environment
+    environment: Environment
 
     @property
     def bounds(self) -> np.ndarray:
         """See `engine.Program`."""
-        return self.given.bounds
+        return self.environment.bounds
 
     def count(
         self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
     ) -> None:
         """Count a message from each sender to its receiver, of which some were lost."""
-        self.given.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
+        self.environment.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
 
     def live(self, bucket: int) -> np.ndarray:
         """Return the positions of the live nodes of a bucket, ascending."""
         first, last = self.bounds[bucket : bucket + 2]
-        return first + np.flatnonzero(self.given.in_round.alive[first:last])
+        return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
         """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
-        if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:
+        if LEAVES in writes and self.environment.lives is not None and LEAVES_BEFORE not in tables:
             tables[LEAVES_BEFORE] = {"leaves": arrays[LEAVES].copy()}
         for name in writes:
             if not arrays[name].flags.writeable:
                 arrays[name] = arrays[name].copy()
             tables[name] = {_COLUMNS[name]: arrays[name]}
-        return States(self.given.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS])
+        return States(
+            self.environment.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS]
+        )
 
 
 def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:

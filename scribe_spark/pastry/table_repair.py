@@ -35,20 +35,24 @@ _OFFERS = "offers"
 _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 
 
-def close_phase(given: Environment) -> IfRows:
+def close_phase(environment: Environment) -> IfRows:
     """Return the program that removes entries that messages found dead, and repairs their cells."""
-    return IfRows((FOUND,), (RepairTables(given),))
+    return IfRows((FOUND,), (RepairTables(environment),))
 
 
 def maintain_tables(
-    given: Environment, wave: Wave, purpose: str, number: int
+    environment: Environment, wave: Wave, purpose: str, number: int
 ) -> list[Program | IfRows]:
     """Return the programs in which each live node asks a random entry of each row for the row.
 
     The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
     repaired (by the configured rule) before the answers are used.
     """
-    return [AskRows(given, wave, purpose, number), close_phase(given), TakeRows(given, wave)]
+    return [
+        AskRows(environment, wave, purpose, number),
+        close_phase(environment),
+        TakeRows(environment, wave),
+    ]
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,12 @@ class AskRows(WaveProgram):
         live, sent = self.live(bucket), []
         for row in range(states.cells.shape[1]):
             number = states.known.node[live]
-            drawn = row_bits(self.given.seed, self.purpose, self.number, row, number)
+            drawn = row_bits(self.environment.seed, self.purpose, self.number, row, number)
             asked = questions(states.cells[live - states.first, row], drawn)
             node, asked = live[asked >= 0], asked[asked >= 0]
-            arrives = self.given.is_alive(asked)
+            arrives = self.environment.is_alive(asked)
             lost = np.flatnonzero(~arrives)
-            self.given.observer.meet(tables, node[lost], asked[lost])
+            self.environment.observer.meet(tables, node[lost], asked[lost])
             self.count(tables, Kind.MAINTENANCE, node, asked, len(lost))
             node, asked = node[arrives], asked[arrives]
             sent.append({AT: asked, "asker": node, "row": np.full(len(node), row)})
@@ -101,7 +105,7 @@ class AskRows(WaveProgram):
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
         is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
-        one, column = np.nonzero(is_new & (live_only(self.given.is_alive, entries) >= 0))
+        one, column = np.nonzero(is_new & (live_only(self.environment.is_alive, entries) >= 0))
         node, entry = came[AT][one], entries[one, column].astype(np.int64)
         cell = cells_in_rows(states, node, row[one], column, entry)
         tables[_OFFERS] = {AT: node, "entry": entry, "cell": cell}
@@ -118,7 +122,7 @@ class TakeRows(WaveProgram):
         if _OFFERS in tables:
             states, offers = self.states(bucket, tables, CELLS), tables[_OFFERS]
             index = offers[AT] - states.first
-            take_cells(states, self.given.kernel, index, offers["entry"], offers["cell"])
+            take_cells(states, self.environment.kernel, index, offers["entry"], offers["cell"])
             del tables[_OFFERS]
         return {}
 
@@ -169,7 +173,7 @@ class RepairTables(NodeProgram):
         """Remove dead entries; ask the live entries of the row and of the next row."""
         if FOUND not in tables:
             return {}
-        size, found = len(self.given.facts.ring), tables[FOUND]
+        size, found = len(self.environment.facts.ring), tables[FOUND]
         del tables[FOUND]
         states = self.states(bucket, tables)
         node, dead = np.divmod(distinct(found["node"] * size + found["dead"]), size)
@@ -181,7 +185,7 @@ class RepairTables(NodeProgram):
             return {}
         states = self.states(bucket, tables, CELLS)
         states.cells[index, row, column] = -1
-        if self.given.world_rules.repair == "none":
+        if self.environment.world_rules.repair == "none":
             return {}
         holes = {AT: node, "row": row, "column": column}
         sent = []
@@ -209,7 +213,7 @@ class RepairTables(NodeProgram):
         for start in range(0, len(there), _HOLES_AT_ONCE):
             some = there[start : start + _HOLES_AT_ONCE]
             entries = states.cells[holes[AT][some] - states.first, row[some]]
-            hole, place = np.nonzero(self.given.is_alive(entries))
+            hole, place = np.nonzero(self.environment.is_alive(entries))
             found.append((some[hole], entries[hole, place]))
         hole, entry = (np.concatenate(part) for part in zip(*found, strict=True))
         return hole, entry
@@ -246,7 +250,7 @@ class RepairTables(NodeProgram):
             waits = ~helped[asking]
             self.count(tables, "repair", *both_ways(holes[AT][asking[waits]], asked[waits]))
             self.count(tables, "check", holes[AT][hole[mine]], entry[mine])
-            alive = np.flatnonzero(mine)[self.given.is_alive(entry[mine])]
+            alive = np.flatnonzero(mine)[self.environment.is_alive(entry[mine])]
             offers.append(alive)
             helped[hole[alive]] = True
         some = np.concatenate(offers)
@@ -255,7 +259,7 @@ class RepairTables(NodeProgram):
             to = hole[some]
             cell = (holes["row"] * base + holes["column"])[to]
             index = holes[AT][to] - states.first
-            take_cells(states, self.given.kernel, index, entry[some], cell)
+            take_cells(states, self.environment.kernel, index, entry[some], cell)
 
 
 @dataclass(frozen=True)
@@ -267,7 +271,7 @@ class FindDead(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        lives = self.given.in_round
+        lives = self.environment.in_round
         states, old = self.states(bucket, tables), lives.known_dead(self.number - 1)
         live = self.live(bucket)
         for start in range(0, len(live), _ROWS):
@@ -275,5 +279,5 @@ class FindDead(NodeProgram):
             cells = states.cells[some - states.first]
             at, row, column = np.nonzero((cells >= 0) & old[cells])
             dead = cells[at, row, column].astype(np.int64)
-            self.given.observer.meet(tables, some[at], dead)
+            self.environment.observer.meet(tables, some[at], dead)
         return {}

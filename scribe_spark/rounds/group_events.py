@@ -275,7 +275,7 @@ def refuse_impossible(
     The program `check` writes joins of members and quits of nodes that are no members into
     `refused_table`: ``kind`` (an index of :data:`OF_MEMBERS`), ``group``, ``node``.
     """
-    ring, wrong = player.given.facts.ring, dict[str, np.ndarray]()
+    ring, wrong = player.environment.facts.ring, dict[str, np.ndarray]()
     if len(of_groups.join[0]) + len(of_groups.quit[0]):
         player.play(check)
         if player.has(refused_table):
@@ -322,7 +322,7 @@ def check_group_events(
     player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
     """Raise `ImpossibleRound` for impossible events of groups, before anything is played."""
-    check = _CheckMembers(player.given.bounds, groups, of_groups)
+    check = _CheckMembers(player.environment.bounds, groups, of_groups)
     refuse_impossible(player, number, groups, events, of_groups, check, _REFUSED)
 
 
@@ -341,7 +341,7 @@ def change_memberships(
     gone = np.sort(np.r_[events.fail, events.leave])
     if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
         return []
-    return [ChangeMembers(player.given.bounds, groups, of_groups, gone)]
+    return [ChangeMembers(player.environment.bounds, groups, of_groups, gone)]
 
 
 @dataclass(frozen=True)

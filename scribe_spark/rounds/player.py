@@ -67,8 +67,10 @@ class RoundPlayer:
     of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
     """
 
-    def __init__(self, engine: Player, given: Environment, lives: Lives | None = None) -> None:
-        self.engine, self._given, self._lives = engine, given, lives
+    def __init__(
+        self, engine: Player, environment: Environment, lives: Lives | None = None
+    ) -> None:
+        self.engine, self._environment, self._lives = engine, environment, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -79,19 +81,19 @@ class RoundPlayer:
         return self._lives
 
     @property
-    def given(self) -> Environment:
+    def environment(self) -> Environment:
         """The current environment, for a new program."""
         if self._lives is None:
-            return self._given
+            return self._environment
         if self._changes != self.lives.changes:
             self._changes = self.lives.changes
             shared = self.engine.share(**self.lives.arrays())
             if isinstance(shared, SharedInFiles):
                 self._shared.append(shared)
-                self._given = replace(self._given, lives=_LivesInFiles(shared))
+                self._environment = replace(self._environment, lives=_LivesInFiles(shared))
             else:
-                self._given = replace(self._given, lives=self.lives)
-        return self._given
+                self._environment = replace(self._environment, lives=self.lives)
+        return self._environment
 
     def begin_round(self, number: int) -> None:
         """Begin a round, and free data that only the previous round needed."""
@@ -103,9 +105,9 @@ class RoundPlayer:
 
     def observe(self, *, traffic: bool) -> None:
         """Set whether senders and receivers are recorded from now on."""
-        observer = self._given.observer
+        observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
-        self._given = replace(self._given, observer=observer)
+        self._environment = replace(self._environment, observer=observer)
 
     def play(self, program: Program) -> int:
         """See `engine.player.Player`."""

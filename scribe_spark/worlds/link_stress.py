@@ -95,7 +95,7 @@ def is_traffic(name: str) -> bool:
 
 
 def recorded_messages(
-    given: Environment, tables: Tables, keeps: bool
+    environment: Environment, tables: Tables, keeps: bool
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray | None]]:
     """Yield kind, senders and receivers of the messages that a bucket has recorded.
 
@@ -107,7 +107,7 @@ def recorded_messages(
         if not keeps:
             del tables[table]
         # each table is of one kind
-        kind, size = given.observer.kinds[columns["kind"][0]], columns.get("bytes")
+        kind, size = environment.observer.kinds[columns["kind"][0]], columns.get("bytes")
         yield kind, columns["sender"], columns["to"], size
 
 
@@ -124,17 +124,17 @@ class MeasureLinks(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        given, counts = self.given, Counts()
-        packets = PacketsOnLinks(given.kernel, given.bounds)
+        environment, counts = self.environment, Counts()
+        packets = PacketsOnLinks(environment.kernel, environment.bounds)
         if not superstep:
             ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
-            for kind, sender, to, _ in recorded_messages(given, tables, self.keeps_messages):
+            for kind, sender, to, _ in recorded_messages(environment, tables, self.keeps_messages):
                 for name in [name for name, some in self.names.items() if kind in some]:
                     ends[name].append((sender, to))
             for name, parts in ends.items():
                 if parts:
                     sender, to = (np.concatenate(part) for part in zip(*parts, strict=True))
-                    packets.carry(name, given.facts.ring.router, sender, to)
+                    packets.carry(name, environment.facts.ring.router, sender, to)
         for _, name, links in packets.receive(inbox):
             counts.add(packets_of(name), links["packets"])
         if columns := counts.columns():

@@ -121,17 +121,26 @@ class LiveGroups:
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     def replay(
-        self, player: PlaysPrograms, given: Environment, begun: Begun, copies: str, came: str
+        self, player: PlaysPrograms, environment: Environment, begun: Begun, copies: str, came: str
     ) -> None:
         """Replace the times of deliveries (table `came`) by those with bandwidth, if used."""
         if self.links is not None and len(begun):
-            of_copies = given.facts, given.bounds, given.kernel, begun, copies, came
+            of_copies = (
+                environment.facts,
+                environment.bounds,
+                environment.kernel,
+                begun,
+                copies,
+                came,
+            )
             replay_round(player, self.links, *of_copies, *self._times(begun))
 
-    def route(self, player: PlaysPrograms, given: Environment, begun: Begun, came: str) -> None:
+    def route(
+        self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
+    ) -> None:
         """Add times of transmission to deliveries whose copies routers duplicate, if used."""
         if self.links is not None and len(begun):
-            of_deliveries = given.facts, given.bounds, begun, came
+            of_deliveries = environment.facts, environment.bounds, begun, came
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
@@ -238,20 +247,20 @@ class SystemsInRound:
             self._play(name, self._systems.systems[name], within)
 
     def _play(self, name: str, system: SystemOnBuckets, within: bool) -> None:
-        live, now, tally, given = self._live, self._now, self._tally, self._player.given
+        live, now, tally, environment = self._live, self._now, self._tally, self._player.environment
         if not within:
             in_buckets = live.records_messages(now.number) and not system.merged
             kinds = *system.payload, *system.control
             tally = Tally(kinds, recorded=kinds if in_buckets else ())
-            given = replace(given, observer=tally.observer)
+            environment = replace(environment, observer=tally.observer)
         now = replace(now, tally=tally, own=self._systems.own_rounds(name))
         tables = f"{name}{OF_SYSTEM}", system.reads, system.shares
-        buckets = SystemPlayer(self._player.engine, given.facts, given.bounds, *tables)
+        buckets = SystemPlayer(self._player.engine, environment.facts, environment.bounds, *tables)
         taken: dict[str, Columns] = {}
 
         def measure(done: SystemRound) -> None:
             done = self._with_times(done)
-            programs = self._programs(name, given, buckets, done)
+            programs = self._programs(name, environment, buckets, done)
             if programs:
                 buckets.play(Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
@@ -269,7 +278,7 @@ class SystemsInRound:
         return replace(done, multicasts=of.with_sizes(publish), begun=begun)
 
     def _programs(
-        self, name: str, given: Environment, buckets: SystemPlayer, done: SystemRound
+        self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound
     ) -> list[Program]:
         """Return the programs of the measures that every system has."""
         live, system, programs = self._live, self._systems.systems[name], list[Program]()
@@ -277,12 +286,14 @@ class SystemsInRound:
         if done.multicasts is not None and live.multicasts.names:
             starts = _from_starts(done.multicasts)
             if system.merged:
-                live.route(buckets, given, replace(starts, size=done.multicasts.size), DELIVERED)
+                live.route(
+                    buckets, environment, replace(starts, size=done.multicasts.size), DELIVERED
+                )
             else:
                 begun = starts if done.begun is None else done.begun
-                live.replay(buckets, given, begun, CARRIED, DELIVERED)
+                live.replay(buckets, environment, begun, CARRIED, DELIVERED)
             of = self._systems.tables(name, done.multicasts)
-            programs.append(MeasureMulticasts(given, live.multicasts, of))
+            programs.append(MeasureMulticasts(environment, live.multicasts, of))
         if system.merged:  # routers duplicate packets, so no message is counted on links
             return programs
         kinds = {"payload": system.payload, "control": system.control}
@@ -290,9 +301,9 @@ class SystemsInRound:
             of_kinds = system.payload, system.control
             sizes = bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
             keeps = self._is_by_links or (within and self._keeps_messages)
-            programs.append(MeasureBytes(given, sizes, live.multicasts.parts, keeps))
+            programs.append(MeasureBytes(environment, sizes, live.multicasts.parts, keeps))
         if self._is_by_links and not within:
-            programs.append(MeasureLinks(given, kinds))
+            programs.append(MeasureLinks(environment, kinds))
         return programs
 
     def _add(
@@ -336,7 +347,7 @@ class SystemsInRound:
 def round_of_systems(
     systems: LiveSystems,
     live: LiveGroups,
-    given: Environment,
+    environment: Environment,
     number: int,
     events: tuple[Events, GroupEvents],
     groups: Groups,
@@ -344,13 +355,13 @@ def round_of_systems(
 ) -> LivingRound:
     """Return the description of a round for the systems of a world."""
     of_nodes, of_groups = events
-    ring = given.facts.ring
+    ring = environment.facts.ring
     publish = of_groups.published(0 if live.links is None else live.links.size)
     return LivingRound(
         number=number,
         rounds=live.rounds,
         ring=ring,
-        overlay=given.in_round,
+        overlay=environment.in_round,
         events=of_nodes,
         group=groups.number,
         key_hi=groups.keys.hi,
@@ -358,9 +369,9 @@ def round_of_systems(
         join=_allowed(groups, "join", of_groups.join),
         quit=of_groups.quit,
         publish=publish.take(groups.allows("multicast", publish.group, publish.node)),
-        kernel=given.kernel,
+        kernel=environment.kernel,
         lan_us=live.multicasts.lan_us,
-        seed=given.seed,
+        seed=environment.seed,
         deadline=live.deadline,
         tally=Tally(()),
         incarnation=incarnation,
@@ -372,7 +383,7 @@ def round_of_systems(
         groups=groups,
         group_events=of_groups,
         watched=index_sorted(groups.number, live.watched),
-        environment=given,
+        environment=environment,
         routers=live.link_stress.routers,
     )
 

@@ -86,8 +86,10 @@ class MeasureBytes(NodeProgram):
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
         """Yield the bytes of the messages that the bucket has recorded, by node."""
         found: dict[str, np.ndarray] = {}
-        nodes = len(self.given.facts.ring)
-        for kind, sender, to, own in recorded_messages(self.given, tables, self.keeps_messages):
+        nodes = len(self.environment.facts.ring)
+        for kind, sender, to, own in recorded_messages(
+            self.environment, tables, self.keeps_messages
+        ):
             of, size = self.sizes.get(kind, ("", 0))
             if not of or (own is None and not size):
                 continue
@@ -116,7 +118,7 @@ class MeasureBytes(NodeProgram):
         sums = sums_at(place, came["bytes"], len(NODE_BYTES) * count)
         _refuse_many(np.bincount(place, came["bytes"]).max())
         node = self.live(bucket)
-        number = self.given.facts.ring.node[node]
+        number = self.environment.facts.ring.node[node]
         for name, of_node in zip(NODE_BYTES, np.split(sums, len(NODE_BYTES)), strict=True):
             values = of_node[node - first]
             counts.add(name, values)

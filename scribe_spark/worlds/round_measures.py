@@ -97,13 +97,13 @@ class MeasureNodes(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        given, states, own = self.given, self.states(bucket, tables), self.live(bucket)
-        live = given.in_round.live()
-        drawn = draws.stream(given.seed, "compared cells", self.number)
+        environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
+        live = environment.in_round.live()
+        drawn = draws.stream(environment.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
         some = some[(some >= states.first) & (some < states.first + len(states.own))]
-        delay, nearest = cell_delays(states, given.is_alive, live, some, given.kernel)
-        filled, alive = count_entries(states, given.is_alive, own)
+        delay, nearest = cell_delays(states, environment.is_alive, live, some, environment.kernel)
+        filled, alive = count_entries(states, environment.is_alive, own)
         sums = {
             "right": right_leaf_sets(states, live, own),
             "filled": filled,

@@ -122,18 +122,18 @@ class WorldState:
         taken = engine.take(HEADER, LIVES, INCARNATIONS)
         lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
         observer = Observer(protocols.kinds)
-        given = Environment(
+        environment = Environment(
             *(facts, bounds, protocols.rules, protocols.kernel, observer),
             seed=protocols.seed,
             world=protocols.world,
         )
-        player = RoundPlayer(engine, given, lives)
+        player = RoundPlayer(engine, environment, lives)
         return cls(player, protocols, np.array(taken[INCARNATIONS]["round"]))
 
     @property
     def ring(self) -> Ring:
         """All nodes: past, present and future ones."""
-        return self.player.given.facts.ring
+        return self.player.environment.facts.ring
 
     def play_rounds(
         self,
@@ -226,12 +226,12 @@ class WorldState:
         player.observe(traffic=keeps_messages or (bool(within) and live.records_messages(number)))
         tally, events_of = Tally(self._protocols.kinds), (of_nodes, of_groups)
         now = round_of_systems(
-            *(systems, live, player.given, number, events_of, groups, self._incarnation)
+            *(systems, live, player.environment, number, events_of, groups, self._incarnation)
         )
         played = SystemsInRound(systems, live, player, now, tally, keeps_messages)
         played.play(within=True)
         player.observe(traffic=keeps_messages or by_links)
-        stress = [MeasureLinks(player.given, KINDS, keeps_messages)] if by_links else []
+        stress = [MeasureLinks(player.environment, KINDS, keeps_messages)] if by_links else []
         result, measures = self._end(number, of_nodes, tally, stress)
         # 3. the other systems
         played.play(within=False)
@@ -245,7 +245,7 @@ class WorldState:
         if self._protocols.has_pastry:
             begin_round(player, number, events, before)
         else:
-            end_lives(player.lives, number, events, player.given.world_rules.detection)
+            end_lives(player.lives, number, events, player.environment.world_rules.detection)
             player.lives.enter(events.recover)
             player.lives.enter(events.arrive)
             for program in before:
@@ -260,7 +260,7 @@ class WorldState:
         if not self._protocols.has_pastry:
             nobody = np.empty(0, dtype=np.int64)
             return RoundResult(number, {}, nobody, no_lookups()), {"nodes.live": float(live)}
-        programs = [MeasureNodes(player.given, number), *stress]
+        programs = [MeasureNodes(player.environment, number), *stress]
         lookups, tables = self._protocols.world.lookups, (MEASURED, LINKS_MEASURED)
         result, taken = end_round(player, number, events, lookups, tally, programs, tables)
         measures = round_measures(live, result, taken[MEASURED])
@@ -274,10 +274,10 @@ class WorldState:
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
         """Return the tables of a bucket that the player does not hold, before round `number`."""
-        bounds, lives = self.player.given.bounds, self.player.lives
+        bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """Return these tables of all buckets: `ROWS`."""
-        bounds, lives = self.player.given.bounds, self.player.lives
+        bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)

@@ -15,7 +15,12 @@ from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe.trees import CHILDREN, grow_trees, settled_given, settled_round
+from scribe_spark.systems.scribe.trees import (
+    CHILDREN,
+    grow_trees,
+    settled_environment,
+    settled_round,
+)
 from tests.can.played import LAN_US, Played, ZonesInMemory, draw_of
 from tests.oracle.can.cases import random_can
 from tests.oracle.scribe import Scribe
@@ -56,7 +61,7 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
     # 3. Scribe's trees
     number, facts = played.number, RingInMemory(ring)
     round = settled_round(number, *halves(case.keys, number.tolist()), len(ring), rule, LAN_US)
-    player = RoundPlayer(InTask(tables), settled_given(facts, bounds, played.kernel))
+    player = RoundPlayer(InTask(tables), settled_environment(facts, bounds, played.kernel))
     joins = np.array(sorted(case.joins()), dtype=np.int64).reshape(-1, 2)
     group, at = np.searchsorted(number, joins[:, 0]), ring.positions(joins[:, 1])
     order = np.lexsort((at, group))

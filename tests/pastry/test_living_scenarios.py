@@ -169,7 +169,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state.lives.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally(MESSAGE_KINDS)
     player = InMemory.of(state, CONFIG, kernel)
-    play_in_turn(player, repair_leaf_sets(player.given, 1))
+    play_in_turn(player, repair_leaf_sets(player.environment, 1))
     tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)
     wrong = (there.states.leaves != state.states.leaves)[state.live()].any(axis=1)

@@ -41,7 +41,7 @@ from scribe_spark.systems.scribe import variants
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.systems.scribe.events import JOINING
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.trees import CHILDREN, Plant, settled_given, settled_round
+from scribe_spark.systems.scribe.trees import CHILDREN, Plant, settled_environment, settled_round
 from scribe_spark.systems.scribe.variants import grow_anew
 
 SEED = 7
@@ -264,9 +264,9 @@ def in_buckets(
     trees, roots = rules.for_tasks(), first["root"][AT]
     round = replace(round, trees=trees, limits=limits_of(one), roots=roots)
     engine = InTask([Tables.of(known) for known in one.make_tables(bounds)])
-    player = RoundPlayer(engine, settled_given(facts, bounds, one.kernel, SEED))
+    player = RoundPlayer(engine, settled_environment(facts, bounds, one.kernel, SEED))
     sent = {kind: messages for kind, messages in first.items() if len(messages[AT])}
-    engine.play(Plant(player.given, round), sent)
+    engine.play(Plant(player.environment, round), sent)
     return player, round
 
 

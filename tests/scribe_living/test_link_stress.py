@@ -148,13 +148,13 @@ def _measured(
     player.engine.open_all()
     for kind, (sender, to) in traffic.ends.items():
         counted_by = sender if kind != "repair" else to  # who asks counts answers, too
-        of = bucket_of(player.given.bounds, counted_by)
+        of = bucket_of(player.environment.bounds, counted_by)
         for bucket, tables in enumerate(player.engine.tables):
             mine = of == bucket
             ends = sender[mine], to[mine]
-            count = functools.partial(player.given.observer.count, tables, kind)
+            count = functools.partial(player.environment.observer.count, tables, kind)
             count(len(ends[0]), between=lambda ends=ends: ends)
-    player.play(MeasureLinks(player.given, KINDS, keeps_messages=False))
+    player.play(MeasureLinks(player.environment, KINDS, keeps_messages=False))
     player.engine.open_all()
     taken = player.take(LINKS_MEASURED, TRAFFIC)
     assert TRAFFIC not in taken

@@ -69,7 +69,7 @@ def _measured(
     ring, result = overlay.states.known, world.results[-1]
     player = PoisonedPlayer.of(overlay, world.config, kernel, buckets)
     for tables, (first, last) in zip(
-        player.engine.tables, pairwise(player.given.bounds), strict=True
+        player.engine.tables, pairwise(player.environment.bounds), strict=True
     ):
         tables.update(tables_of(split_state(world.state, ring, first, last)))
         for name, column in ((DELIVERIES, "node"), (PAYLOADS, "sender")):
@@ -77,7 +77,7 @@ def _measured(
                 node = result.tables[name][column]
                 tables[name] = take(result.tables[name], (node >= first) & (node < last))
     of = tables_of_scribe(world)
-    player.play(MeasureMulticasts(player.given, measures, of))
+    player.play(MeasureMulticasts(player.environment, measures, of))
     taken = player.take(*MULTICASTS_MEASURED)
     return measures.measures(taken, of, overlay.count_entered())
 

@@ -112,7 +112,7 @@ def play(
     of_pastry = (world.config, world.pastry.kernel)
     player = PoisonedPlayer.of(overlay, *of_pastry, buckets, kinds)
     for tables, (first, last) in zip(
-        player.engine.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
+        player.engine.tables, itertools.pairwise(player.environment.bounds.tolist()), strict=True
     ):
         tables.update(tables_of(split_state(state, overlay.states.known, first, last)))
         mine = np.argsort(at)

@@ -70,11 +70,11 @@ class ExchangeLeafSets(WaveProgram):
 
     def _send(self, bucket: int, tables: Tables, senders: np.ndarray) -> Outbox:
         """Nodes send their leaf sets to their leaves."""
-        states, is_alive = self.states(bucket, tables), self.given.is_alive
+        states, is_alive = self.states(bucket, tables), self.environment.is_alive
         sets = states.distinct_leaves(senders - states.first)
         there = live_only(is_alive, sets)
         messages, arrive = int((sets >= 0).sum()), int((there >= 0).sum())
-        self.given.observer.count(
+        self.environment.observer.count(
             tables, Kind.EXCHANGE, messages, messages - arrive,
             between=lambda: pairs_of(senders, sets),
         )  # fmt: skip
@@ -92,7 +92,7 @@ class ExchangeLeafSets(WaveProgram):
         refused = ~holds_leaf(states, receiver, senders[at])
         asked, asker = receiver[refused], senders[at][refused]
         self.count(tables, Kind.EXCHANGE, asked + first, asker)
-        answers = live_only(self.given.is_alive, states.leaves[asked])
+        answers = live_only(self.environment.is_alive, states.leaves[asked])
         return {GAINED: {AT: gained + first}, _LEAF_SETS_BACK: {AT: asker, "leaves": answers}}
 
     def _take_sets(
@@ -185,8 +185,8 @@ class Announce(WaveProgram):
         gained = came[AT][holds_leaf(states, index, arrived)]
         # leaf sets and routing tables are updated independently
         if (rows := inbox.get(_ROW)) is not None:
-            take_rows(states, self.given.kernel, rows["row"], rows["entries"])
-        take_cells(states, self.given.kernel, index, arrived, came["cell"])
+            take_rows(states, self.environment.kernel, rows["row"], rows["entries"])
+        take_cells(states, self.environment.kernel, index, arrived, came["cell"])
         tables[GAINED] = {"node": distinct(np.r_[tables[GAINED]["node"], gained])}
 
 
@@ -251,7 +251,7 @@ class Introduce(WaveProgram):
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})
-        index, kernel = named[AT] - states.first, self.given.kernel
+        index, kernel = named[AT] - states.first, self.environment.kernel
         found = _take_named(states, kernel, arrived, self.place, index, named["entry"])
         sender = states.own[arrived][found["arrived"]]
         self.count(tables, Kind.INTRODUCTION, sender, found["to"])
@@ -264,7 +264,7 @@ class Introduce(WaveProgram):
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
         """Add the nodes that sent an introduction, and the entries of their rows."""
-        states, kernel = self.states(bucket, tables, CELLS), self.given.kernel
+        states, kernel = self.states(bucket, tables, CELLS), self.environment.kernel
         came = inbox[_INTRODUCTION]
         take_cells(states, kernel, came[AT] - states.first, came["arrived"])
         if _INTRODUCED_ROW not in inbox:

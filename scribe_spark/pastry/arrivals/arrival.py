@@ -32,33 +32,33 @@ def arrive(player: RoundPlayer, wave: Wave, number: int, of_wave: str = "") -> N
     """
     is_first = bool((wave.contact < 0).all())
     if is_first:
-        player.play(_Forget(player.given, wave))
+        player.play(_Forget(player.environment, wave))
     else:
-        play_in_turn(player, [*_asking(player.given, wave), close_phase(player.given)])
-    if player.given.lives is not None:  # the programs below tell other nodes of the new ones
+        play_in_turn(player, [*_asking(player.environment, wave), close_phase(player.environment)])
+    if player.environment.lives is not None:  # the programs below tell other nodes of the new ones
         player.lives.enter(wave.arriving[np.argsort(wave.order)])
     programs = list[Program | IfRows]()
     if not is_first:
-        programs += _entering(player.given, wave)
-    for time in range(player.given.rules.maintenance):
+        programs += _entering(player.environment, wave)
+    for time in range(player.environment.rules.maintenance):
         purpose = f"wave maintenance {time}{of_wave}"
-        programs += maintain_tables(player.given, wave, purpose, number)
+        programs += maintain_tables(player.environment, wave, purpose, number)
     play_in_turn(player, programs)
 
 
-def _asking(given: Environment, wave: Wave) -> Iterator[Program]:
+def _asking(environment: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which arriving nodes ask existing nodes for rows and leaf sets."""
-    if given.rules.contact == "discovered":
-        yield Discover(given, wave)
-    yield JoinMessages(given, wave)
+    if environment.rules.contact == "discovered":
+        yield Discover(environment, wave)
+    yield JoinMessages(environment, wave)
 
 
-def _entering(given: Environment, wave: Wave) -> Iterator[Program]:
+def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs that tell other nodes of the arrived ones; they follow `_asking`."""
-    yield Announce(given, wave)
-    yield ExchangeLeafSets(given, wave)
-    if given.rules.introduce:
-        yield Introduce(given, wave)
+    yield Announce(environment, wave)
+    yield ExchangeLeafSets(environment, wave)
+    if environment.rules.introduce:
+        yield Introduce(environment, wave)
 
 
 @dataclass(frozen=True)

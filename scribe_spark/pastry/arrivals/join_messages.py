@@ -108,14 +108,14 @@ class Discover(WaveProgram):
         self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
         """Return the nearest live node among each search's current node and the named ones."""
-        known, is_alive = self.given.facts.ring, self.given.is_alive
+        known, is_alive = self.environment.facts.ring, self.environment.is_alive
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
         here, column = np.nonzero(asked != NONE)
         self._probe(tables, distinct(arriving[here] * len(known) + asked[here, column]))
         here, column = np.nonzero((asked != NONE) & is_alive(asked))
         score = np.full(asked.shape, NO_OFFER)
         found = asked[here, column]
-        score[here, column] = scores(known, self.given.kernel, arriving[here], found)
+        score[here, column] = scores(known, self.environment.kernel, arriving[here], found)
         return scored(score.min(axis=1))
 
     def _probe(self, tables: Tables, pairs: np.ndarray) -> None:
@@ -123,9 +123,9 @@ class Discover(WaveProgram):
         before = tables[PROBED]["pair"] if PROBED in tables else pairs[:0]
         new = np.setdiff1d(pairs, before, assume_unique=True)
         tables[PROBED] = {"pair": np.sort(np.r_[before, new])}
-        node, other = np.divmod(new, len(self.given.facts.ring))
-        arrives = self.given.is_alive(other)
-        self.given.observer.send(tables, Kind.PROBE, arrives, node, other)
+        node, other = np.divmod(new, len(self.environment.facts.ring))
+        arrives = self.environment.is_alive(other)
+        self.environment.observer.send(tables, Kind.PROBE, arrives, node, other)
 
 
 def _searches(
@@ -208,7 +208,9 @@ class JoinMessages(WaveProgram):
             outbox[_JOIN] = onward
         if ended:
             at, arriving = ended[AT], ended["arriving"]
-            around = live_only(self.given.is_alive, np.c_[states.leaves[at - states.first], at])
+            around = live_only(
+                self.environment.is_alive, np.c_[states.leaves[at - states.first], at]
+            )
             self.count(tables, Kind.LEAF_SET, at, arriving)
             outbox[_LEAF_SET] = {AT: arriving, "leaves": around}
         return outbox
@@ -217,7 +219,11 @@ class JoinMessages(WaveProgram):
         self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
     ) -> tuple[np.ndarray, Columns]:
         """Answer join messages at the nodes that they visit; add the answers to `sent`."""
-        ring, is_alive, observer = states.known, self.given.is_alive, self.given.observer
+        ring, is_alive, observer = (
+            states.known,
+            self.environment.is_alive,
+            self.environment.observer,
+        )
         at, arriving = came[AT], came["arriving"]
         keys = Keys.of_nodes(ring, arriving)
         # 1. supply the rows that no earlier node on the route has supplied
@@ -255,9 +261,9 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
         to, offered = np.r_[to, entries[AT]], np.r_[offered, entries["entry"]]
         cell = np.r_[cell, entries["cell"]]
         del tables[_ENTRIES]
-    take_cells(states, program.given.kernel, to - states.first, offered, cell)
+    take_cells(states, program.environment.kernel, to - states.first, offered, cell)
     del tables[_LEAF_SETS]
-    if not program.given.rules.introduce:
+    if not program.environment.rules.introduce:
         del tables[ROUTES]
     return states
 

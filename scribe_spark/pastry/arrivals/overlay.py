@@ -81,12 +81,12 @@ def play_arrivals(
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
         plan = _planned(spark, ring, initial, kernel, rules, seed)
-        given = _environment(ring.facts, ring.bounds, rules, kernel, seed)
+        environment = _environment(ring.facts, ring.bounds, rules, kernel, seed)
         sharing = OnSpark(tables)
         for number, wave in enumerate(waves := plan.waves(sharing.share)):
             if number > last:
                 player = OnSpark(tables, f"wave {number}, ", progress)
-                arrive(RoundPlayer(player, given), wave, number)
+                arrive(RoundPlayer(player, environment), wave, number)
                 tables = player.tables
         sharing.free(waves[0].arrays)
     return tables
@@ -126,8 +126,8 @@ def grow(
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
-    given = _environment(RingInMemory(known), bounds, rules, kernel, seed)
-    player = RoundPlayer(engine := InTask(tables), given)
+    environment = _environment(RingInMemory(known), bounds, rules, kernel, seed)
+    player = RoundPlayer(engine := InTask(tables), environment)
     for number, wave in enumerate(plan.waves(engine.share)):
         arrive(player, wave, number)
         messages = sum(

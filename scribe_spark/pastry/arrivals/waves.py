@@ -76,14 +76,14 @@ class Wave:
         return cls(dict.fromkeys(("arriving", "order", "contact"), whole_numbers()), 0, 0)
 
     @classmethod
-    def of_round(cls, given: Environment, ordered: np.ndarray, number: int) -> Wave:
+    def of_round(cls, environment: Environment, ordered: np.ndarray, number: int) -> Wave:
         """Return the wave of nodes (positions, in the order of arrival) that arrive in a round.
 
         None of the nodes is alive yet.
         """
         place = np.argsort(ordered)
         arriving = ordered[place]
-        contact = contacts_in_round(given, arriving, number)
+        contact = contacts_in_round(environment, arriving, number)
         return cls({"arriving": arriving, "order": place, "contact": contact}, 0, len(ordered))
 
 
@@ -96,13 +96,13 @@ class WaveProgram(NodeProgram):
     @functools.cached_property
     def everybody(self) -> np.ndarray:
         """The positions of all live nodes, ascending."""
-        if self.given.lives is not None:
-            return self.given.lives.live()
-        return self.wave.arrived(len(self.given.facts.ring))
+        if self.environment.lives is not None:
+            return self.environment.lives.live()
+        return self.wave.arrived(len(self.environment.facts.ring))
 
     def live(self, bucket: int) -> np.ndarray:
         """See `NodeProgram.live`."""
-        if self.given.lives is not None:
+        if self.environment.lives is not None:
             return super().live(bucket)
         first, last = np.searchsorted(self.everybody, self.bounds[bucket : bucket + 2])
         return self.everybody[first:last]
@@ -115,7 +115,7 @@ class WaveProgram(NodeProgram):
     @functools.cached_property
     def place(self) -> np.ndarray:
         """The rank of arrival of each node; :data:`LATER` for nodes outside of the wave."""
-        place = np.full(len(self.given.facts.ring), LATER)
+        place = np.full(len(self.environment.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
 
@@ -232,9 +232,9 @@ def planned_contacts(
     return _nearest_contacts(known, wave, preference, kernel)
 
 
-def contacts_in_round(given: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
+def contacts_in_round(environment: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
     """Return the contact of each node that arrives in a round; -1 if no node is alive."""
-    known, lives, contact = given.facts.ring, given.in_round, given.rules.contact
+    known, lives, contact = environment.facts.ring, environment.in_round, environment.rules.contact
     live = lives.live()
     if not len(live):
         return np.full(len(arriving), -1)
@@ -242,8 +242,8 @@ def contacts_in_round(given: Environment, arriving: np.ndarray, number: int) -> 
         if contact == "latest":
             live = live[np.argsort(-lives.entered[live], kind="stable")]
         # (positions ascend with nodeIds, so ties go to the smallest nodeId)
-        return nearest_nodes(known, live, known.router[arriving], given.kernel)
-    bits = draws.stream_at(given.seed, "contact", number, known.node[arriving])
+        return nearest_nodes(known, live, known.router[arriving], environment.kernel)
+    bits = draws.stream_at(environment.seed, "contact", number, known.node[arriving])
     return live[(bits % np.uint64(len(live))).astype(np.int64)]
 
 

@@ -294,7 +294,7 @@ class LiveTree:
 
     def hosts(self, player: RoundPlayer) -> LiveHosts:
         """Return the live hosts of the tree."""
-        return LiveHosts.of(player.given, ReferenceTree(128, self.children), self.assignment)
+        return LiveHosts.of(player.environment, ReferenceTree(128, self.children), self.assignment)
 
 
 def find_live_tree(tree: LiveTree, player: RoundPlayer) -> None:
@@ -317,7 +317,7 @@ def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
     hosts = tree.hosts(player)
     # (FindParents computes the tree from scratch, for the comparison)
     player.play(Together((AssignKeys(hosts), FindParents(hosts))))
-    most = most_supersteps(len(player.given.facts.ring))
+    most = most_supersteps(len(player.environment.facts.ring))
     for number in counted("reference_tree reconfiguration", most, "rounds"):
         if not player.has(COMPUTING):
             break

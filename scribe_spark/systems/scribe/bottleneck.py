@@ -90,11 +90,11 @@ def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
     """
     for attempt in range(ATTEMPTS):
         if player.has(REFUSED_JOINS):
-            player.play(_Reroute(player.given, round, attempt))
+            player.play(_Reroute(player.environment, round, attempt))
         if player.has(_ACCEPTED):
-            player.play(_TakeInChild(player.given, round))
+            player.play(_TakeInChild(player.environment, round))
     if player.has(REFUSED_JOINS):
-        player.play(_JoinTops(player.given, round))
+        player.play(_JoinTops(player.environment, round))
 
 
 def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
@@ -135,8 +135,8 @@ def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
 class DirectJoins(JoinProgram):
     """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if _DIRECT in inbox:
             self._receive(scribe, tables, inbox[_DIRECT])
         if _REFUSAL in inbox:
@@ -184,7 +184,7 @@ class _Reroute(RoundProgram):
 
     attempt: int = 0
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if not superstep:
             refused = refused_children(tables)
             if refused:
@@ -265,8 +265,8 @@ def _go_up(scribe: Scribe, asked: Columns) -> None:
 class _TakeInChild(DirectJoins):
     """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep and _ACCEPTED in tables:
             accepted = tables.pop(_ACCEPTED)
             new = take(accepted, np.flatnonzero(accepted["root"]))
@@ -304,8 +304,8 @@ def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
 class _JoinTops(DirectJoins):
     """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep and (refused := refused_children(tables)):
             knows = refused["top"] >= 0
             joins = _their_joins(scribe, refused["pair"][knows])
@@ -388,9 +388,9 @@ def _drops_of_node(
 
 def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let overloaded nodes drop children until no node drops any more."""
-    most = most_supersteps(len(player.given.facts.ring))
+    most = most_supersteps(len(player.environment.facts.ring))
     for _ in counted("scribe bottleneck remover", most, "passes"):
-        player.play(RemoveBottlenecks(player.given, round))
+        player.play(RemoveBottlenecks(player.environment, round))
         if not player.has(DROPS):
             break
         rejoin(player, round)
@@ -410,8 +410,8 @@ def overloaded(scribe: Scribe) -> np.ndarray:
 class RemoveBottlenecks(DirectJoins):
     """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep:
             for old in (DROPPED, REFUSED_JOINS):
                 tables.pop(old, None)

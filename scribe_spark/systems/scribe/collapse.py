@@ -26,8 +26,10 @@ _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my par
 
 def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let nodes that only forward to one child leave, until no node asks any more."""
-    for _ in counted("scribe collapse", most_supersteps(len(player.given.facts.ring)), "passes"):
-        if not player.play(Collapse(player.given, round)):
+    for _ in counted(
+        "scribe collapse", most_supersteps(len(player.environment.facts.ring)), "passes"
+    ):
+        if not player.play(Collapse(player.environment, round)):
             break
 
 
@@ -38,8 +40,8 @@ class Collapse(JoinProgram):
     nodes next to the root leave first.
     """
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep:
             _ask(scribe, tables)
         if _MAY in inbox:

@@ -73,7 +73,7 @@ class EndRound(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas", "values", "paths", "kept")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         receive_replicas(scribe, inbox)
         if HEARTBEAT in inbox:
             hear_parents(scribe, inbox[HEARTBEAT])
@@ -145,7 +145,7 @@ class EndOfRound(RoundProgram):
         *("got", "newest"),
     )
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         sent = Sent.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
         came = tables.get(DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)

@@ -54,7 +54,7 @@ class PlayEvents(RoundProgram):
     def silent(self) -> bool:
         return self.round.settled
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if _DEAD_ROOT in inbox:
             came = inbox[_DEAD_ROOT]
             scribe.state.dead_roots.put(came["pair"], died=scribe.number)

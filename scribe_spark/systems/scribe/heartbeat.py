@@ -109,7 +109,7 @@ class Refresh(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if REPLICA_GOODBYE in inbox:
             receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
         if REFRESH in inbox:
@@ -136,7 +136,7 @@ class LeaveTrees(RoundProgram):
     writes = ("entries", "children")
     settled_writes = ()
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if LEAVE in inbox:
             left_trees(scribe, inbox[LEAVE])
         if not superstep:

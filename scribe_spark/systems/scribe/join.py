@@ -179,7 +179,7 @@ class JoinProgram(RoundProgram):
     writes = ("entries", "children", "copies", "paths", "created")
     settled_writes = ("entries", "children", "copies", "created")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if ANSWER in inbox:
             take_answers(scribe, inbox[ANSWER])
         if JOIN in inbox:
@@ -189,8 +189,8 @@ class JoinProgram(RoundProgram):
 class SendJoins(JoinProgram):
     """Handle the round's CREATEs; then every waiting node sends a JOIN."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep:
             receive_routed_creates(scribe, tables)
             self.send(scribe)
@@ -213,7 +213,7 @@ class RefuseUnknownMembers(RoundProgram):
 
     writes = ("unknown_members",)
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if _REFUSED in inbox:
             unknown_members = scribe.state.unknown_members
             pair = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])

@@ -51,14 +51,14 @@ _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Let waiting nodes and new members send JOINs, in waves."""
-    player.play(DrawWaves(player.given, round))
-    most = most_supersteps(len(player.given.facts.ring))
+    player.play(DrawWaves(player.environment, round))
+    most = most_supersteps(len(player.environment.facts.ring))
     for wave in counted("scribe lazy growth", most, "waves"):
         if not player.has(WAVES):
             break
-        player.play(AskTree(player.given, round, wave))
+        player.play(AskTree(player.environment, round, wave))
         if player.has(ASKED):
-            player.play(TakeIn(player.given, round))
+            player.play(TakeIn(player.environment, round))
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
@@ -84,8 +84,8 @@ class DrawWaves(SendJoins):
     a run.
     """
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if _JOINS in inbox:
             _draw_waves(scribe, inbox[_JOINS])
         if _WAVE in inbox:
@@ -117,7 +117,7 @@ class AskTree(RoundProgram):
     wave: int = 0
     writes = ("entries",)
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if not superstep:
             self._begin(scribe, tables)
         if _JOIN in inbox:
@@ -175,8 +175,8 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 class TakeIn(JoinProgram):
     """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().play(scribe, tables, inbox, superstep)
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        super().handle(scribe, tables, inbox, superstep)
         if not superstep and ASKED in tables:
             _answer(scribe, tables.pop(ASKED))
         if _ADOPT in inbox:

@@ -115,13 +115,13 @@ class LiveScribe(SystemOnBuckets):
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play a round within that of Pastry; see `pastry.round`."""
-        given, round = _environment(now), self._round(player, now)
-        nodes = RoundPlayer(cast("Player", player), given)
+        environment, round = _environment(now), self._round(player, now)
+        nodes = RoundPlayer(cast("Player", player), environment)
         play_groups(nodes, round, now.events, now.group_events)
         programs = (
-            EndOfRound(given, round, now.is_last),
-            MeasureGroups(given, round),
-            SeeTrees(given, round, now.watched),
+            EndOfRound(environment, round, now.is_last),
+            MeasureGroups(environment, round),
+            SeeTrees(environment, round, now.watched),
         )
         player.play(Together(programs))
         taken = player.gather(

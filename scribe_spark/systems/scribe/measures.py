@@ -76,7 +76,7 @@ class MeasureGroups(RoundProgram):
     The program is played after `EndOfRound`.
     """
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         counts = Counts()
         if not superstep:
@@ -195,7 +195,7 @@ _PAIRS = "scribe reached"
 class FindReached(RoundProgram):
     """Walk from the children of dead nodes up, from parent to parent, to find a root."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if _REACHED in inbox:
             came = inbox[_REACHED]
             scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
@@ -240,7 +240,7 @@ class CountRepairs(RoundProgram):
 
     writes = ("repairs",)
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if _LEFT in inbox:
             _add_up(scribe, inbox[_LEFT])
         if _DONE in inbox:
@@ -334,7 +334,7 @@ class SeeTrees(RoundProgram):
 
     watched: np.ndarray
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
             if name in tables:

@@ -530,7 +530,7 @@ class FinishTrees(RoundProgram):
     def silent(self) -> bool:
         return self.round.settled
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         receive_replicas(scribe, inbox)
         if FATE in inbox:
             hear_fates(scribe, tables, inbox[FATE])
@@ -559,7 +559,7 @@ class Disseminate(RoundProgram):
     writes = ("entries", "children", "copies", "values", "addresses")
     settled_writes = ()
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if FATE in inbox:
             hear_fates(scribe, tables, inbox[FATE])
         if DROP in inbox:

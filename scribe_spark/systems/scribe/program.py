@@ -32,7 +32,7 @@ class RoundProgram(ABC):
     settled round if they differ.
     """
 
-    given: Environment
+    environment: Environment
     round: RoundOfGroups
     writes: ClassVar[tuple[str, ...]] = ()
     settled_writes: ClassVar[tuple[str, ...] | None] = None
@@ -44,7 +44,7 @@ class RoundProgram(ABC):
 
     @property
     def bounds(self) -> np.ndarray:
-        return self.given.bounds
+        return self.environment.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         round, writes, incarnation = self.round, self.writes, self.round.incarnations
@@ -52,11 +52,11 @@ class RoundProgram(ABC):
             incarnation = np.broadcast_to(np.int64(NONE), round.groups.size)
             writes = self.writes if self.settled_writes is None else self.settled_writes
         state = BucketState(tables, writes, round.groups.size, incarnation, len(round.groups))
-        scribe = Scribe(self.given, round, bucket, tables, state)
+        scribe = Scribe(self.environment, round, bucket, tables, state)
         if LEAVE in inbox:
             came = inbox[LEAVE]
             deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
-        self.play(scribe, tables, inbox, superstep)
+        self.handle(scribe, tables, inbox, superstep)
         state.put_back()
         for name, parts in scribe.notes.items():
             append(tables, name, *parts)
@@ -65,8 +65,8 @@ class RoundProgram(ABC):
         return scribe.outbox()
 
     @abstractmethod
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Play a superstep of a bucket's nodes; LEAVEs are already handled."""
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """Handle the messages of a superstep at a bucket's nodes; LEAVEs are already handled."""
 
 
 #: The table of roots that are new or whose group state changed, and whose replicas are not updated

@@ -49,7 +49,7 @@ class HandOver(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if STATE in inbox:
             came = dict(inbox[STATE])
             hands = came.pop("hands")
@@ -90,7 +90,7 @@ class Failover(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if not superstep:
             copies, entries = scribe.state.copies, scribe.state.entries
             nearest = rank(scribe, *scribe.split(copies.key)) == 0

@@ -70,7 +70,7 @@ def play_groups(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> None:
     """Play Scribe's part of a round, whose events of nodes have been played by Pastry."""
-    given = player.given
+    environment = player.environment
     # 1. events; 2. maintenance of trees
     steps = growing(player, round, events, of_groups)
     for name, change_trees in _VARIANTS.items():
@@ -78,15 +78,15 @@ def play_groups(
             play_in_turn(player, steps)
             steps = []
             change_trees(player, round)
-    refuse = RefuseUnknownMembers(given, round)
-    count_repairs = FindReached(given, round), CountRepairs(given, round)
+    refuse = RefuseUnknownMembers(environment, round)
+    count_repairs = FindReached(environment, round), CountRepairs(environment, round)
     steps += [
         IfRows((table_of("unknown_members"),), (refuse,)),
-        close_phase(given),
-        FinishTrees(given, round),
+        close_phase(environment),
+        FinishTrees(environment, round),
         # 3. publications go to the roots and down the trees; heartbeats
         *publishing(player, round, of_groups.published()),
-        EndRound(given, round),
+        EndRound(environment, round),
         # 4. measure the repairs: do roots reach the children of dead nodes again?
         IfRows((table_of("repairs"),), count_repairs),
     ]
@@ -97,24 +97,24 @@ def growing(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
     """Return the programs from the events of a round to its JOINs."""
-    given = player.given
-    steps: list[Program | IfRows] = [PlayEvents(given, round, events, of_groups)]
+    environment = player.environment
+    steps: list[Program | IfRows] = [PlayEvents(environment, round, events, of_groups)]
     if not round.settled:
-        steps += [program(given, round) for program in (HandOver, Failover, Refresh)]
-    steps += [LeaveTrees(given, round, *of_groups.create)]
+        steps += [program(environment, round) for program in (HandOver, Failover, Refresh)]
+    steps += [LeaveTrees(environment, round, *of_groups.create)]
     # lazy growth sends JOINs in waves of its own
-    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(given, round)]
+    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(environment, round)]
 
 
 def publishing(
     player: RoundPlayer, round: RoundOfGroups, publish: Publishing
 ) -> list[Program | IfRows]:
     """Return the programs that route publications to the roots and multicast them."""
-    given = player.given
-    steps: list[Program | IfRows] = [FindRoots(given, round, publish)]
+    environment = player.environment
+    steps: list[Program | IfRows] = [FindRoots(environment, round, publish)]
     if not round.settled:
-        steps += [close_phase(given)]
-    return [*steps, FinishTrees(given, round), Disseminate(given, round)]
+        steps += [close_phase(environment)]
+    return [*steps, FinishTrees(environment, round), Disseminate(environment, round)]
 
 
 #: The tables of a round without a row per node; with many nodes, only these are read.

@@ -167,17 +167,21 @@ class Scribe:
 
     def __init__(
         self,
-        given: Environment,
+        environment: Environment,
         round: RoundOfGroups,
         bucket: int,
         tables: Tables,
         state: ScribeState,
     ) -> None:
-        self.given, self.round, self.tables, self.state = given, round, tables, state
-        self.first, self.last = map(int, given.bounds[bucket : bucket + 2])
-        self.ring, self.bounds, self.seed = given.facts.ring, given.bounds, given.seed
-        self.is_alive, self.kernel = given.is_alive, given.kernel
-        self.observer = None if round.settled else given.observer
+        self.environment, self.round, self.tables, self.state = environment, round, tables, state
+        self.first, self.last = map(int, environment.bounds[bucket : bucket + 2])
+        self.ring, self.bounds, self.seed = (
+            environment.facts.ring,
+            environment.bounds,
+            environment.seed,
+        )
+        self.is_alive, self.kernel = environment.is_alive, environment.kernel
+        self.observer = None if round.settled else environment.observer
         self.number, self.groups, self.settled = round.number, round.groups, round.settled
         self.rules, self.trees, self.roots = round.rules, round.trees, round.roots
         self.limits, self.timed, self.lan_us = round.limits, round.timed, round.lan_us
@@ -280,7 +284,7 @@ class Scribe:
     @functools.cached_property
     def losses(self) -> Losses | None:
         """The losses of copies; None if all arrive at live nodes, as in a settled round."""
-        return None if self.settled else Losses.of(self.given.facts, self.kernel)
+        return None if self.settled else Losses.of(self.environment.facts, self.kernel)
 
     def are_lost(
         self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray

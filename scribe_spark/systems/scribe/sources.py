@@ -95,7 +95,7 @@ class FindRoots(RoundProgram):
     def silent(self) -> bool:
         return self.round.settled and self.round.source == "root"
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         go_on(scribe, _MULTICAST, inbox)
         if _ADDRESSED in inbox:
             self._arrive(scribe, inbox[_ADDRESSED])

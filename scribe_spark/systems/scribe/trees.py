@@ -82,8 +82,8 @@ class Trees:
         ring, underlay = overlay.ring, overlay.underlay
         keys = hi.view(np.uint64), lo.view(np.uint64)
         round = settled_round(number, *keys, len(ring), overlay.rule, underlay.lan_us)
-        given = settled_given(ring.facts, ring.bounds, underlay.kernel)
-        return cls(overlay, RoundPlayer(OnSpark(tables, progress=progress), given), round)
+        environment = settled_environment(ring.facts, ring.bounds, underlay.kernel)
+        return cls(overlay, RoundPlayer(OnSpark(tables, progress=progress), environment), round)
 
     @property
     def engine(self) -> OnSpark:
@@ -93,13 +93,13 @@ class Trees:
 
     def play(self, orchestrate: Callable[[RoundPlayer, RoundOfGroups], None], called: str) -> None:
         """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
-        round, given = self.round, self.player.given
+        round, environment = self.round, self.player.environment
         if not self.in_tasks:
             orchestrate(self.player, round)
             return
 
         def play(engine: InTask) -> None:
-            orchestrate(RoundPlayer(engine, given), round)
+            orchestrate(RoundPlayer(engine, environment), round)
 
         self.engine.play_in_tasks(play, called)
 
@@ -113,7 +113,7 @@ class Trees:
     ) -> Trees:
         """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
-        player = RoundPlayer(engine, replace(self.player.given, seed=seed))
+        player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
         return replace(self, player=player, round=round)
 
     def created(self) -> DataFrame:
@@ -134,14 +134,14 @@ class Trees:
     @property
     def names(self) -> Names:
         """The numbers of nodes and groups and the ids of routers, for views."""
-        given = self.player.given
-        return Names(given.facts, given.kernel, self.number)
+        environment = self.player.environment
+        return Names(environment.facts, environment.kernel, self.number)
 
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """A function that returns the delays between nodes at two arrays of ring positions."""
-        given, lan_us = self.player.given, self.round.lan_us
-        facts, kernel = given.facts, given.kernel
+        environment, lan_us = self.player.environment, self.round.lan_us
+        facts, kernel = environment.facts, environment.kernel
 
         def delays(one: np.ndarray, other: np.ndarray) -> np.ndarray:
             router = facts.ring.router
@@ -262,7 +262,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     ]
     tables = BucketTables(ring.layout, union_tables(first), overlay.known)
     trees = Trees.over(overlay, listed, tables, None)
-    trees.player.play(Plant(trees.player.given, trees.round))
+    trees.player.play(Plant(trees.player.environment, trees.round))
     return trees
 
 
@@ -271,7 +271,7 @@ class Plant(RoundProgram):
 
     writes = ("entries", "children", "copies")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Write the tables; nothing is sent."""
         entries = scribe.state.entries
         if _ROOT in inbox:
@@ -344,7 +344,7 @@ def multicast(
 # rounds is one settled round: CREATEs and JOINs, then one publication per group.
 
 
-def settled_given(
+def settled_environment(
     facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0
 ) -> Environment:
     """Return the environment of a settled round; called on the driver."""

@@ -151,7 +151,7 @@ def grow_lazily(context: VariantContext) -> Variant:
 
 def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Replace the trees by lazily grown ones."""
-    player.play(LeaveRoots(player.given, round))
+    player.play(LeaveRoots(player.environment, round))
     lazy.grow_lazily(player, round)
 
 
@@ -160,7 +160,7 @@ class LeaveRoots(RoundProgram):
 
     writes = ("entries", "children")
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         entries, children = scribe.state.entries, scribe.state.children
         entries.keep(entries.member | entries.root)
         entries.parent[:], entries.cause[:] = NONE, cause("own")
@@ -170,7 +170,7 @@ class LeaveRoots(RoundProgram):
 class CountOverloaded(RoundProgram):
     """Record the nodes with more children than their limit."""
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
@@ -188,7 +188,7 @@ def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None
 def _count_overloaded(trees: Trees) -> int:
     """Return the number of nodes with more children than their limit."""
     player = trees.player
-    player.play(CountOverloaded(player.given, trees.round))
+    player.play(CountOverloaded(player.environment, trees.round))
     return len(player.take(OVERLOADED).get(OVERLOADED, {}).get("node", ()))
 
 
