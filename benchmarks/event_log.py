@@ -90,7 +90,7 @@ def read_event_log(lines: Iterable[str]) -> EventLog:
     return log
 
 
-_DESCRIPTION = re.compile(r"(.+) round (\d+)")
+_DESCRIPTION = re.compile(r"(.+) superstep (\d+)")
 
 
 def supersteps(log: EventLog, progress: Iterable[str]) -> list[Superstep]:
@@ -99,7 +99,7 @@ def supersteps(log: EventLog, progress: Iterable[str]) -> list[Superstep]:
     Parameters
     ----------
     log : EventLog
-        Says what a superstep did: `superstep.run` describes its jobs as ``LOOP round N``.
+        Says what a superstep did: `engine.on_spark` describes its jobs as ``LOOP superstep N``.
     progress : iterable of str
         Lines of the run's stderr, which say how many messages each round had.
     """

@@ -52,18 +52,18 @@ EVENTS = [
     *query(0, "parquet at NativeMethodAccessorImpl.java:0", 0, 900),
     job(0, [0], 0),
     task(0, written=7),
-    *query(1, "JOIN round 0", 1000, 1400),
+    *query(1, "JOIN superstep 0", 1000, 1400),
     job(1, [1, 2], 1),
     task(1, written=100),
     task(2, read=60, remote=40),
-    *query(2, "JOIN round 0", 1450, 1500),  # what the loop keeps of the round
+    *query(2, "JOIN superstep 0", 1450, 1500),  # what the loop keeps of the round
     job(2, [1, 3], 2),  # stage 1 has run already
     job(3, [4], 2),
     {"Event": "SparkListenerTaskEnd", "Stage ID": 4, "Task Metrics": None},  # a failed task
-    *query(3, "JOIN round 1", 2000, 2300),
+    *query(3, "JOIN superstep 1", 2000, 2300),
     job(4, [5], 3),
     task(5, written=5),
-    *query(4, "publish all round 0", 9000, 9250),
+    *query(4, "publish all superstep 0", 9000, 9250),
     job(5, [6], None),  # not of a query
     task(6, written=1000),
 ]
@@ -83,12 +83,12 @@ def test_supersteps_of_an_event_log():
 
 def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
     queries = [
-        ("JOIN round 0", 0.0, 1.0),
-        ("JOIN round 1", 1.0, 3.0),
-        ("JOIN round 0", 1.5, 2.0),
-        ("JOIN round 2", 3.0, 3.5),
-        ("JOIN round 1", 3.1, 3.3),
-        ("JOIN round 0", 9.0, 9.5),
+        ("JOIN superstep 0", 0.0, 1.0),
+        ("JOIN superstep 1", 1.0, 3.0),
+        ("JOIN superstep 0", 1.5, 2.0),
+        ("JOIN superstep 2", 3.0, 3.5),
+        ("JOIN superstep 1", 3.1, 3.3),
+        ("JOIN superstep 0", 9.0, 9.5),
     ]
     log = EventLog({}, dict(enumerate(queries)))
     steps = bench.supersteps(log, [])
@@ -323,18 +323,17 @@ def test_supersteps_of_a_real_run(tmp_path):
     by_loop: dict[str, list] = {}
     for step in steps:
         by_loop.setdefault(step.loop, []).append(step)
-    assert list(by_loop) == ["CREATE, JOIN", "MULTICAST"]
+    assert list(by_loop) == ["PlayEvents to LeaveTrees", "SendJoins", "FindRoots to Disseminate"]
     for loop in by_loop.values():
         assert [step.round for step in loop] == list(range(len(loop)))
-        # the last round of MULTICAST finds that there are no messages left
+        # the last round of a loop finds that there are no messages left
         assert all(step.rows for step in loop[:-1])
+        assert not loop[-1].rows
         assert all(step.seconds > 0 and step.jobs for step in loop)
-    assert by_loop["CREATE, JOIN"][0].rows == 2 + 16
-    assert [step.rows for step in by_loop["MULTICAST"]][0 :: len(by_loop["MULTICAST"]) - 1] == [
-        2,
-        0,
-    ]
-    assert sum(step.shuffle_written for step in by_loop["CREATE, JOIN"]) > 0
+    # each of two groups has eight members, who send JOINs and get a copy
+    assert by_loop["SendJoins"][0].rows == 16
+    assert [step.rows for step in by_loop["FindRoots to Disseminate"]] == [16, 0]
+    assert sum(step.shuffle_written for step in by_loop["SendJoins"]) > 0
     assert run.peak()["peak_pss"] > 100 * 2**20
 
 
