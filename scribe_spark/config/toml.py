@@ -23,16 +23,17 @@ MOST_BYTES = 2**18
 #: The greatest number of parts of a key (``a.b.c``); a config has up to three.
 MOST_PARTS = 8
 
-#: A part of a key, bare or in quotes; the pattern needs no backtracking, so its time is linear.
-_PART = re.compile(r"""[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\[^\n])*+"|'[^'\n]*+'""")
+#: A part of a key, bare or in quotes.  What quotes begin may end without them; so a match never
+#: fails late, its time is linear, and no quantifier is possessive (Python 3.11.2 ends some early).
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\[^\n])*"?|'[^'\n]*'?""")
 
 #: A token of a text: a comment, a string of several lines, or parts joined by dots (a key, a
 #: string or a number).
 _TOKEN = re.compile(
-    r"#[^\n]*+"
-    r'|"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)'
-    r"|'''(?:[^']|'(?!''))*+(?:'''|\Z)"
-    rf"|(?P<parts>(?:{_PART.pattern})(?:[ \t]*+\.[ \t]*+(?:{_PART.pattern}))*+)",
+    r"#[^\n]*"
+    r'|"""(?:[^"\\]|\\.|"(?!""))*(?:""")?'
+    r"|'''(?:[^']|'(?!''))*(?:''')?"
+    rf"|(?P<parts>(?:{_PART.pattern})(?:[ \t]*\.[ \t]*(?:{_PART.pattern}))*)",
     re.DOTALL,
 )
 
