@@ -183,6 +183,8 @@ class KernelSetting:
     lost : Lost, optional
         The copies that the network loses, by the index of the publication; the links have the
         column ``time_us``, the times at which copies leave.
+    validation_us : ndarray of int64, shape (n,), optional
+        The times that nodes need to check a publication before they forward copies.
     """
 
     nodes: int
@@ -191,6 +193,7 @@ class KernelSetting:
     wires: Wires | None = None
     records: bool = False
     lost: Lost | None = None
+    validation_us: np.ndarray | None = None
 
 
 class BucketClock:
@@ -225,6 +228,7 @@ class BucketClock:
         links = len(room) + 1
         self._uplinks, self._downlinks = Downlinks(links), Downlinks(links)
         self._batches = 0
+        self._plays_copies = False  # the played events are copies
         self._sent: list[np.ndarray] = []
         self._woken: list[np.ndarray] = []
         self.copies: list[np.ndarray] = []
@@ -274,9 +278,12 @@ class BucketClock:
         sender: np.ndarray,
         columns: Mapping[str, np.ndarray | int],
     ) -> None:
-        self.counts[self._number[kind]] += len(node)
+        number, validation_us = self._number[kind], self._setting.validation_us
+        self.counts[number] += len(node)
+        if validation_us is not None and self._plays_copies and self._kinds.payload[number]:
+            at_us = at_us + validation_us[sender]
         if self._setting.records:
-            self.sent.append(np.stack([np.full(len(node), self._number[kind]), sender, node], 1))
+            self.sent.append(np.stack([np.full(len(node), number), sender, node], 1))
         rows = self._rows(kind, at_us, node, room, sender, columns)
         if self._setting.wires is not None:  # copies of a place that are sent together are a batch
             rows[:, -1] = self._batches
@@ -411,7 +418,8 @@ class BucketClock:
             rows, place = rows[alive], place[alive]
         if not len(rows):
             return
-        if self._kinds.payload[number]:
+        self._plays_copies = bool(self._kinds.payload[number])
+        if self._plays_copies:
             self.copies.append(rows)
         self._handlers[number](ClockEvents(rows, place, self._kinds.columns[number]))
 

@@ -256,16 +256,16 @@ class _ClockedRound:
 
         Messages take at least `least_us`.
         """
-        links, wires, ring = self.links, None, self.facts.ring
+        links, wires, ring, validation_us = self.links, None, self.facts.ring, None
         if links is not None:
-            up, down, _ = links.rates(ring.node, ring.router)
+            up, down, validation_us = links.rates(ring.node, ring.router, links.validation_us)
             size = self.publish.size if len(room) else room
             wires = Wires(up, down, size, links.uplink, links.shared)
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
         lost = self.lost if len(room) else None
-        setting = KernelSetting(self.size, delay, window_us, wires, records, lost)
+        setting = KernelSetting(self.size, delay, window_us, wires, records, lost, validation_us)
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 

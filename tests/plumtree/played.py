@@ -63,6 +63,7 @@ class Overlay:
     #: Makes the kernel of a bucket, as `PlumtreeKernel` does.
     kernel: Callable[..., PlumtreeKernel] = PlumtreeKernel
     lost: Lost | None = None
+    validation_us: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.bounds = np.linspace(0, self.nodes, self.buckets + 1).astype(np.int64)
@@ -99,7 +100,8 @@ class Overlay:
             first, last = self.bounds[bucket : bucket + 2]
             mine = (columns["node"] >= first) & (columns["node"] < last)
             tables[COMMANDS] = take(columns, mine)
-        clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires, lost=self.lost)
+        of_copies = {"lost": self.lost, "validation_us": self.validation_us}
+        clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires, **of_copies)
         kernel = partial(self.kernel, self.rules.for_tasks(), self.seed, room)
         play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
 

@@ -37,7 +37,7 @@ def _regular(nodes: int, rng: np.random.Generator) -> np.ndarray:
     return np.array([peers + [-1] * (width - len(peers)) for peers in of.values()])
 
 
-def _by_the_other_clock(views, delays, wires, source, at_us):
+def _by_the_other_clock(views, delays, wires, source, at_us, validation_us):
     """Return the receipts and copies of floods to all neighbours but the first copy's sender."""
     node, slot = np.nonzero(views >= 0)
     peer, room = views[node, slot], np.zeros(len(node), dtype=np.int64)
@@ -47,7 +47,7 @@ def _by_the_other_clock(views, delays, wires, source, at_us):
     }
     size = len(views)
     given = ClockSetting(
-        Nodes(np.arange(size), wires.up, wires.down, np.zeros(size, dtype=np.int64)),
+        Nodes(np.arange(size), wires.up, wires.down, validation_us),
         TimedPublications.of(at_us, source * 0, source, wires.size),
         Discipline(uplink=wires.uplink, held_back=False, spares=False, seed=None),
         rule=lambda first, links: links["peer"] != first["sender"],
@@ -65,10 +65,12 @@ def _by_the_other_clock(views, delays, wires, source, at_us):
 
 @pytest.mark.parametrize("uplink", [INTERLEAVED, SERIAL])
 @pytest.mark.parametrize("buckets", [1, 2, 7])
+@pytest.mark.parametrize("longest_us", [1, 9_000])
 @pytest.mark.parametrize(
     "seed", [0, 1, 3, 4]
 )  # without ties, which the two clocks break in two ways
-def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets, seed):
+def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets, longest_us, seed):
+    """Also if nodes check a publication before they forward copies."""
     rng = np.random.default_rng(seed)
     nodes = 40
     views = _regular(nodes, rng)
@@ -76,10 +78,12 @@ def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets,
     rate = rng.choice([0, 10_000_000, 50_000_000], nodes)
     wires = Wires(rate, rng.permutation(rate), np.array([50_000]), uplink)
     source, at_us = np.array([int(rng.integers(nodes))]), np.array([5_000])
+    checks_us = rng.integers(0, longest_us, nodes)
     overlay = Overlay(nodes, lambda a, b: delays[a, b], 1_000, buckets=buckets, wires=wires)
+    overlay.validation_us = checks_us
     overlay.fix(views)
     overlay.play([(5_000, "publish", int(source[0]), 0)])
-    expected = _by_the_other_clock(views, delays, wires, source, at_us)
+    expected = _by_the_other_clock(views, delays, wires, source, at_us, checks_us)
     assert (overlay.receipts(), overlay.copies()) == expected
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case
+from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case, with_sizes
+from oracle.plumtree.wired_queue import Links
+from seeds import seeds
 
 from plumtree.played import Overlay
+from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.clock import Wires
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
 
 #: The kernels' names of commands and of messages, where the oracle has others.
@@ -60,6 +65,8 @@ def _by_the_kernels(case: PlumtreeCase, buckets: int, loses: bool) -> Overlay:
         seed=case.seed,
         buckets=buckets,
         lost=_lost if loses else None,
+        wires=case.links and _wires(case.links),
+        validation_us=np.array(rules.validation_us) if rules.validation_us else None,
     )
     if case.static is not None:
         slots = max(1, *map(len, case.static.values()))
@@ -69,15 +76,25 @@ def _by_the_kernels(case: PlumtreeCase, buckets: int, loses: bool) -> Overlay:
     return overlay
 
 
+def _wires(links: Links) -> Wires:
+    rates = np.array(links.up), np.array(links.down), np.array(links.size)
+    return Wires(*rates, SERIAL if links.serial else INTERLEAVED)
+
+
 def _check(case: PlumtreeCase, buckets: int, loses: bool = False) -> Counter:
     """Compare the kernels with the oracle: views, receipts, copies, counts; return the counts."""
-    expected = case.play(is_lost=_is_lost if loses else None)
+    network = case.network()
+    if loses:
+        network.queue.is_lost = _is_lost
+    network.play()
+    expected = network.played()
     overlay = _by_the_kernels(case, buckets, loses)
     counts = {_COUNTS.get(kind, kind): count for kind, count in expected.counts.items()}
     assert Counter(overlay.counts()) == Counter(counts)
     receipts = [(*of, *receipt) for of, receipt in expected.receipts.items()]
     assert overlay.receipts() == sorted(receipts)
-    assert overlay.copies() == sorted((*copy[:3], copy[5]) for copy in expected.copies)
+    copies = [(*copy[:3], copy[5]) for copy in expected.copies]
+    assert overlay.copies() == sorted(network.queue.copies if case.links else copies)
     assert overlay.views_of("active") == expected.active
     assert overlay.views_of("passive") == expected.passive
     assert overlay.eager() == expected.eager
@@ -111,6 +128,23 @@ def test_lost_copies_are_announced_and_grafted():
     for seed in range(30):
         sent += _check((random_case, lively_case)[seed % 2](seed), _BUCKETS[seed % 3], loses=True)
     assert sent["graft"] > 30
+
+
+@pytest.mark.parametrize("draw", [random_case, lively_case])
+@pytest.mark.parametrize("seed", seeds(range(100), in_each_run=12))
+def test_copies_leave_when_a_node_has_checked_the_publication(draw, seed):
+    case, rng = draw(seed), np.random.default_rng(seed)
+    slow = rng.integers(0, 3 * case.delays[1], case.count)
+    rules = replace(case.rules, validation_us=tuple(slow.tolist()))
+    _check(replace(case, rules=rules), _BUCKETS[seed % 3], loses=seed % 4 == 0)
+
+
+@pytest.mark.parametrize("draw", [random_case, lively_case])
+@pytest.mark.parametrize("seed", seeds(range(110), in_each_run=12))
+def test_publications_with_sizes_share_links(draw, seed):
+    """Several are in flight; every fourth case loses copies."""
+    case = with_sizes(draw(seed), seed)
+    _check(case, _BUCKETS[seed // 2 % 3], loses=seed % 4 == 0)
 
 
 @pytest.mark.slow

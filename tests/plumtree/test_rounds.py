@@ -14,7 +14,11 @@ from oracle.plumtree.draws import keyed_draw
 from oracle.plumtree.hyparview import Views
 from oracle.plumtree.play import Command, Network, Played
 from oracle.plumtree.plumtree import Rules
+from oracle.plumtree.wired_queue import Links
+from world.test_round_clock import links_of
 
+from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
 from scribe_spark.rounds.events import NEVER, Events, Lives
@@ -48,6 +52,7 @@ class World:
     cuts: tuple[int, ...] = ()  # the numbers of buckets into which the state is cut between rounds
     rounds: int = 10
     seconds: int = 30
+    links: RoundLinks | None = None
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
@@ -62,8 +67,11 @@ class World:
         self.world = SystemBuckets.empty(self.ring, self.buckets, self.blind)
         self.number = 0
 
-    def play(self, join=(), quit=(), publish=(), **events) -> SystemRound:
-        """Play a round; joins, quits and publications are pairs (index of the group, position)."""
+    def play(self, join=(), quit=(), publish=(), schedule=(), **events) -> SystemRound:
+        """Play a round; joins, quits and publications are pairs (index of the group, position).
+
+        A schedule has (index of the group, position, time, size) of publications instead.
+        """
         happens = Events(**{kind: np.array(nodes) for kind, nodes in events.items()})
         self.lives.exit(happens.fail, self.number, 1)
         self.lives.exit(happens.leave, self.number, 0)
@@ -79,7 +87,7 @@ class World:
             *(
                 pairs(join),
                 pairs(quit),
-                Publishing.at_begin(pairs(publish)),
+                self._scheduled(schedule) if schedule else Publishing.at_begin(pairs(publish)),
                 self.kernel,
                 LAN_US,
                 self.seed,
@@ -87,6 +95,8 @@ class World:
             ),
             *(self.tally, np.full(self.nodes, NEVER), OwnRounds(*[self.seconds * 10**6] * 2)),
             measures=("delay", "node_stress"),
+            links=self.links,
+            scheduled=bool(schedule),
         )
         player = self.world.player(self.system)
 
@@ -94,6 +104,7 @@ class World:
             self.rows = player.gather(DELIVERED, CARRIED)
             measured = self.world.measure(self.system, done, self.kernel, self.lives)
             self.measures = measured if done.multicasts is not None and len(publish) else None
+            self.published = now.publish
 
         done = self.system.play_on(player, now, measure)
         self.tables = self.world.tables_of(self.system)
@@ -102,6 +113,10 @@ class World:
             self.world = self.world.cut_again(self.system, count)
         self.number += 1
         return done
+
+    def _scheduled(self, schedule) -> Publishing:
+        group, node, at_us, size = np.array(schedule, dtype=np.int64).T
+        return Publishing.numbered(group, node, at_us, size, self.ring.node[node])
 
     def state(self) -> dict[int, tuple]:
         """Return the views of each member, by key: active, lazy and passive nodes."""
@@ -212,6 +227,98 @@ def test_newcomers_get_the_views_that_a_queue_of_events_gives(views, refreshes):
     assert [(p, node) for p, node, *_ in found] == [(0, n) for n in range(40) if n != 9]
     for publication, node, delay_us, hops in found:
         assert receipts[publication, node][:2] == (10**9 + delay_us, hops)
+
+
+def _networks(world: World, checks_us: tuple[int, ...], seed: int) -> list[Network]:
+    """Return the oracle's networks of the two groups, with the views that members have now."""
+    rules, links, state = world.system.rules, world.links, world.tables["clock state"]
+    us = {"timer_1_us": "first_wait", "timer_2_us": "next_wait", "batch_us": "batch"}
+    times = {name: rules.us[of] for name, of in us.items()}
+    given = Rules(rules.rules, **times, duplicates=rules.duplicates, validation_us=checks_us)
+    delays, n = world.kernel.delay_us + 2 * LAN_US, world.nodes
+    of_links = None
+    if links is not None:
+        sizes = tuple(world.schedule_sizes)
+        of_links = Links((links.up,) * n, (links.down,) * n, sizes, links.uplink == SERIAL)
+    found = []
+    for group in range(len(GROUPS)):
+        mine = state["key"] // n == group
+        columns = (state[name][mine].tolist() for name in ("active", "lazy", "duplicates"))
+        slots = [list(zip(*of_node, strict=True)) for of_node in zip(*columns, strict=True)]
+        nodes = (state["key"][mine] % n).tolist()
+        views = {
+            node: [one for one in of_node if one[0] >= 0]
+            for node, of_node in zip(nodes, slots, strict=True)
+        }
+        static = {node: [peer for peer, *_ in of_node] for node, of_node in views.items()}
+        network = Network(
+            n, lambda a, b: int(delays[a, b]), keyed_draw(seed), Views(), given, static, of_links
+        )
+        for node, of_node in views.items():
+            tree = network.nodes[node].tree
+            tree.duplicates |= {peer: count for peer, _, count in of_node}
+            for peer in (peer for peer, is_lazy, _ in of_node if is_lazy):
+                tree.make_lazy(peer)
+        found.append(network)
+    return found
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+@pytest.mark.parametrize("seed", range(9))
+def test_publications_of_a_schedule_are_those_of_a_queue_of_events(seed, buckets):
+    """Several are in flight, in three rounds; two thirds of the cases have sizes.
+
+    The links of groups are independent.  Members keep their lazy links from round to round.
+    """
+    rng, n = np.random.default_rng(seed), 24
+    rules = {"views": "static", "active": 4, "rules": ("paper", "iroh", "corrosion")[seed // 3]}
+    checks_us = 3_000 * (seed % 2)
+    sized = seed % 3 > 0
+    rates = {"up": 2_000_000, "down": 5_000_000} if sized else {}
+    uplink = (INTERLEAVED, SERIAL)[seed % 3 - 1]
+    links = links_of(0, validation_us=checks_us, uplink=uplink, shared=False, **rates)
+    world = World(n, rules, buckets, seed=seed, links=links)
+    some = [(1, node) for node in range(0, n, 2)]
+    world.play(join=[*everybody(world), *some])
+    for number in range(1, 4):
+        group, at_us = rng.integers(0, 2, 12), rng.integers(0, 300_000, 12)
+        node = rng.integers(0, n // 2, 12) * 2
+        size = rng.integers(1, 20_000, 12) * sized
+        draw = int(draws.bits_np(0, "round of a clock", number) >> np.uint64(1))
+        rows = list(zip(*(one.tolist() for one in (group, node, at_us, size)), strict=True))
+        world.schedule_sizes = sorted(rows, key=lambda one: one[2])
+        world.schedule_sizes = [one[3] for one in world.schedule_sizes]
+        networks = _networks(world, (checks_us,) * n, draw)
+        world.play(schedule=rows)
+        publish = world.published
+        commands = zip(*(getattr(publish, one).tolist() for one in ("at_us", "node")), strict=True)
+        for index, (at, source) in enumerate(commands):
+            networks[publish.group[index]].add([Command(at, "publish", source, index)])
+        expected: list[tuple] = []
+        copies: list[tuple] = []
+        for network in networks:
+            network.play()
+            receipts = network.multicasts.receipts.items()
+            expected += [
+                (*of, at - int(publish.at_us[of[0]]), hops)
+                for of, (at, hops, sender) in receipts if sender >= 0
+            ]  # fmt: skip
+            copies += [(p, sender, to) for p, sender, to, *_ in network.multicasts.copies]
+        assert found(world.rows[DELIVERED], "publication", "node", "delay_us", "hops") == sorted(
+            expected
+        )
+        assert found(world.rows[CARRIED], "publication", "sender", "to") == sorted(copies)
+        played = [network.played() for network in networks]
+        eager = {group * n + node: peers for group, one in enumerate(played)
+                 for node, peers in one.eager.items()}  # fmt: skip
+        assert {key: of for key, (of, *_) in world.state().items()} == {
+            key: eager[key] for key in world.state()
+        }
+
+
+def found(rows, *names: str) -> list[tuple]:
+    """Return rows, sorted."""
+    return sorted(zip(*(rows[name].tolist() for name in names), strict=True))
 
 
 def _story(world: World) -> list:

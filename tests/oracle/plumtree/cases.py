@@ -13,6 +13,7 @@ from .event_queue import Draw
 from .hyparview import Views
 from .play import Command, Network, Played
 from .plumtree import Rules
+from .wired_queue import Links
 
 
 def waves(count: int, seed: int, wave_us: int, growth: float = 1.5) -> list[Command]:
@@ -70,6 +71,7 @@ class PlumtreeCase:
     both_ways: bool  # whether the delays of a pair are equal both ways
     static: dict[int, list[int]] | None
     slow: Mapping[tuple[int, int], int] = field(default_factory=dict)  # delays of some pairs
+    links: Links | None = None  # rates, if publications have sizes
 
     def delay(self) -> Callable[[int, int], int]:
         """Return the delay of an ordered pair."""
@@ -85,6 +87,7 @@ class PlumtreeCase:
             self.views,
             self.rules,
             self.static,
+            self.links,
         )
         found.add(self.commands)
         return found
@@ -319,6 +322,17 @@ def lively_case(seed: int) -> PlumtreeCase:
         answer_us=rng.choice([high, 2 * high, 4 * high]),
     )
     return PlumtreeCase(seed, count, commands, views, rules, (low, high), rng.random() < 0.5, None)
+
+
+def with_sizes(case: PlumtreeCase, seed: int) -> PlumtreeCase:
+    """Return a case whose publications have different sizes, and take some delays on links."""
+    rng, high = random.Random(seed), case.delays[1]
+    published = sum(command.kind == "publish" for command in case.commands)
+    size = tuple(rng.choice([1, 2, 5]) for _ in range(published))
+    # a byte takes a quarter of the longest delay, half of it, or no time
+    rates = [0, *(8_000_000 // max(1, high // part) for part in (4, 2))]
+    up, down = (tuple(rng.choices(rates, k=case.count)) for _ in range(2))
+    return replace(case, links=Links(up, down, size, rng.random() < 0.4))
 
 
 def random_graph(rng: random.Random, count: int, degree: int) -> dict[int, list[int]]:

@@ -111,10 +111,14 @@ class EventQueue:
     ) -> None:
         """Handle all events before a time, or until `stop` is true."""
         while self._heap and self._heap[0].at < until and not stop():
-            self.event = heapq.heappop(self._heap)
-            self.handled += 1
-            _, node, sender, _, kind, _ = self.event
-            if node in self.alive or kind == "join":
-                handle(self.event)
-            elif sender >= 0 and kind != "down":
-                self.send(node, sender, "down")
+            self._play_one(handle)
+
+    def _play_one(self, handle: Callable[[Event], None]) -> None:
+        """Handle the next event."""
+        self.event = heapq.heappop(self._heap)
+        self.handled += 1
+        _, node, sender, _, kind, _ = self.event
+        if node in self.alive or kind == "join":
+            handle(self.event)
+        elif sender >= 0 and kind != "down":
+            self.send(node, sender, "down")

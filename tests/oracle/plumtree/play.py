@@ -18,6 +18,7 @@ from typing import NamedTuple
 from .event_queue import COMMAND, Draw, Event, EventQueue
 from .hyparview import HyParView, Views
 from .plumtree import Multicasts, Plumtree, Rules
+from .wired_queue import Links, WiredQueue
 
 
 class Command(NamedTuple):
@@ -62,6 +63,8 @@ class Network:
         ``delay(a, b)``, whole microseconds.
     static : mapping of int to collection of int, optional
         The active views; without them views are grown.
+    links : Links, optional
+        The rates of nodes, if publications have sizes.
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class Network:
         views: Views | None = None,
         rules: Rules | None = None,
         static: Mapping[int, Iterable[int]] | None = None,
+        links: Links | None = None,
     ) -> None:
         self.settings = views or Views()
-        self.queue = EventQueue(delay, draw)
+        self.queue = WiredQueue(delay, draw, links) if links else EventQueue(delay, draw)
         self.multicasts = Multicasts()
         rules = rules or Rules()
         self.nodes = [
@@ -139,6 +143,6 @@ class Network:
             {me: set(self.nodes[me].views.passive) for me in alive},
             {me: set(self.nodes[me].tree.eager) for me in alive},
             dict(self.multicasts.receipts),
-            list(self.multicasts.copies),
+            self.multicasts.copies[:],
             Counter(self.queue.sent),
         )

@@ -3,7 +3,8 @@
 E1 *Sets.*  Each neighbour is eager or lazy; a new neighbour is eager.
 E2 *Publication.*  The source has the publication, and pushes it with the round number 0.
 E3 *Push* with a round number r, except to one node: GOSSIP(p, r) to all eager neighbours, then
-   IHAVE(p, r) to all lazy ones, which leaves with the node's batch.
+   IHAVE(p, r) to all lazy ones, which leaves with the node's batch.  The copies leave when the
+   node has checked the publication; a source does not check it.
 E4 *Batch.*  A node has one batch at a time, for all publications and receivers; it leaves
    `batch_us` after its first IHAVE.
 E5 *A new GOSSIP(p, r)*: the node pushes p with r + 1, except to the sender.  `paper`: a sender
@@ -46,6 +47,7 @@ class Rules:
     threshold: int = 7
     duplicates: int = 5  # `corrosion`: more than these prune
     payload_us: int = 30_000_000
+    validation_us: tuple[int, ...] = ()  # of each node
 
 
 PAPER, IROH = Rules(), Rules("iroh")
@@ -115,20 +117,21 @@ class Plumtree:
     def push(self, publication: int, number: int, but: int | None) -> None:
         """Send a publication on (E3, E4)."""
         self.got[publication] = self.queue.now, number
+        checks = self.rules.validation_us[self.me] if self.rules.validation_us and number else 0
         for node in sorted(self.eager - {but}):
-            self.send_copy(node, publication, number)
+            self.send_copy(node, publication, number, checks)
         lazy = sorted(self.lazy - {but})
         if lazy and self.queue.now >= self.batch:
             self.batch = self.queue.now + self.rules.batch_us
         for node in lazy:
             self.queue.send(self.me, node, "IHAVE", publication, number, leaves=self.batch)
 
-    def send_copy(self, to: int, publication: int, number: int) -> None:
-        """Send GOSSIP."""
-        now = self.queue.now
-        arrives = now + self.queue.delay(self.me, to)
-        self.multicasts.copies.append((publication, self.me, to, number + 1, now, arrives))
-        self.queue.send(self.me, to, "GOSSIP", publication, number)
+    def send_copy(self, to: int, publication: int, number: int, after: int = 0) -> None:
+        """Send GOSSIP, now or after a time."""
+        leaves = self.queue.now + after
+        arrives = leaves + self.queue.delay(self.me, to)
+        self.multicasts.copies.append((publication, self.me, to, number + 1, leaves, arrives))
+        self.queue.send(self.me, to, "GOSSIP", publication, number, leaves=leaves)
 
     def on_gossip(self, sender: int, publication: int, number: int) -> None:
         """Handle a copy (E5, E6)."""
