@@ -68,7 +68,7 @@ def split_state(state: ScribeState, ring: Ring, first: int, last: int) -> Scribe
     for name in PARTS:
         part = getattr(state, name)
         if isinstance(part, SortedTable) and name not in _EVERYWHERE:
-            edges = name in ("children", "replicas")
+            edges = name in ("children", "replicas", "questions")
             node = part.key // size % size if edges else part.key % size
             parts[name] = _take(part, own(node))
         elif name == "missing":

@@ -42,9 +42,10 @@ from scribe_spark.systems.scribe.heartbeat import (
     HEARTBEAT,
     find_orphans,
     hear_parents,
+    keep_questions,
     send_heartbeats,
 )
-from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
 from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
 from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
@@ -71,12 +72,16 @@ class EndRound(RoundProgram):
     A child also learns the path from its parent to the root.
     """
 
-    writes = ("entries", "children", "copies", "replicas", "values", "paths", "kept")
+    writes = (
+        *("entries", "children", "copies", "replicas", "values", "paths", "kept", "questions"),
+    )
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         receive_replicas(scribe, inbox)
         if HEARTBEAT in inbox:
             hear_parents(scribe, inbox[HEARTBEAT])
+        if ASK in inbox:
+            keep_questions(scribe, inbox[ASK])
         if PATH in inbox:
             take_paths(scribe, inbox[PATH])
         if _OUTCOME in inbox:

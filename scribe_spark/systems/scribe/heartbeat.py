@@ -15,12 +15,15 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
+from scribe_spark.systems.scribe.handlers import call_fault_handler, calls_of
+from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
+from scribe_spark.systems.scribe.multicast import ASK
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
 from scribe_spark.systems.scribe.root import CREATED, PASSED_ON
-from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on
-from scribe_spark.systems.scribe.state import cause
+from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
+from scribe_spark.systems.scribe.state import NOTHING, cause
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
@@ -74,17 +77,51 @@ def suspect(scribe: Scribe) -> None:
 
 
 def send_heartbeats(scribe: Scribe) -> None:
-    """Parents send a heartbeat to each child that got no payload in this round."""
+    """Parents send a heartbeat to each child that got no payload in this round.
+
+    Where copies may be lost, heartbeats of an application name the last numbers of the parents.
+    """
     children = scribe.state.children
     group, parent, child = scribe.ends(children.key[~children.got_payload])
-    scribe.post(HEARTBEAT, "heartbeat", parent, child, group=group, parent=parent)
+    columns = {"group": group, "parent": parent}
+    if scribe.losses is not None and not scribe.best_effort:
+        columns["last"] = _last_numbers(scribe, group, parent)
+    scribe.post(HEARTBEAT, "heartbeat", parent, child, **columns)
+
+
+def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Return the application's last numbers of nodes in trees."""
+    pair, which = np.unique(scribe.key(group, node), return_inverse=True)
+    calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+    return scribe.application.last_numbers(calls)[which]
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
-    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes."""
+    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes.
+
+    A node that lacks messages of its parent sends a question (rule N3).
+    """
     entries = scribe.state.entries
-    _, row = scribe.under(came["group"], came[AT], came["parent"])
+    there, row = scribe.under(came["group"], came[AT], came["parent"])
     entries.heard[row], entries.heeded[row] = scribe.number, True
+    if "last" not in came:
+        return
+    group, node, last = (came[name][there] for name in ("group", AT, "last"))
+    lacks = _last_numbers(scribe, group, node) < last
+    row, of = row[lacks], (group[lacks], node[lacks], entries.number[row[lacks]])
+    no_data = np.full(len(row), NOTHING)
+    joins = Joins(*of, np.full(len(row), cause("ask"), dtype=np.int8), no_data)
+    joins = call_fault_handler(scribe, joins)
+    asks = joins.extra != NOTHING
+    joins, row = joins.take(asks), row[asks]
+    scribe.note(JOINS, **joins.to_columns())
+    scribe.post(ASK, "JOIN", joins.source, entries.parent[row], **joins.to_columns())
+
+
+def keep_questions(scribe: Scribe, came: Columns) -> None:
+    """Parents keep questions until joinHandler is called in the next round."""
+    edge = scribe.edge(came["group"], came[AT], came["source"])
+    scribe.state.questions.insert(edge, number=came["number"], extra=came["extra"])
 
 
 def find_orphans(scribe: Scribe) -> np.ndarray:

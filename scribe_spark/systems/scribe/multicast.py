@@ -40,7 +40,7 @@ from scribe_spark.systems.scribe.sources import (
     receive_publications,
     take_publications,
 )
-from scribe_spark.systems.scribe.state import cause
+from scribe_spark.systems.scribe.state import Questions, cause
 from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
 
 #: The message to the sender of a refused payload.
@@ -513,6 +513,18 @@ def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
     return found
 
 
+def _take_questions(scribe: Scribe) -> list[Columns]:
+    """Return the questions after the last heartbeats, as rows of :data:`ADDED`."""
+    questions = scribe.state.questions
+    if not len(questions):
+        return []
+    group, at, source = scribe.ends(questions.key)
+    why = np.full(len(at), cause("ask"), dtype=np.int8)
+    joins = Joins(group, source, questions.number, why, questions.extra)
+    scribe.state.questions = Questions()
+    return [{"at": at, **joins.to_columns()}]
+
+
 # --- the programs that call joinHandler for new children, and that multicast publications
 
 
@@ -523,7 +535,7 @@ class FinishTrees(RoundProgram):
     become roots.  Roots that are new, or whose group state has changed, update their replicas.
     """
 
-    writes = ("entries", "children", "copies", "replicas", "values", "addresses")
+    writes = ("entries", "children", "copies", "replicas", "values", "addresses", "questions")
     settled_writes = ()
 
     @property
@@ -540,7 +552,8 @@ class FinishTrees(RoundProgram):
         if not superstep:
             receive_publications(scribe, tables)
             replicate_changed(scribe, tables)
-            added = [tables.pop(ADDED)] if ADDED in tables else []
+            added = _take_questions(scribe)
+            added += [tables.pop(ADDED)] if ADDED in tables else []
             added += scribe.notes.pop(ADDED, [])
         if scribe.best_effort or not (added or inbox):
             return

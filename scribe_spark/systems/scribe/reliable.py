@@ -2,7 +2,8 @@
 
 The root numbers messages; the numbers of an epoch begin above ``epoch << 32``.  Each node keeps the
 messages with the last B numbers that it knows.  A repair JOIN carries the last number delivered to
-its sender, and the new parent answers with the missing messages, in a retransmission.  A
+its sender, and the new parent answers with the missing messages, in a retransmission.  So does the
+parent of a node that lost a copy, and asks for it after a heartbeat.  A
 retransmission contains all messages after its number ``start``.  It also says that messages up to
 its ``floor`` are lost, and that all messages published since round ``since`` come after `start`.
 
@@ -79,6 +80,10 @@ class Reliable(Remembering):
         needs &= self.served.at[edge] >= 0
         of = np.r_[np.arange(len(rows)), call[needs]]
         return self.common_extra(of, np.r_[own, self.served.at[edge[needs]]], len(rows))
+
+    def last_numbers(self, calls: Calls) -> np.ndarray:
+        """Return the number up to which nodes have had all messages; at the root the last one."""
+        return self._end(calls, self.rows(calls))[0]
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
         """Return a place that precedes all messages that any of several places needs.

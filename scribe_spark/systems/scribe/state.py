@@ -186,6 +186,14 @@ class AcceptedLate(Rows):
 
 
 @dataclass
+class Questions(SortedTable):
+    """Questions after the heartbeats of a round, at the parents; by (group, node, child)."""
+
+    number: np.ndarray = field(default_factory=whole_numbers)  # the child's join number
+    extra: np.ndarray = field(default_factory=whole_numbers)  # the data of faultHandler
+
+
+@dataclass
 class Behind(SortedTable):
     """The newest publication that members have had, if not the group's; by (group, node)."""
 
@@ -275,6 +283,7 @@ class ScribeState:
     kept: Unacknowledged = field(default_factory=Unacknowledged)
     unknown_members: SortedTable = field(default_factory=SortedTable)
     values: Values = field(default_factory=Values)
+    questions: Questions = field(default_factory=Questions)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
     publications: StoredPublications = field(default_factory=StoredPublications)

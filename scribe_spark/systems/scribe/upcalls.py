@@ -171,6 +171,14 @@ class Application:
         """
         return np.full(count_rows(joins), NOTHING)
 
+    def last_numbers(self, calls: Calls) -> np.ndarray:
+        """Called when nodes send or get heartbeats, if copies may be lost; return whole numbers.
+
+        A child whose number is less than that of its parent sends a question to the parent, with
+        the data of `fault_handler`.  By default, there are no questions.
+        """
+        return np.full(count_rows(calls.here), -1)
+
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
         """Combine the data of several JOINs into the data of one JOIN; by default the minimum.
 

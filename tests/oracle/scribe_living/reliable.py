@@ -184,6 +184,9 @@ class Reliable(Application):
             own = [beginning(here.joined)]
         return common_place(own + self.unserved(here, record))
 
+    def last_number(self, here: Local) -> int | None:
+        return self.top(here, self.record(here))
+
     def common_extra(self, extras: Sequence[int]) -> int | None:
         return common_place(extras)
 

@@ -180,6 +180,10 @@ class Application:
         """Before a JOIN that repairs is sent: its extra."""
         return None
 
+    def last_number(self, here: Local) -> int | None:
+        """Up to where a node has had everything, as heartbeats say where copies may be lost."""
+        return None
+
     def common_extra(self, extras: Sequence[int]) -> int | None:
         """What one JOIN carries for all that several would: None if there are none."""
         return min(extras, default=None)

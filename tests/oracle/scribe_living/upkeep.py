@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from .figures import deliver_leave, send_leave
 from .roots import receive_state
-from .state import Copy, Entry, GroupState, Scribe
+from .state import Copy, Entry, GroupState, Join, Scribe
 
 #: What a node that goes had in a group: group, node, entry.
 Goodbye = tuple[int, int, Entry]
@@ -140,6 +141,11 @@ def heartbeats(scribe: Scribe) -> None:
         (group, node): scribe.known_path(group, node) for group, node, _ in scribe.all_entries()
     }
     cycles = []
+    names = scribe.is_lost is not None  # where copies may be lost, what their senders have had
+    had = {
+        (group, node): scribe.application.last_number(scribe.local(group, node))
+        for group, node, _ in (scribe.all_entries() if names else ())
+    }
     for group, node, entry in scribe.all_entries():
         for child in sorted(entry.children):
             if (group, node, child) not in scribe.paid and not scribe.overlay.send(
@@ -150,9 +156,27 @@ def heartbeats(scribe: Scribe) -> None:
             if other is not None and other.parent == node:
                 before, other.path = other.path, paths[group, node]
                 other.heard = scribe.round
+                if names:
+                    ask_for_missing(scribe, group, child, node, had)
                 if child in other.path and other.path != before:
                     cycles.append((group, child, node))
     for group, node, parent in cycles:
         send_leave(scribe, group, node, parent, scribe.entries[group][node].number)
         lose_parent(scribe, group, node, parent, "cycle")
     scribe.paid = set()
+
+
+def ask_for_missing(
+    scribe: Scribe, group: int, node: int, parent: int, had: dict[tuple[int, int], int | None]
+) -> None:
+    """A node that has had less than its parent asks it; joinHandler answers in the next round."""
+    mine, theirs = had[group, node], had[group, parent]
+    if theirs is None or (mine is not None and mine >= theirs):
+        return
+    join = Join(group, node, scribe.entries[group][node].number, "ask")
+    extra = scribe.application.fault_handler(scribe.local(group, node), join)
+    if extra is None:
+        return
+    scribe.joins.append((group, node, "ask"))
+    scribe.overlay.send("JOIN", node, parent)
+    scribe.added.append((parent, replace(join, extra=extra)))
