@@ -100,7 +100,7 @@ BAD = {
     "run --classes nosuch.csv": "classes = 'nosuch.csv': cannot be read (No such file",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
     "world --set repar=lazy,none": "sweep field = 'repar': is unknown; did you mean 'repair'?",
-    "world --set write_knowledge=true,false": "sweep field = 'write_knowledge': is unknown",
+    "sweep --set lookups=1,2": "sweep field = 'lookups': is unknown",
     "world --set nodes=99,9 --initial 50": "initial = 50: must be at most the 9 nodes",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network",

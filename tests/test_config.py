@@ -448,8 +448,6 @@ PATHS = [
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
 def test_paths_may_begin_at_home(tmp_path, monkeypatch, kind, name):
-    if name == "knowledge" and kind is WorldConfig:
-        pytest.skip("worlds have none")
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "c.toml").write_text(f'{name} = "~/x"\n')
     groups = {} if name == "members" else {"groups": 2}

@@ -74,7 +74,6 @@ REFUSED = [
         SIZED | {"systems": "can", "can_processing_ms": 1.0, "validation": "5ms"},
         "can_processing_ms",
     ),
-    (SIZED | {"generator": "churn"}, "message_size"),
 ]
 
 
@@ -90,8 +89,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
     ("given", "line"),
     [
         ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
-        ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
-        ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
     ],
 )
 def test_worlds_refuse_what_applies_to_runs(given, line):

@@ -51,14 +51,14 @@ def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels
     more = f", {PUBLICATION}" if scheduled else ""
 
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
-        ring, underlay = stages.overlay.ring, stages.overlay.underlay
+        ring, underlay = stages.overlay.ring, stages.underlay
         names = Names(ring.facts, underlay.kernel, channels.group)
         return read_view(tables().rows(name), names, schema + more, rows)
 
     def copies(some: Columns) -> dict[str, Any]:
         return {**some, "receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
 
-    is_partial = made.partial or loses(stages.overlay.underlay.kernel)
+    is_partial = made.partial or loses(stages.underlay.kernel)
     made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES), partial=is_partial)
     if not scheduled:
         return made

@@ -150,12 +150,12 @@ class Clock:
 
 def links_of(stages: Any) -> RoundLinks:
     """Return the sizes, rates and times of a run."""
-    return RoundLinks.of(stages.config, stages.graph.hosts, stages.overlay.underlay.lan_us)
+    return RoundLinks.of(stages.config, stages.graph.hosts, stages.underlay.lan_us)
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:
     """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
-    ring, underlay = stages.overlay.ring, stages.overlay.underlay
+    ring, underlay = stages.overlay.ring, stages.underlay
     stages.note_clock(player_of(ring.layout))
     links = links_of(stages)
     return links.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)

@@ -32,7 +32,6 @@ from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import (
     Location,
     Section,
-    only_in_runs,
     setting,
     unset,
     within,
@@ -40,7 +39,7 @@ from scribe_spark.config.section import (
 from scribe_spark.config.sectioned import Sectioned, SectionsBesideSystems
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
-from scribe_spark.config.used_when import VARIANTS
+from scribe_spark.config.used_when import VARIANTS, may_play_pastry, used_when
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
 from scribe_spark.core.registry import SYSTEMS
@@ -52,8 +51,9 @@ _NOT_IN_WORLDS = {
     "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
 }
 
-_KNOWLEDGE = only_in_runs(
-    "what nodes know changes in every round, and a world's table state_even or state_odd has it"
+_OF_TABLES = used_when(
+    lambda config: not config.is_world or may_play_pastry(config),
+    "a system that needs Pastry, such as --systems scribe",
 )
 
 
@@ -92,15 +92,15 @@ class ExperimentConfig(NetworkConfig):
     world: RoundsConfig = RoundsConfig()
     scribe: ScribeConfig = ScribeConfig()
     classes: Classes = NO_CLASSES
-    write_routing_table: Annotated[bool, _KNOWLEDGE] = setting(
+    write_routing_table: Annotated[bool, _OF_TABLES] = setting(
         False, "Also write the nodes' routing tables, as the large table routing_table"
     )
-    write_knowledge: Annotated[bool, _KNOWLEDGE] = setting(
-        False, "Also write leaf sets and routing tables, for --knowledge of later runs"
+    write_knowledge: Annotated[bool, _OF_TABLES] = setting(
+        False, "Also write leaf sets and routing tables, for --knowledge of later runs and worlds"
     )
-    knowledge: Annotated[Location | None, _KNOWLEDGE] = unset(
-        "Folder of an earlier run with write_knowledge: take leaf sets and routing tables from "
-        "there. Overlay, topology and seed must be the same",
+    knowledge: Annotated[Location | None, _OF_TABLES] = unset(
+        "Folder of an earlier run or world with write_knowledge: take leaf sets and routing tables "
+        "from there. Overlay, topology and seed must be the same",
     )
 
     def __init__(self, **given: Any) -> None:
@@ -219,22 +219,15 @@ class RunConfig(ExperimentConfig):
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
         """Return what runs cannot have, too."""
         yield from super()._faults()
-        groups, generators = self.groups, self.world.generators
+        groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"
         if self.bandwidth.on:
             cause, given = self.bandwidth.cause
-            yield self.has_rounds, cause, given, "applies to runs without rounds; leave it out"
             remedy = f"cannot be combined with {cause} = {given}; give root or direct"
             yield groups.source == "routed", "source", "routed", remedy
         if self.has_rounds:
             nothing = "leaves nothing to publish; only scribe-spark world needs no groups"
             yield groups.count == 0, "groups", 0, nothing
-            once = "makes publications, but a run publishes once per group; leave it out"
-            yield "publications" in generators, "generator", self.world.generator, once
-            unknown = "applies to runs without rounds only; leave it out"
-            yield self.knowledge is not None, "knowledge", self.knowledge, unknown
-            all_nodes = "applies to runs without rounds only: other runs need all nodes"
-            yield self.write_knowledge, "write_knowledge", True, f"{all_nodes}; leave it out"
 
     @property
     def estimated_work(self) -> int:
@@ -281,8 +274,9 @@ class WorldConfig(ExperimentConfig):
         }
         chosen = {"variants": () if variant is None else (variant,), "systems": ("scribe",)}
         measured = {"measures": "delay", "link_stress_period": 0}
+        same = {name: getattr(config, name) for name in ("seed", "classes", "knowledge")}
         return cls.of(
-            {**sections, "seed": config.seed, "classes": config.classes, "lookups": 0},
+            {**sections, **same, "lookups": 0},
             {"trees": config.trees.given() | chosen, "scribe": config.scribe.given() | measured},
         )
 

@@ -78,11 +78,8 @@ _OF_WEIBULL = used_when(
 )
 
 
-#: Mark of a setting of publications, or of what a world measures in each round.
-IN_WORLDS = only_in_worlds(
-    "a run publishes one message to each group, after the trees are repaired; use "
-    "scribe-spark world"
-)
+#: Mark of a setting of what a world measures in each round.
+IN_WORLDS = only_in_worlds("a run measures its last round, with all measures; leave it out")
 
 _Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 
@@ -195,22 +192,21 @@ class RoundsConfig(Section):
     maintenance_period: Annotated[int, within(0, MOST_ROUNDS), _OF_EVENTS] = setting(
         0, "Rounds between two exchanges of routing table rows among nodes; 0: never"
     )
-    publish_rate: Annotated[
-        float, within(LEAST_PUBLISHED, MOST_PUBLISHED), _OF_PUBLICATIONS, IN_WORLDS
-    ] = setting(
-        1.0, "publications: number of publications of a group in a round; 0.1: one in ten rounds"
+    publish_rate: Annotated[float, within(LEAST_PUBLISHED, MOST_PUBLISHED), _OF_PUBLICATIONS] = (
+        setting(
+            1.0,
+            "publications: number of publications of a group in a round; 0.1: one in ten rounds",
+        )
     )
-    publish_seconds: Annotated[_Seconds, _OF_PUBLICATIONS, IN_WORLDS] = unset(
+    publish_seconds: Annotated[_Seconds, _OF_PUBLICATIONS] = unset(
         "publications: mean time between two publications of a group in seconds, in place of "
         "publish_rate"
     )
-    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS, IN_WORLDS] = (
-        setting(
-            "member",
-            "publications: nodes that publish: members of the group, its root, or any live nodes",
-        )
+    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = setting(
+        "member",
+        "publications: nodes that publish: members of the group, its root, or any live nodes",
     )
-    publishers: Annotated[int, within(0, MOST_NODES), _OF_PUBLICATIONS, IN_WORLDS] = setting(
+    publishers: Annotated[int, within(0, MOST_NODES), _OF_PUBLICATIONS] = setting(
         0,
         "publications: number of publishers of a group; another node replaces a dead one. 0: a "
         "random node for each publication",

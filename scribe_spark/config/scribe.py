@@ -11,7 +11,6 @@ from scribe_spark.config.section import (
     Location,
     Names,
     Section,
-    only_in_worlds,
     setting,
     unset,
     within,
@@ -91,13 +90,13 @@ class ScribeConfig(Section):
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
-    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS, IN_WORLDS] = (
-        setting(5, "Rounds after which an undelivered publication counts as lost")
+    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
+        5, "Rounds after which an undelivered publication counts as lost"
     )
     link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, IN_WORLDS] = setting(
         10, "Rounds between two measurements of link stress (packets per link); 0: never"
     )
-    measures: Annotated[Names, only_in_worlds("a run has all measures; leave it out")] = setting(
+    measures: Annotated[Names, IN_WORLDS] = setting(
         (),
         "Measures of each round's publications, computed as in a run: delay (RAD, RMD, RDP: "
         "delays relative to IP multicast), node_stress (children per node), link_stress (packets "

@@ -25,7 +25,7 @@ from scribe_spark.systems.registry import plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.topology import Graph, load, needs_spark
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds import check_start, check_world
+from scribe_spark.worlds import check_start, check_world, extent_of
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -34,10 +34,13 @@ def check(config: RunConfig, execution: Execution) -> None:
         refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))
     _check_trees(config)
-    _check_knowledge(config)
+    alive = config.overlay.nodes
     if config.has_rounds:
+        world = WorldConfig.of_run(config)
         check_start(config.overlay.kind)
-        check_world(WorldConfig.of_run(config), times=False)
+        check_world(world, times=False)
+        alive = extent_of(world).initial
+    check_knowledge(config, alive)
     graph = known_graph(config)
     if graph is not None:
         for rate in graph.hosts.least_rates():
@@ -126,12 +129,15 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
             refuse_deliveries(config, int(sizes.loc[schedule.group].sum()))
 
 
-def _check_knowledge(config: RunConfig) -> None:
-    """Refuse tables that cannot be saved, or that do not fit to this run."""
+def check_knowledge(config: ExperimentConfig, alive: int) -> None:
+    """Refuse tables that cannot be saved, or that do not fit to the nodes alive at the start."""
     kind = check_overlay(config.overlay)
     if config.write_knowledge and not kind.randomised:
         remedy = f"is for the overlays of Pastry, not for {kind.name}"
         raise InputError("write_knowledge", True, remedy)
+    if config.knowledge is not None and alive < config.overlay.nodes:
+        remedy = f"has tables of all nodes, but {alive:,} are alive at the start; give initial"
+        raise InputError("knowledge", config.knowledge, f"{remedy} = {config.overlay.nodes}")
     if config.knowledge is not None and is_local(config.knowledge):
         with StoredFolder(None, config.knowledge) as folder:
             check_saved_knowledge(config, folder.read_text)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import pastry
+from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.saved_knowledge import saved_overlay
-from scribe_spark.experiments.scope import stage
+from scribe_spark.experiments.scope import collected, stage
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
 from scribe_spark.runtime.batches import Batches, Table
@@ -116,6 +118,14 @@ class GrownTrees:
             return groups.withColumns(root)
         senders = F.broadcast(scribe.senders(run.members, run.config.seed))
         return run.memory.persist(groups.join(senders, "group", "inner"))
+
+    def group_numbers(self) -> np.ndarray:
+        """Return the numbers of all groups, ascending."""
+        return collected(self._run.groups_with_root, "group")[0]
+
+    def possible(self, schedule: Schedule) -> Schedule:
+        """Return the publications of a schedule that their sources can send: all without rounds."""
+        return schedule
 
     def variant(self, system: System) -> scribe.Variant | None:
         """Return the trees of a variant if a world has grown them, else None."""

@@ -18,12 +18,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.config.used_when import VARIANTS
+from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.grown_trees import GrownTrees
-from scribe_spark.experiments.scope import stage
+from scribe_spark.experiments.scope import collected, stage
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
@@ -240,6 +242,28 @@ class RoundsOfRun(GrownTrees):
         joined = groups.join(F.broadcast(begin.withColumnsRenamed(named)), "group", "inner")
         return run.memory.persist(joined)
 
+    def group_numbers(self) -> np.ndarray:
+        """Return the numbers of all groups, ascending, also of those without a root."""
+        return self._start.numbers
+
+    def possible(self, schedule: Schedule) -> Schedule:
+        """Return publications of live nodes with the right to multicast to groups with a source.
+
+        Raises
+        ------
+        InputError
+            There is no such publication.
+        """
+        (groups,), live = collected(self.multicast_groups(), "group"), _live(self._grow().world)
+        may = self._start.access.permits(MAY_MULTICAST, schedule.group, schedule.source)
+        may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)
+        if not may.any():
+            config = self._run.config.bandwidth
+            field = "publications" if config.schedule is None else "schedule"
+            remedy = "has no publication of a live node with the right to multicast"
+            raise InputError(field, getattr(config, field), f"{remedy}; give others")
+        return schedule.take(may)
+
     # --- trees
 
     @property
@@ -289,13 +313,15 @@ def _live(world: World) -> np.ndarray:
 def _publication_round(events: DataFrame, config: WorldConfig) -> int:
     """Return the round in which the sources publish (docs/rules.md, S33)."""
     begin = (F.col("round") == 0) & F.col("event").isin("create", "join")
-    (last,) = events.where(~begin).agg(F.max("round")).collect()[0]
+    ends = F.max("round"), F.max(F.when(F.col("event") == "publish", F.col("round")))
+    last, published = events.where(~begin).agg(*ends).collect()[0]
     after = 2 if config.groups.source == "direct" else 1
     if last is None:
         return after
     world, timers = config.world, config.scribe
     mended = max(world.detection + timers.parent_timeout, timers.child_timeout) + 2
-    return last + max(mended, after)
+    given_up = 0 if published is None or not timers.reliable else published + timers.deadline + 1
+    return max(last + max(mended, after), given_up)
 
 
 def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:

@@ -22,6 +22,7 @@ from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import names_of_save
 from scribe_spark.experiments.reporting import latency_of
+from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import (
@@ -97,6 +98,8 @@ class _WorldRun:
 
     def choose(self, previous: Manifest | None) -> None:
         """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
+        if self.config.knowledge is not None:
+            verify_saved_knowledge(self.simulation.spark, self.config)
         saved = None if previous is None else previous["world"]["saved"]
         buckets = self.execution.buckets
         if buckets is None and saved is not None:
@@ -238,6 +241,10 @@ class _WorldRun:
         state, measures = names_of_save(saved)
         is_last = world.number == self.config.world.rounds
         last: dict[str, Any] = world.last_tables if is_last else {}
+        if is_last and self.config.write_knowledge:
+            last["knowledge"] = world.knowledge
+        if is_last and self.config.write_routing_table:
+            last["routing_table"] = world.routing_table
         if "deliveries" in last:
             last |= self._latency(world, last["deliveries"])
         records = self.work.write_tables({state: world.to_save, **last})

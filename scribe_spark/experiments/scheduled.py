@@ -63,11 +63,14 @@ def schedule_of(run: Simulation) -> Schedule | None:
         return None
     if config.schedule is None:
         group, source = collected(run.grown.multicast_groups(), "group", "source")
-        return draw_schedule(config, run.config.seed, group, source, _members(run))
+        drawn = draw_schedule(config, run.config.seed, group, source, _members(run))
+        # the sources of groups have been chosen by their rights
+        return drawn if config.published_by == "source" else run.grown.possible(drawn)
     found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
-    known, size = collected(run.groups_with_root, "group", "size")
-    refuse_unknown_groups(config.schedule, found, known)
+    refuse_unknown_groups(config.schedule, found, run.grown.group_numbers())
     refuse_slow(run.config, found, run.graph)
+    found = run.grown.possible(found)
+    known, size = collected(run.groups_with_root, "group", "size")
     refuse_deliveries(run.config, int(size[index_sorted(known, found.group)].sum()))
     return found
 

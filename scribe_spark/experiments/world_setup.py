@@ -17,10 +17,11 @@ from scribe_spark.config import (
 )
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
-from scribe_spark.experiments.checks import check_out, known_graph
+from scribe_spark.experiments.checks import check_knowledge, check_out, known_graph
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.measures.multicasts import MulticastMeasures
@@ -126,6 +127,7 @@ def make_world(
         buckets,
         engine,
         event_files,
+        saved_knowledge(simulation.spark, config),
     )
 
 
@@ -208,6 +210,11 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
+    check_knowledge(config, extent_of(config).initial)
+    wants = {name: getattr(config, name) for name in ("write_knowledge", "write_routing_table")}
+    for name, given in {**wants, "knowledge": config.knowledge}.items():
+        if given and not plays_pastry(config):
+            raise InputError(name, given, "has no effect without Pastry; add scribe to systems")
     graph = known_graph(config)
     schedule = config.bandwidth.schedule
     if schedule is not None and is_local(schedule):

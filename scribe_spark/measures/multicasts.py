@@ -426,7 +426,7 @@ class MeasureMulticasts(NodeProgram):
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
         of, node = divided(place, len(self.environment.facts.ring))
-        at_start = (node == multicasts.start[of]) & (multicasts.hops[of] == 0)
+        at_start = node == multicasts.root[of]
         alive = self.environment.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())

@@ -249,10 +249,13 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
     return read_together(known, knowledge, schemas.KNOWLEDGE).frame
 
 
-def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int) -> DataFrame:
-    """Return the tables of buckets with the contents of `schemas.KNOWLEDGE`, materialised.
+def tables_of_knowledge(
+    knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int, rows: int = 1
+) -> BucketTables:
+    """Return the tables of buckets with the contents of `schemas.KNOWLEDGE`.
 
     Leaf sets may have any length and entries may be missing, but every known node must exist.
+    Routing tables have at least a number of `rows`.
     """
     facts, bounds = ring.facts, ring.bounds
 
@@ -262,8 +265,8 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
 
     sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
     tables = BucketTables(ring.layout, sent)
-    tables.play(Assemble(ring.bounds, b, leaf_set // 2), "knowledge")
-    return tables.constant(LEAVES, CELLS)
+    tables.play(Assemble(ring.bounds, b, leaf_set // 2, rows), "knowledge")
+    return tables
 
 
 def _messages(
@@ -309,7 +312,7 @@ class Assemble:
     bounds: np.ndarray
     b: int
     half: int
-    rows: int = 1
+    rows: int
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; no message is sent."""

@@ -30,7 +30,7 @@ from scribe_spark.pastry.knowledge import (
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_tables
-from scribe_spark.pastry.states import CELLS, States
+from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
@@ -182,7 +182,8 @@ class PastryOverlay(Overlay, GraphTables):
             The same arguments as in :class:`PastryOverlay`.
         """
         made = cls(knowledge.select(schemas.NODES.names), underlay, b, leaf_set)
-        made.known = [tables_of_knowledge(knowledge, made.ring, b, leaf_set)]
+        tables = tables_of_knowledge(knowledge, made.ring, b, leaf_set)
+        made.known = [tables.constant(LEAVES, CELLS)]
         return made
 
     def own(self, release: Callable[[], None]) -> None:

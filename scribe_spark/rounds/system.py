@@ -357,6 +357,9 @@ class Multicasts(Rows):
     number, size : ndarray of int64
         With a schedule, the index in `LivingRound.publish` and the size in bytes; by default, the
         name is the index, and the size is the one of that publication.
+    root : ndarray of int64
+        The node that has the publication before its first copy; by default the start, or NONE if
+        there are hops.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -366,10 +369,13 @@ class Multicasts(Rows):
     delay_us: np.ndarray = field(default_factory=whole_numbers)
     number: np.ndarray = None  # type: ignore[assignment]
     size: np.ndarray = None  # type: ignore[assignment]
+    root: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.number is None:
             object.__setattr__(self, "number", self.publication)
+        if self.root is None:
+            object.__setattr__(self, "root", np.where(self.hops == 0, self.start, NONE))
         if self.size is None:
             object.__setattr__(self, "size", np.full_like(self.group, NONE))
 

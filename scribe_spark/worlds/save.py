@@ -20,8 +20,9 @@ from scribe_spark.engine.on_spark import Layout
 from scribe_spark.engine.packing import Columns, concatenate, pack_rows, read_rows
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
+from scribe_spark.pastry.knowledge import tables_of_knowledge
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables
-from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
 from scribe_spark.rounds.system import CARRIED, DELIVERED
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 5
+VERSION = 6
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:
@@ -143,19 +144,25 @@ def start_rows(
     rules: OverlayConfig,
     seed: int,
     underlay: Underlay,
+    knowledge: DataFrame | None = None,
 ) -> DataFrame:
     """Return the rows of a world before its first round, materialised: `ROWS`.
 
     `initial` is the number of live nodes: those with the smallest numbers.  Without an overlay,
-    nodes have no tables.
+    nodes have no tables.  `knowledge` has the tables of all nodes, if these are known.
     """
     known, kernel = ring.facts.ring, underlay.kernel
     live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
-    arrived = None
+    made = None
     if overlay == "arrivals":
-        arrived = play_arrivals(ring, initial, kernel, rules, seed)
-        tables = arrived.rows(LEAVES, CELLS)
         entered = arrival_ranks(known.take(live), seed) + 1
+    if overlay is not None and knowledge is not None:
+        shape = rules.b, rules.leaf_set, table_rows(known, rules.b)
+        made = tables_of_knowledge(knowledge, ring, *shape)
+        tables = made.rows(LEAVES, CELLS)
+    elif overlay == "arrivals":
+        made = play_arrivals(ring, initial, kernel, rules, seed)
+        tables = made.rows(LEAVES, CELLS)
     elif overlay is None:
         tables = None
     elif len(ring.bounds) == 2:
@@ -169,8 +176,8 @@ def start_rows(
     if tables is None:  # a bucket needs a table, so that Spark plays it
         tables = local_frame(ring.layout.spark, pa.Table.from_batches(no_members(ring.bounds)))
     rows, _ = materialise(tables.unionByName(local_frame(ring.layout.spark, more)))
-    if arrived is not None:
-        arrived.release()
+    if made is not None:
+        made.release()
     return rows
 
 

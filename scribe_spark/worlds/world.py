@@ -226,6 +226,7 @@ class World:
         buckets: int = 1,
         engine: str | None = None,
         event_files: EventFiles | None = None,
+        knowledge: DataFrame | None = None,
     ) -> World:
         """Return a world before its first round.
 
@@ -248,6 +249,8 @@ class World:
             for each superstep.  By default ``tasks`` for one bucket.
         event_files : EventFiles, optional
             The files of `events`, if all tasks can read them.
+        knowledge : DataFrame, optional
+            The tables of all nodes at the start (`schemas.KNOWLEDGE`), instead of filling them.
 
         Raises
         ------
@@ -258,7 +261,8 @@ class World:
         with describe_jobs(events.sparkSession, "start of the world"):
             ring = ring_of_world(nodes, buckets, underlay.kernel)
             tables = overlay if protocols.has_pastry else None
-            rows = start_rows(ring, initial, tables, protocols.rules, protocols.seed, underlay)
+            filled = initial, tables, protocols.rules, protocols.seed, underlay, knowledge
+            rows = start_rows(ring, *filled)
             return cls(rows, ring, 0, events, underlay, protocols, engine, event_files)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
@@ -485,6 +489,11 @@ class World:
         """
         return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
 
+    @property
+    def knowledge(self) -> Batches:
+        """The live nodes and what they know of live nodes: `schemas.KNOWLEDGE`."""
+        return self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
+
     def overlay(self) -> PastryOverlay:
         """Return an overlay of the live nodes with their present tables; free it by its
         ``release``.
@@ -493,8 +502,7 @@ class World:
         Scribe's trees or a graph.
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
-        known = self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
-        laid_out = known.frame.repartition(partitions, "node")
+        laid_out = self.knowledge.frame.repartition(partitions, "node")
         return PastryOverlay.of_knowledge(laid_out, self._underlay, rules.b, rules.leaf_set)
 
     @property

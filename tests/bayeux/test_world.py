@@ -12,7 +12,7 @@ from arriving import Kernel
 from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets, ring_of
 from living_groups import LossyKernel
-from oracle.bayeux.cases import LiveCase, random_live
+from oracle.bayeux.cases import LiveCase, random_live, with_partitions
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
@@ -55,6 +55,7 @@ def check(
     cuts: tuple = (),
     source: str | None = "root",
     loses: bool = False,
+    partitions: bool = False,
 ) -> Counter:
     """Play a world, and compare every round.
 
@@ -63,14 +64,15 @@ def check(
     None: they are not measured.  Return the measures of multicasts, and the number of deliveries by
     TREEs.
     """
-    case = random_live(seed)
+    case = with_partitions(random_live(seed)) if partitions else random_live(seed)
     run = case.begin()
     run.direct = source == "direct"
     ring = ring_of(run.overlay.idents)
     at = {int(node): place for place, node in enumerate(ring.node)}
     numbers = sorted(case.keys)
     hi, lo = parts(case.keys[number] for number in numbers)
-    system = LiveBayeux(case.settings.hops, case.settings.recreate)
+    of = case.settings
+    system = LiveBayeux(of.hops, of.recreate, case.rules.b, of.partitions, of.root)
     world, outcomes, seen = SystemBuckets.empty(ring, buckets, blind), Counter(), Counter()
     delay = run.overlay.delay
     between = np.array([[delay(int(a), int(b)) for b in ring.node] for a in ring.node])
@@ -159,8 +161,8 @@ def multicasts(run: Bayeux, wanted: Snapshot, source: str) -> tuple[dict[str, fl
         return len(way) - 1, sum(plane(a, b) + 2 * LAN_US for a, b in pairwise(way))
 
     members: dict = {group: set() for group in run.groups}
-    for group, node, *_ in wanted.members:
-        members[group].add(node)
+    for session, node, *_ in wanted.members:
+        members[session // run.settings.partitions].add(node)
     starts, reached, carried = {}, {}, Counter()
     for group, one in run.spreads.items():
         first = min(one.to_root, key=idents.get)
@@ -192,26 +194,30 @@ def compare(
     numbers: list[int],
 ) -> None:
     """Compare state and messages after a round."""
-    number, node = np.array(numbers), ring.node
+    partitions, node = run.settings.partitions, ring.node
+    number = np.add.outer(np.array(numbers) * partitions, np.arange(partitions)).ravel()
     assert sent.messages == wanted.messages, wanted.round
     assert sent.lost == wanted.lost, wanted.round
 
     def rows(name, *columns):
-        parts = ("group", "node", "member")[: 3 if name == "lists" else 2]
+        parts = ("session", "node", "member")[: 3 if name == "lists" else 2]
         table = {**tables[name], **key_parts(tables[name]["key"], parts, len(ring))}
+        if name == "members":
+            table["session"] = table["session"] * partitions + table["partition"]
         return set(zip(*(column(table).tolist() for column in columns), strict=True))
 
     def named(name, numbers_of=None):
         return lambda table: table[name] if numbers_of is None else numbers_of[table[name]]
 
-    lists = ("group", number), ("node", node), ("member", node), ("next", node)
+    lists = ("session", number), ("node", node), ("member", node), ("next", node)
     columns = [named(*one) for one in (*lists, ("number",), ("written",))]
     assert rows("lists", *columns) == wanted.lists, wanted.round
     columns = [named(*one) for one in (*lists[:2], ("number",), ("waits",))]
     assert rows("members", *columns) == wanted.members, wanted.round
     sessions = tables["sessions"]
     lost = (sessions["lost"] >= 0).tolist()
-    found = zip(numbers, node[sessions["root"]].tolist(), lost, strict=True)
+    roots = [None if root < 0 else int(node[root]) for root in sessions["root"]]
+    found = zip(number.tolist(), roots, lost, strict=True)
     assert set(found) == wanted.sessions
 
 
@@ -219,6 +225,14 @@ def compare(
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3], source=[None, "routed", "root"][seed // 20 % 3])
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 20))
+def test_worlds_with_other_roots_equal_the_oracle(seed):
+    """Several roots of a group, which die and return, and surrogate routes around dead nodes."""
+    source = [None, "routed", "root", "direct"][seed // 20 % 4]
+    given = {"source": source, "loses": seed % 40 > 0, "cuts": (2, 3) if seed % 60 == 0 else ()}
+    check(seed + 7, (1, 2, 7)[seed // 20 % 3], partitions=True, **given)
 
 
 def test_lost_copies_are_not_replaced():
@@ -254,3 +268,12 @@ def test_a_world_goes_on_in_other_buckets():
 def test_all_worlds_equal_the_oracle(seed):
     """All worlds, every other one in buckets."""
     check(seed, 1 + seed % 2 * (seed % 9), blind=seed % 2 > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_all_worlds_with_other_roots_equal_the_oracle(seed):
+    """All worlds, every other one in buckets."""
+    source = [None, "routed", "root", "direct"][seed % 4]
+    buckets = 1 + seed % 2 * (seed % 9)
+    check(seed, buckets, blind=seed % 2 > 0, source=source, loses=seed % 3 > 1, partitions=True)

@@ -29,7 +29,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.progress import Silent
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.system_rows import deliveries, tree_edges
+from scribe_spark.experiments.system_rows import deliveries, other_tables, tree_edges
 from scribe_spark.systems.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds import World
 
@@ -119,6 +119,61 @@ def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, 
     assert len(ours) > 14
 
 
+#: A network that loses packets, and publications with sizes.
+LOSSY = """graph [
+  node [ id 0 ] node [ id 1 ] node [ id 2 ]
+  edge [ source 0 target 1 latency "7 ms" packet_loss 0.2 ]
+  edge [ source 1 target 2 latency "9 ms" packet_loss 0.1 ]
+]
+"""
+RATES = {"uplink": "10Mbit/s", "downlink": "16Mbit/s", "validation": "3ms"}
+SCHEDULE = "time,group,node,size\n40ms,2,11,60KB\n0,1,11,100KB\n15,1,29,20KB\n"
+
+#: Publications of runs: settings with sizes, with several publications, with losses, with both.
+PUBLISHED = {
+    "sizes": {"message_size": "50KB", "source": "direct", **RATES},
+    "a schedule": {"schedule": "schedule.csv", "source": "root", **RATES},
+    "publications": {"publications": 2, "interval": "1ms", "published_by": "members"},
+    "losses": {"topology": "lossy.gml"},
+    "sizes and losses": {"topology": "lossy.gml", "message_size": "50KB", **RATES},
+}
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lossy.gml").write_text(LOSSY, "utf-8")
+    Path("schedule.csv").write_text(SCHEDULE, "utf-8")
+
+
+def published(stages: Simulation) -> dict[str, Counter]:
+    """Return deliveries, and the copies of systems that hand them over."""
+    found = {name: rows(of.frame) for name, of in other_tables(stages.systems) if name == "copies"}
+    return {**handed_over(stages), **found}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a schedule", *(pytest.param(n, marks=pytest.mark.slow) for n in [*PUBLISHED] if n[0] != "a")],
+)
+def test_publications_of_rounds_are_those_of_a_run_where_nobody_comes_or_goes(spark, tables, name):
+    """By the clock, and down to the first loss."""
+    given = {
+        n: one for n, one in SIZE.items() if "topology" not in PUBLISHED[name] or n not in NETWORK
+    }
+    given |= {"variants": "collapse", "systems": "scribe,bayeux,flooding,gossipsub"}
+    config = RunConfig(**given | PUBLISHED[name])
+    reliable = config.replace(delivery="reliable")
+    experiments.check(reliable, Execution(out="out"))
+    with (
+        Simulation(spark, config, engine="tasks") as plain,
+        Simulation(spark, reliable, shares=plain) as stages,
+    ):
+        ours, theirs = published(stages), published(plain)
+    assert ours == theirs
+    assert all(len(found) > 50 for found in ours.values())
+
+
 # --- where nodes and members come and go
 
 
@@ -165,9 +220,21 @@ def test_every_member_that_is_left_is_reached_by_every_system(eventful):
             assert delivered[system, group] == its - (source in at), (system, group)
 
 
-def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark):
-    config = RunConfig(**SIZE, **EVENTFUL)
-    given = WorldConfig.of_run(config)
+#: Settings of runs that a world of the same settings has in its last round.
+BY_HAND = {
+    "": {},
+    "sizes": {"message_size": "50KB", **RATES},
+    "earlier publications": {
+        **{"generator": f"{EVENTFUL['generator']}+publications", "publish_rate": 0.5},
+        **{"delivery": "reliable", "deadline": 9, "publish_source": "any"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name):
+    config = RunConfig(**SIZE | EVENTFUL | BY_HAND[name])
+    given = WorldConfig.of_run(config).replace(**BY_HAND[name])
     with (
         Simulation(spark, given) as simulation,
         Simulation(spark, config, shares=simulation) as stages,
@@ -180,13 +247,19 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark):
         assert last > 1
         assert stages.node_count < 70
         world = experiments.make_world(simulation, given)
-        for _ in range(last + max(given.scribe.child_timeout, 3) + 2):
+        after = 10 if name == "earlier publications" else 6
+        assert after == max(given.scribe.child_timeout + 2, given.scribe.deadline + 1)
+        for _ in range(last + after):
             world.step()
         world.scribe.publish(roots)
         assert world.step(messages=True)["scribe.multicasts.reached"] == 1
-        for table, found in ours.items():
-            assert rows(getattr(world, table)) == found
-        assert len(found) > 200
+        # the clock of a world does not play the copies of baselines
+        systems = ["scribe", "ip_multicast", *([] if name == "sizes" else ["naive_unicast"])]
+        for table, every in ours.items():
+            found = Counter({row: n for row, n in every.items() if row[0] in systems})
+            theirs = getattr(world, table).where(F.col("system").isin(systems))
+            assert rows(theirs) == found
+            assert len(found) > 100
         both_have_the_same_tables(stages, world)
         world.release()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Section, only_in_runs, only_in_worlds, setting, within
+from scribe_spark.config.section import Section, only_in_worlds, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import refuse_groups
 
@@ -13,15 +13,8 @@ from scribe_spark.core.key_limits import refuse_groups
 MOST_PARTITIONS = 64
 
 
-_ONE_ROOT = only_in_runs("members do not change partitions when roots of a world die or return")
-_ALL_LIVE = only_in_runs("surrogate routes know no way around the dead nodes of a world")
-
-
 class BayeuxConfig(Section):
-    """Bayeux's roots and routes; docs/rules.md marks the rules that are from memory.
-
-    In a world, each group has one root, the node closest to the groupId.
-    """
+    """Bayeux's roots and routes; docs/rules.md marks the rules that are from memory."""
 
     flat_prefix: ClassVar[str] = "bayeux_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("bayeux"), "bayeux in --systems")
@@ -35,12 +28,12 @@ class BayeuxConfig(Section):
         "Route from the root to a member: by routing tables alone, as in Tapestry (table), or by "
         "Pastry's rule, which can deliver a copy twice (leaf_set)",
     )
-    root: Annotated[Literal["pastry", "surrogate"], _ALL_LIVE] = setting(
+    root: Literal["pastry", "surrogate"] = setting(
         "pastry",
         "Root of a group: the node closest to the groupId (pastry), or the end of Tapestry's "
         "surrogate route (surrogate)",
     )
-    partitions: Annotated[int, within(1, MOST_PARTITIONS), _ONE_ROOT] = setting(
+    partitions: Annotated[int, within(1, MOST_PARTITIONS)] = setting(
         1, "Number of roots of a group, k; a member joins the nearest root"
     )
     recreate: Annotated[

@@ -92,6 +92,7 @@ from scribe_spark.systems.bayeux.sessions import (
     Hop,
     Sessions,
     find_roots,
+    have_root_of_another,
     partition_keys,
 )
 
@@ -141,7 +142,7 @@ def note_first_copies(
 ) -> None:
     """Record the first copy at each node: `rounds.system.DELIVERED`.
 
-    `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
+    `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``group, member, hops,
     delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
     TREEs are sent after all copies.
     """
@@ -151,7 +152,7 @@ def note_first_copies(
         return {name: came[column] for name, column in zip(names, columns, strict=True)}
 
     parts = [named(copies, "group", "node", "hops", "at_us")] if copies else []
-    parts += [named(tree, "session", "member", "hops", "delay_us") for tree in trees]
+    parts += [named(tree, "group", "member", "hops", "delay_us") for tree in trees]
     if not parts:
         return
     got = concatenate(parts)
@@ -186,9 +187,9 @@ class Repair(SessionProgram):
         """Read the arrivals; no message is sent."""
         if ARRIVALS not in tables:
             return {}
-        size, heard = self.sessions.size, tables[ARRIVALS]
+        size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
         lists = read_table(Lists, tables, LISTS)
-        place = key_of([heard["group"], heard["node"]], size)
+        place = key_of([heard["session"], heard["node"]], size)
         of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
         of, row = of[bad], row[bad]
@@ -204,7 +205,10 @@ class Repair(SessionProgram):
         session, node = np.divmod(lost, size)
         if self.noted:
             more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
-            note_copies(tables, self.first, session, node, to, **more)
+            if self.sessions.partitions > 1:
+                more |= dict.fromkeys(("tree", "from_tree"), self.sessions.tree_of(session))
+            group = session // self.sessions.partitions
+            note_copies(tables, self.first, group, node, to, **more)
         several = self.first if self.scheduled else None
         lost = np.ones(len(to), dtype=bool)
         ends = session, node, to, lost
@@ -291,10 +295,13 @@ class CountHeard(SessionProgram):
         came = take(copies, ~copies["lost"]) if "lost" in copies else copies
         got = self._by_group(came["group"] if copies else copied[:0])
         tables.pop(EDGES, None)
-        sent_trees = take_tables(tables, CAME)
+        sent_trees = [
+            {**tree, "group": tree["session"] // self.sessions.partitions}
+            for tree in take_tables(tables, CAME)
+        ]
         if self.measures:
             note_first_copies(tables, self.first, arrivals, sent_trees, size)
-        trees = [self._keys(one, "session", "member") for one in sent_trees]
+        trees = [self._keys(one, "group", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
@@ -323,22 +330,29 @@ class CountHeard(SessionProgram):
         """Remove and return all copies, also between roots; times count from the first root."""
         sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
         copies = sessions.from_source_root(copies) if copies else {}
-        if sessions.partitions == 1 or ARRIVALS not in tables:
+        if sessions.partitions == 1:
+            return copies
+        copies = {**copies, "from_tree": copies["tree"]} if copies else {}
+        if ARRIVALS not in tables:
             return copies
         starts = sessions.from_source_root(tables[ARRIVALS])
         starts = take(starts, (starts["sender"] < 0) & (starts["tree"] > 0))
-        starts |= {"sender": sessions.roots[starts["group"], 0], "from_tree": 0 * starts["tree"]}
+        root = sessions.root_of[sessions.lead[starts["group"]]]
+        starts |= {"sender": root, "from_tree": 0 * starts["tree"]}
         names: tuple[str, ...] = _OF_SESSIONS
         if loses(sessions.kernel):
             names, starts["lost"] = (*names, "lost"), starts["tree"] < 0
-        parts = [{**copies, "from_tree": copies["tree"]}, starts] if copies else [starts]
+        parts = [copies, starts] if copies else [starts]
         return concatenate([{name: one[name] for name in names} for one in parts])
 
     def _first_of_group(self, arrivals: Columns) -> Columns:
         """Return each node's first copy in a group, by group and node."""
         if self.sessions.partitions == 1:
             return arrivals
-        sender, root = arrivals["sender"], self.sessions.roots[arrivals["group"], 0]
+        sender, root = (
+            arrivals["sender"],
+            self.sessions.root_of[self.sessions.lead[arrivals["group"]]],
+        )
         away = (sender < 0) & (arrivals["tree"] > 0)
         arrivals = {**arrivals, "sender": np.where(away, root, sender)}
         ranks = (arrivals[name] for name in ("at_us", "hops", "sender", "session"))
@@ -348,6 +362,7 @@ class CountHeard(SessionProgram):
         """Count payloads; `arrivals` are the first copies."""
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
         is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
+        trees = {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
         if self.in_run:
             of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
             first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
@@ -361,12 +376,12 @@ class CountHeard(SessionProgram):
                 "sent_us": sent_us + self.first.delay_us[of],
                 "first": first & (to != self.first.start[of]),
                 **is_lost,
+                **trees,
             }
-            more |= {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
             note_copies(tables, self.first, group, sender, to, **more)
             return
         if notes_copies(self.measures):
-            note_copies(tables, self.first, group, sender, to, **is_lost)
+            note_copies(tables, self.first, group, sender, to, **is_lost, **trees)
         several = self.first if self.scheduled else None
         lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
         sent = copies["session"], sender, to, lost
@@ -408,7 +423,7 @@ _SESSIONS = "sessions"
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a system of worlds, and of runs, which may have other roots and partitions."""
+    """Bayeux as a system of worlds and runs."""
 
     hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
     #: The number of rounds after which a lost session is created again; 0 for never.
@@ -453,32 +468,37 @@ class _BayeuxRound:
         refuse_groups(groups, len(now.ring), times=rules.partitions, because=because)
         sessions = groups * rules.partitions
         self.root, self.lost = (np.full(sessions, NONE, dtype=np.int64) for _ in range(2))
+        self.joined = np.zeros(sessions, dtype=bool)  # True if the root has got a JOIN
         if _SESSIONS in kept:
-            self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
+            names = "root", "lost", "joined"
+            self.root, self.lost, self.joined = (kept[_SESSIONS][name].copy() for name in names)
         self.published = read_table(Published, kept, PUBLISHED)
         self.begun = Begun()
-        self._play_events(rules)
+        self._play_events(rules, begins=_SESSIONS not in kept)
 
     def write(self, kept: Tables) -> None:
         """Store the orchestrator's state."""
-        kept[_SESSIONS] = {"root": self.root, "lost": self.lost}
+        kept[_SESSIONS] = {"root": self.root, "lost": self.lost, "joined": self.joined}
         kept[PUBLISHED] = self.published.to_columns()
 
     # --- steps 1 and 2
 
-    def _play_events(self, rules: LiveBayeux) -> None:
+    def _play_events(self, rules: LiveBayeux, *, begins: bool) -> None:
         """Nodes die; sessions are lost and created (all in round 0): rules B12 and B13."""
         now, events, number = self.now, self.now.events, self.now.number
         dead = np.zeros(len(now.ring), dtype=bool)
         dead[np.r_[events.fail, events.leave]] = True
         self.lost[(self.root >= 0) & (self.lost < 0) & dead[self.root]] = number
         anew = (self.lost >= 0) & (self.lost + rules.recreate == number) & (rules.recreate > 0)
-        anew |= self.root < 0
+        anew |= begins
         keys = partition_keys(Keys(now.key_hi, now.key_lo), rules.partitions)
         if anew.any():
-            of = keys.take(anew), rules.partitions, rules.root_rule, rules.b
-            self.root[anew] = find_roots(now.ring, now.overlay.live(), *of).ravel()
-            self.lost[anew] = NONE
+            root, of = self.root.copy(), (keys.take(anew), rules.root_rule, rules.b)
+            root[anew] = find_roots(now.ring, now.overlay.live(), *of)
+            stands = (root >= 0) & (self.lost < 0) & ~anew
+            of_groups = (one.reshape(-1, rules.partitions) for one in (root, anew, stands))
+            anew &= ~have_root_of_another(*of_groups).ravel()
+            self.root[anew], self.lost[anew], self.joined[anew] = root[anew], NONE, False
         facts, is_alive = self.player.facts, now.overlay.is_alive
         self.sessions = Sessions(
             *(self.player.bounds, facts, now.kernel, now.lan_us, keys),
@@ -503,6 +523,9 @@ class _BayeuxRound:
         self.player.play(Join(self.sessions), {MEMBER: to_nodes(self.now.join)})
         self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
+        if self.partitions > 1:
+            begun = self.player.take(BEGUN).get(BEGUN, {})
+            self.joined[begun.get("session", whole_numbers())] = True
 
     # --- steps 5 and 6
 
@@ -552,13 +575,10 @@ class _BayeuxRound:
         return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
 
     def _started(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the sessions in which copies start: partition 0, and others with a member."""
-        sessions = np.flatnonzero(accepted) * self.partitions
-        if self.partitions > 1:
-            begun = self.player.take(BEGUN).get(BEGUN, {"session": sessions[:0]})["session"]
-            begun = begun[accepted[begun // self.partitions] > 0]
-            sessions = distinct(np.concatenate([sessions, begun]))
-        return sessions
+        """Return the sessions in which copies start: those of sources, and others with a JOIN."""
+        starts = self.sessions.stands.ravel() & self.joined
+        starts[self.sessions.lead] = True
+        return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))
 
     def count(self) -> SystemRound:
         """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
@@ -582,7 +602,7 @@ class _BayeuxRound:
         """Return the accepted publications."""
         begun = self.begun
         way = begun.source, begun.hops, begun.delay_us
-        found = Multicasts(begun.group, begun.publication, *way)
+        found = Multicasts(begun.group, begun.publication, *way, root=begun.root)
         return found.with_sizes(self.now.publish) if self.now.scheduled else found
 
     def _begun(self, came: Columns) -> Begun:

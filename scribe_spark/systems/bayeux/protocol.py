@@ -199,6 +199,8 @@ class Members(SortedTable):
 
     number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
     waits: np.ndarray = field(default_factory=flags)  # bool: True if no TREE has arrived yet
+    #: The partition whose root got the last JOIN.
+    partition: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
@@ -220,11 +222,14 @@ class ForgetDead(SessionProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        size = self.sessions.size
+        size, partitions = self.sessions.size, self.sessions.partitions
         members = read_table(Members, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
-        session = self.sessions.nearest(*np.divmod(members.key, size))
-        members.waits = members.waits | self.anew[session]
+        group = members.key // size
+        session = group * partitions + members.partition
+        others = self.sessions.stands.max(axis=1)
+        moves = self.sessions.lost[session] & others[group]
+        members.waits = members.waits | self.anew[session] | moves
         lists = read_table(Lists, tables, LISTS)
         session, node = np.divmod(lists.key // size, size)
         lists.keep(~(self.dead[node] | self.anew[session]))
@@ -302,7 +307,7 @@ class NextHops(SessionProgram):
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
 _ARRIVED = "TREE has arrived"
 
-#: The table of sessions whose TREEs start in the bucket, if groups have several partitions.
+#: The table of sessions whose roots in the bucket got JOINs, if groups have several partitions.
 BEGUN = "begun"
 
 
@@ -316,11 +321,14 @@ class Join(ToRoot):
         size, number = self.sessions.size, self.sessions.number
         members = read_table(Members, tables, MEMBERS)
         if MEMBER in inbox:
-            members.put(keys_sent(inbox, MEMBER, size), number=number, waits=True)
+            keys = keys_sent(inbox, MEMBER, size)
+            members.put(keys, number=number, waits=True, partition=0)
         members.number = np.where(members.waits, number, members.number)
-        tables[MEMBERS] = members.to_columns()
         group, member = np.divmod(members.key[members.waits], size)
         session = self.sessions.nearest(group, member)
+        members.partition = members.partition.copy()
+        members.partition[members.waits] = session % self.sessions.partitions
+        tables[MEMBERS] = members.to_columns()
         return {AT: member, "session": session, "member": member, "number": 0 * group + number}
 
 
@@ -344,7 +352,7 @@ class SendTree(SessionProgram):
             tables[f"{LISTED} {superstep}"] = inbox[_ARRIVED]
         if not superstep and self.begin in tables:
             moving = unrouted(tables.pop(self.begin))
-            if self.sessions.partitions > 1:
+            if self.sessions.partitions > 1 and self.begin == at_root(JOIN):
                 tables[BEGUN] = {"session": distinct(moving["session"])}
 
         def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
@@ -406,7 +414,7 @@ class Leave(ToRoot):
         members = read_table(Members, tables, MEMBERS)
         quits = inbox.get(QUIT, {AT: members.key[:0], "group": members.key[:0]})
         row = members.find(key_of([quits["group"], quits[AT]], self.sessions.size))
-        session = self.sessions.nearest(quits["group"], quits[AT])
+        session = quits["group"] * self.sessions.partitions + members.partition[row]
         leaves = {"session": session, "member": quits[AT], "number": members.number[row]}
         tells = ~members.waits[row]
         members.drop(row)
@@ -465,7 +473,7 @@ class Publish(ToRoot):
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         nothing = {name: whole_numbers() for name in (AT, "group", "number")}
         came = inbox.get(SOURCE, nothing)
-        source, session = came[AT], came["group"] * self.sessions.partitions
+        source, session = came[AT], self.sessions.lead[came["group"]]
         none = np.zeros(len(source), dtype=np.int64)
         way = {"hops": none, "delay_us": none}
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}

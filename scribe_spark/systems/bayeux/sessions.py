@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE, whole_numbers
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Keys, KnowsRing, Ring
 from scribe_spark.pastry import closeness
@@ -43,21 +43,24 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
     return Keys(hi.ravel(), lo.ravel())
 
 
-def find_roots(
-    ring: Ring, live: np.ndarray, keys: Keys, partitions: int, rule: str, b: int
-) -> np.ndarray:
-    """Return roots among live nodes: (G, partitions); NONE if an earlier partition has the same
-    one.
+def find_roots(ring: Ring, live: np.ndarray, keys: Keys, rule: str, b: int) -> np.ndarray:
+    """Return the root of each key among live nodes, ascending positions: int64."""
+    if rule == SURROGATE:
+        return live[surrogate_roots(ring.take(live), keys, b)]
+    return closeness.roots(ring, live, keys)
 
-    Surrogate routing needs all nodes alive.
+
+def have_root_of_another(roots: np.ndarray, anew: np.ndarray, stands: np.ndarray) -> np.ndarray:
+    """Return True for new partitions with the root of one that stands or of an earlier new one.
+
+    All arrays have the shape (G, k).
     """
-    surrogate = rule == SURROGATE
-    found = surrogate_roots(ring, keys, b) if surrogate else closeness.roots(ring, live, keys)
-    roots = found.reshape(-1, partitions)
-    for i in range(1, partitions):
-        again = (roots[:, :i] == roots[:, i, None]).any(axis=1)
-        roots[again, i] = NONE
-    return roots
+    found = np.zeros_like(anew)
+    for i in range(roots.shape[1]):
+        earlier = np.arange(roots.shape[1]) < i
+        other = stands | (anew & earlier)
+        found[:, i] = anew[:, i] & (other & (roots == roots[:, i, None])).any(axis=1)
+    return found
 
 
 def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
@@ -103,28 +106,31 @@ def table_hop(
 def surrogate_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    """Return next hops of surrogate routing, if all nodes are alive; see `table_hop`.
+    """Return next hops of surrogate routing, and the dead nodes that messages met; see `table_hop`.
 
-    In each row, the next digit is the first one with an entry, starting at the key's digit,
+    In each row, the next digit is the first one with a live entry, starting at the key's digit,
     cyclically.
     """
     ring, cells = states.known, states.cells
     base, onward = cells.shape[2], at.copy()
-    searching = np.arange(len(at))
+    searching, message, dead = np.arange(len(at)), [whole_numbers()], [whole_numbers()]
     for row in range(cells.shape[1]):
         here = at[searching]
         mine = ids.digit_np(ring.hi[here], ring.lo[here], row, states.b)
         wanted = ids.digit_np(keys.hi[searching], keys.lo[searching], row, states.b)
-        entries = cells[here - states.first, row]
         # the entries of the row, beginning with the wanted digit
         order = (wanted[:, None] + np.arange(base)) % base
-        filled = np.take_along_axis(entries, order, axis=1) >= 0
-        filled |= order == mine[:, None]
-        digit = (wanted + filled.argmax(axis=1)) % base
-        goes = digit != mine
-        onward[searching[goes]] = entries[goes, digit[goes]]
-        searching = searching[~goes]
-    return onward, Met(whole_numbers(), whole_numbers())
+        entries = np.take_along_axis(cells[here - states.first, row], order, axis=1)
+        entries = np.where(order == mine[:, None], here[:, None], entries)
+        there = entries >= 0
+        lives = there & is_alive(entries)
+        first = lives.argmax(axis=1)
+        of, place = np.nonzero(there & (np.arange(base) < first[:, None]))
+        message.append(searching[of])
+        dead.append(entries[of, place])
+        onward[searching] = entries[np.arange(len(here)), first]
+        searching = searching[onward[searching] == here]
+    return onward, Met(np.concatenate(message), np.concatenate(dead))
 
 
 _RULES = {TABLE: table_hop, LEAF_SET: hop, PASTRY: hop, SURROGATE: surrogate_hop}
@@ -206,6 +212,20 @@ class Sessions:
         """The root of each session."""
         return self.roots.ravel()
 
+    @property
+    def stands(self) -> np.ndarray:
+        """True for partitions that exist and are not lost: bool, (G, k)."""
+        return (self.roots >= 0) & ~self.lost.reshape(self.roots.shape)
+
+    @property
+    def lead(self) -> np.ndarray:
+        """The session of each group to whose root sources send: rule B8."""
+        return np.arange(len(self.roots)) * self.partitions + self.stands.argmax(axis=1)
+
+    def tree_of(self, session: np.ndarray) -> np.ndarray:
+        """Return the number of a session's tree in its group: 0 for the leading session."""
+        return (session - self.lead[session // self.partitions]) % self.partitions
+
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return D between pairs of nodes, in microseconds: int64; 0 for equal nodes."""
         router = self.facts.ring.router
@@ -213,13 +233,17 @@ class Sessions:
         return np.where(one == other, 0, delay_us)
 
     def nearest(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the session that each node joins in a group: that of the nearest root, rule B4."""
+        """Return the session that each node joins in a group: that of the nearest root that lives.
+
+        Rule B4.
+        """
         if self.partitions == 1:
             return group
-        roots, best = self.roots[group], np.zeros(len(group), dtype=np.int64)
-        least = self.delays(node, roots[:, 0])
+        roots, stands = self.roots[group], self.stands[group]
+        best = stands.argmax(axis=1)
+        least = self.delays(node, roots[np.arange(len(group)), best])
         for i in range(1, self.partitions):
-            rows = np.flatnonzero(roots[:, i] >= 0)
+            rows = np.flatnonzero(stands[:, i])
             delay_us = self.delays(node[rows], roots[rows, i])
             before = roots[rows, best[rows]]
             nearer = delay_us < least[rows]
@@ -230,12 +254,12 @@ class Sessions:
     def from_source_root(self, rows: Columns) -> dict[str, np.ndarray]:
         """Return arrivals in sessions as arrivals in groups, with ``session, tree``: rule B8.
 
-        Their hops and times count from the root of partition 0, which sends a copy to each other
-        root; sessions are in the column ``group`` before, ``tree`` is the partition.
+        Their hops and times count from the root to which sources send, which sends a copy to each
+        other root; sessions are in the column ``group`` before.
         """
         session = rows["group"]
-        group, partition = np.divmod(session, self.partitions)
-        delay_us = self.delays(self.roots[group, 0], self.root_of[session])
-        hops, at_us = rows["hops"] + (partition > 0), rows["at_us"] + delay_us
-        named = {"session": session, "group": group, "tree": partition}
+        group, tree = session // self.partitions, self.tree_of(session)
+        delay_us = self.delays(self.root_of[self.lead[group]], self.root_of[session])
+        hops, at_us = rows["hops"] + (tree > 0), rows["at_us"] + delay_us
+        named = {"session": session, "group": group, "tree": tree}
         return {**rows, **named, "hops": hops, "at_us": at_us}

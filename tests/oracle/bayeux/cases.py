@@ -120,6 +120,13 @@ class LiveCase:
         return run.step(now, today)
 
 
+def with_partitions(case: LiveCase) -> LiveCase:
+    """Return the world with other roots: several of a group, the ends of surrogate routes."""
+    rng = random.Random(f"partitions {case.seed}")
+    partitions, root = rng.choice([1, 2, 2, 3, 5]), rng.choice([PASTRY, SURROGATE])
+    return replace(case, settings=replace(case.settings, partitions=partitions, root=root))
+
+
 def random_live(seed: int, most: int = 60) -> LiveCase:
     """Draw a world of at most `most` nodes and 24 rounds, with every kind of event."""
     rng = random.Random(f"bayeux world {seed}")
