@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -264,6 +265,20 @@ def test_no_assert_checks_input():
         if isinstance(node, ast.Assert) and not _narrows(node.test)
     }
     assert not found
+
+
+def test_no_room_has_a_circle_of_imports():
+    """Imports within functions and those for types count; `__init__` is the face of its room."""
+    package = Path(scribe_spark.__file__).parent
+    files = [path for path in package.rglob("*.py") if path.stem != "__init__"]
+    module_of = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
+    imported: dict[str, set[str]] = {}
+    for path, module in module_of.items():
+        nodes = ast.walk(ast.parse(path.read_text()))
+        of = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        names = {f"{node.module}.{alias.name}" for node in of for alias in node.names}
+        imported[module] = (names | {str(node.module) for node in of}) & {*module_of.values()}
+    assert list(TopologicalSorter(imported).static_order())  # a circle raises CycleError
 
 
 def test_no_name_of_a_package_is_that_of_a_module_of_it():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -13,15 +13,13 @@ from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.experiments.scope import collected, stage
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.systems import scribe
 from scribe_spark.systems.registry import System
-
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
 
 
 class GrownTrees:
@@ -31,7 +29,7 @@ class GrownTrees:
     stages of a `Simulation` keep the tables, so each is made once.
     """
 
-    def __init__(self, run: Simulation) -> None:
+    def __init__(self, run: Stages) -> None:
         self._run = run
         self.stages: dict[str, Any] = {}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +16,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.underlay.protocol import Kernel
 
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
-
 _EDGE = [column.split()[0] for column in EDGES.split(", ")]
 
 
-def with_losses(run: Simulation, made: Multicast) -> Multicast:
+def with_losses(run: Stages, made: Multicast) -> Multicast:
     """Return a multicast along trees without the copies that are not sent or do not arrive.
 
     The edges of the result are those on which a copy is sent.

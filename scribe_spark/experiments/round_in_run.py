@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.experiments.scope import collected
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.measures.multicasts import InBucket, SystemTables
 from scribe_spark.multicast import (
     CONTROL,
@@ -64,10 +65,6 @@ from scribe_spark.rounds.system import (
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import MESH, System, live_system
 from scribe_spark.systems.scribe import limits_by_number
-
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
-
 
 #: The beginning of the names of the system's tables.
 _PREFIX = "system/"
@@ -113,7 +110,7 @@ def _constant(nodes: int, value: int | bool) -> np.ndarray:
     return np.full(nodes, value)
 
 
-def play_round_0(system: System, stages: Simulation) -> Multicast:
+def play_round_0(system: System, stages: Stages) -> Multicast:
     """Play round 0 of a system, and return its tables."""
     live, ring = live_system(system, stages.config), stages.overlay.ring
     number, hi, lo = collected(stages.multicast_groups, "group", "key_hi", "key_lo")
@@ -185,7 +182,7 @@ class _Wanted:
 
 
 def _members(
-    stages: Simulation, live: SystemOnBuckets, number: np.ndarray, publish: Publishing
+    stages: Stages, live: SystemOnBuckets, number: np.ndarray, publish: Publishing
 ) -> tuple[Pairs, np.ndarray]:
     """Return the members of groups that have a source, ascending, and the keys of guests."""
     ring = stages.overlay.ring
@@ -199,7 +196,7 @@ def _members(
     return (group, node), guests
 
 
-def _capacity(stages: Simulation) -> np.ndarray | None:
+def _capacity(stages: Stages) -> np.ndarray | None:
     """Return the user's limits of children, by position."""
     if stages.config.trees.capacities is None:
         return None

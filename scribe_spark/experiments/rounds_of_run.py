@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.scope import collected, stage
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
@@ -34,9 +35,6 @@ from scribe_spark.systems import scribe
 from scribe_spark.systems.registry import System, system_of_variant
 from scribe_spark.worlds import World, extent_of, world_events, world_groups
 from scribe_spark.worlds.groups import MAY_MULTICAST, AccessLists, WorldGroups, group_keys
-
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
 
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
 _VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in VARIANTS}
@@ -65,7 +63,7 @@ class _GrownInRounds(NamedTuple):
 class RoundsOfRun(GrownTrees):
     """The trees of a run with rounds; each variant has its own world."""
 
-    def __init__(self, run: Simulation) -> None:
+    def __init__(self, run: Stages) -> None:
         super().__init__(run)
         self._config = WorldConfig.of_run(run.config)
         self._buckets = run.buckets or buckets_of(self._config, run.spark, run.engine)

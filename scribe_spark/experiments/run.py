@@ -29,7 +29,8 @@ from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase,
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
-from scribe_spark.experiments.simulation import MakeApplication, Simulation
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.stages import MakeApplication
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.sessions import concurrent_jobs

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.lossy_trees import with_losses
 from scribe_spark.experiments.scope import collected
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.experiments.system_rows import multicast_of
 from scribe_spark.multicast import (
     COPIES,
@@ -52,11 +53,8 @@ from scribe_spark.topology import Graph
 #: The greatest number of deliveries of all publications by a system, as they are in memory.
 MOST_DELIVERIES = 2 * 10**9
 
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
 
-
-def schedule_of(run: Simulation) -> Schedule | None:
+def schedule_of(run: Stages) -> Schedule | None:
     """Return the publications of a run in which a group may have several; None for other runs."""
     config = run.config.bandwidth
     if not config.several:
@@ -104,7 +102,7 @@ def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> N
         raise InputError("schedule", path, f"names no group of the run: {names}{given}")
 
 
-def _members(run: Simulation) -> tuple[np.ndarray, np.ndarray]:
+def _members(run: Stages) -> tuple[np.ndarray, np.ndarray]:
     """Return the groups and nodes of all members."""
     if run.config.bandwidth.published_by == "source":
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -113,7 +111,7 @@ def _members(run: Simulation) -> tuple[np.ndarray, np.ndarray]:
     return group, node
 
 
-def once(run: Simulation) -> Schedule:
+def once(run: Stages) -> Schedule:
     """Return one publication of each group that has a source, at time 0."""
     group, source = collected(run.multicast_groups, "group", "source")
     zero = np.zeros(len(group), dtype=np.int64)
@@ -132,7 +130,7 @@ def schedule_rows(schedule: Schedule) -> pa.Table:
     return pa.table(columns, schema=arrow_table([], SCHEDULE_TABLE).schema)
 
 
-def groups_with_publications(run: Simulation, schedule: Schedule) -> DataFrame:
+def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
     """Return the groups that have publications, with the source of the first one."""
     channels = schedule.by_group()
     first = {"group": channels.group, "source": channels.source}
@@ -141,11 +139,11 @@ def groups_with_publications(run: Simulation, schedule: Schedule) -> DataFrame:
     return found.join(_routers_of_sources(run), "source")
 
 
-def _routers_of_sources(run: Simulation) -> DataFrame:
+def _routers_of_sources(run: Stages) -> DataFrame:
     return run.nodes.select(F.col("node").alias("source"), F.col("router").alias("source_router"))
 
 
-def timed(run: Simulation, system: System) -> Multicast:
+def timed(run: Stages, system: System) -> Multicast:
     """Build a system; if publications have sizes or times, trees get the deliveries with them."""
     schedule = run.schedule
     if system.build is None:
@@ -172,7 +170,7 @@ def timed(run: Simulation, system: System) -> Multicast:
     return played if channels.are_groups else _by_group(played, made, channels)
 
 
-def _to_members(run: Simulation, made: Multicast) -> Multicast:
+def _to_members(run: Stages, made: Multicast) -> Multicast:
     """Return a mesh without deliveries to sources of other publications that are no members."""
     members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
 
@@ -189,7 +187,7 @@ class _Channelled:
     properties are those of `Simulation`.
     """
 
-    def __init__(self, run: Simulation, channels: Channels) -> None:
+    def __init__(self, run: Stages, channels: Channels) -> None:
         self._run, self._channels = run, channels
 
     def __getattr__(self, name: str) -> Any:
@@ -284,7 +282,7 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
     return table.then(rows, table.schema)
 
 
-def _transmission(run: Simulation) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Return a function of publications, members and the delays of routes: rule W11.
 
     The function returns the delays of deliveries, of which each publication is alone.
@@ -299,7 +297,7 @@ def _transmission(run: Simulation) -> Callable[[np.ndarray, np.ndarray, np.ndarr
     return routed
 
 
-def _routed(run: Simulation, made: Multicast, channels: Channels) -> Multicast:
+def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
     """Return a system whose packets routers duplicate, with a publication of each group."""
     routed, number = _transmission(run), channels.number
 
@@ -313,7 +311,7 @@ def _routed(run: Simulation, made: Multicast, channels: Channels) -> Multicast:
     return replace(made, delivered=deliveries.each(delivered, DELIVERIES))
 
 
-def _routed_schedule(run: Simulation, made: Multicast, channels: Channels) -> Multicast:
+def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multicast:
     """Return a system whose packets routers duplicate, with all publications of a schedule."""
     routed, group_of, at_us = _transmission(run), channels.group, run.publications.at_us
 

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
-from scribe_spark.config import ExperimentConfig, RunConfig
-from scribe_spark.core.inputs import is_local
-from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
-from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
+from scribe_spark.experiments.scope import stage
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
-from scribe_spark.measures.parts import NodeParts, node_parts, with_parts
+from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
-from scribe_spark.overlay import Overlay
 from scribe_spark.pastry import node_vertices
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.schemas import MICROSECONDS, TREE_GRAPH_EDGES, conform
+from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 from scribe_spark.systems import baselines, scribe
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import System, is_built_in, systems_of_run
-from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.topology import Graph, Topology, load
-from scribe_spark.topology.checks import MOST_ROUTERS
-from scribe_spark.underlay.hops import HopUnderlay, route_losses
-from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
-from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds import check_start
-
-#: A function that returns the user's Scribe application for a number of nodes.
-MakeApplication = Callable[[int], Application]
+from scribe_spark.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -67,7 +52,7 @@ class TreeGraph(GraphTables):
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 
 
-class Simulation:
+class Simulation(Stages):
     """The stages of a run as properties; each stage is computed once, when it is first read.
 
     Stages on the driver or in files (`graph`, `underlay`) are kept until :meth:`close`, stages in
@@ -108,59 +93,6 @@ class Simulation:
         The run has rounds, and rounds cannot start from the overlay of the config.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: ExperimentConfig,
-        saved: Mapping[str, DataFrame] | None = None,
-        progress: Progress | None = None,
-        most_routers: int = MOST_ROUTERS,
-        shares: Simulation | None = None,
-        engine: str = "auto",
-        application: MakeApplication | None = None,
-        buckets: int | None = None,
-    ) -> None:
-        of_run = isinstance(config, RunConfig) and config.has_rounds
-        self.has_rounds = of_run or application is not None
-        if self.has_rounds:
-            check_start(config.overlay.kind)
-        self.spark, self.most_routers = spark, most_routers
-        self.config = cast(RunConfig, config)  # which has the same fields
-        self.engine, self.application, self.buckets = engine, application, buckets
-        self.saved = SavedTables()
-        self.saved.update(saved or {})
-        self.progress = progress or Silent()
-        same = shares is not None and shares.config.network_key == config.network_key
-        self._shares = shares if same else None
-        #: True if a run without rounds is played in tasks, not as jobs.
-        self.in_tasks = engine == "tasks"
-        #: Where publications with sizes or times were simulated, and the reason: ``name, why``.
-        self.clock_player: dict[str, str] | None = None
-        self.stages: dict[str, Any] = {}
-        self._files, self.memory = Scope(), Scope()
-
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def release(self) -> None:
-        """Free the executors' memory; stages there are computed again at their next use."""
-        self.stages.clear()
-        self.memory.close()
-
-    def note_clock(self, player: dict[str, str]) -> None:
-        """Report once where publications with sizes or times are simulated (`name`), and `why`."""
-        if self.clock_player is None:
-            self.clock_player = player
-            self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
-
-    def close(self) -> None:
-        """Free memory and files, once; routes that another simulation shares stay."""
-        self.release()
-        self._files.close()
-
     # --- the user's tables
 
     def read_inputs(self) -> None:
@@ -173,41 +105,7 @@ class Simulation:
             _ = self.given_capacities
         self.grown.check()
 
-    @cached_property
-    def given_members(self) -> DataFrame:
-        """The user's table of members: ``group, node``."""
-        config, path = self.config, str(self.config.groups.members)
-        members = scribe.read_members(self.spark, path, config.overlay.nodes)
-        if not is_local(path):  # `checks.check` has counted local ones
-            counts = F.count_distinct("group"), F.count(F.lit(1))
-            groups, memberships = members.agg(*counts).collect()[0]
-            config.refuse_groups(groups, memberships, path)
-        return members
-
-    @cached_property
-    def given_capacities(self) -> DataFrame:
-        """The user's table of limits on children: ``node, limit``."""
-        return scribe.read_capacities(
-            self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
-        )
-
-    @property
-    def memberships(self) -> Table:
-        """The members of all groups, as batches: ``group, node``."""
-        if "members" in self.saved:
-            return self.saved.batches("members", schemas.MEMBERS.names)
-        return self.grown.memberships
-
     # --- topology and underlay
-
-    @cached_property
-    def graph(self) -> Graph:
-        """The graph of routers and links, on the driver."""
-        if self._shares is not None:
-            return self._shares.graph
-        graph = load(self.config, self.spark)
-        self.config.refuse_routers(len(graph.vertices))  # `checks.check` cannot load all graphs
-        return graph
 
     @cached_property
     def topology(self) -> Topology:
@@ -222,24 +120,6 @@ class Simulation:
             "routers": schemas.arrow_table(routers, schemas.ROUTERS),
             "links": schemas.arrow_table(self.graph.edges, schemas.LINKS),
         }
-
-    @cached_property
-    def underlay(self) -> Underlay:
-        """The routes between routers, with delays, available on every executor."""
-        if self._shares is not None:
-            return self._shares.underlay
-        graph, config = self.graph, self.config
-        check_routes(graph, config.topology.tie, config.seed, self.most_routers)
-        routers = graph.vertices["id"].to_numpy()
-        lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
-        if len(routers) > self.most_routers:
-            return self._files.own(HopUnderlay.of(self.spark, routers, graph.edges, lan_us))
-        routes = compute_routes(self.spark, routers, graph.edges, config.topology.tie, config.seed)
-        routes = with_own_delays(routes, graph.hosts.own_us)
-        lost = graph.losses
-        loss = None if lost is None else route_losses(routes.pred, routes.routers, lost)
-        made = MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us, loss)
-        return self._files.own(made)
 
     # --- overlay
 
@@ -259,34 +139,9 @@ class Simulation:
         return self.grown.node_count
 
     @property
-    def node_parts(self) -> tuple[NodeParts, ...]:
-        """The division of the nodes into classes and into regions; empty without either."""
-        return node_parts(self.config, self.graph.hosts)
-
-    @property
     def written_nodes(self) -> Table:
         """:attr:`nodes` with the ``class`` and ``region`` of each node, if the config has them."""
         return with_parts(self.grown.nodes, self.node_parts)
-
-    @property
-    def nodes(self) -> DataFrame:
-        """The nodes of the overlay: ``node, id_hi, id_lo, router``.
-
-        ``id_hi`` and ``id_lo`` are the halves of the 128-bit nodeId.
-        """
-        # the draw takes less time than the wait for the written table
-        saved = self.saved.has("nodes")
-        return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
-
-    @property
-    def node_rows(self) -> Table:
-        """The rows of :attr:`nodes` for kernels, which draw them anew."""
-        return self.grown.nodes
-
-    @stage
-    def overlay(self) -> Overlay:
-        """The overlay of the config; in a run with rounds, the live nodes after the last round."""
-        return self.memory.own(self.grown.overlay())
 
     @property
     def leaf_sets(self) -> DataFrame:
@@ -314,30 +169,7 @@ class Simulation:
         """The multicast systems of the run."""
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
-    def own(self, resource: R) -> R:
-        """Register a resource that :meth:`release` frees, and return it."""
-        return self.memory.own(resource)
-
     # --- trees
-
-    @stage
-    def members(self) -> DataFrame:
-        """The members of all groups with their routers: ``group, node, router``."""
-        members = Batches.of(self.memberships).frame
-        return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
-
-    @stage
-    def create_routes(self) -> DataFrame:
-        """The route of each group's CREATE message: creator, root, hops and delay."""
-        return self.grown.create_routes()
-
-    @stage
-    def groups_with_root(self) -> DataFrame:
-        """The groups that have a root: ``group, key_hi, key_lo, size, root, root_router``.
-
-        ``key_hi`` and ``key_lo`` are the halves of the 128-bit groupId.
-        """
-        return self.grown.groups_with_root()
 
     @stage
     def multicast_groups(self) -> DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -24,6 +23,7 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
+from scribe_spark.experiments.stages import Stages
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
@@ -59,12 +59,9 @@ from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.schedules import round_times
 from scribe_spark.worlds.world_state import Protocols
 
-if TYPE_CHECKING:
-    from scribe_spark.experiments.simulation import Simulation
-
 
 def make_world(
-    simulation: Simulation,
+    simulation: Stages,
     config: WorldConfig,
     events: DataFrame | None = None,
     application: Callable[[int], Application] | None = None,
@@ -131,7 +128,7 @@ def make_world(
     )
 
 
-def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
+def protocols_of(simulation: Stages, config: WorldConfig) -> Protocols:
     """Return the protocols and sections of a config's world."""
     tree = config.reference_tree
     return Protocols(
@@ -146,7 +143,7 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
     )
 
 
-def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | None:
+def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None:
     """Return the groups of a config's world; None without groups."""
     extent, scribe = extent_of(config), config.scribe
     groups = world_groups(config, extent, simulation.spark)
@@ -173,7 +170,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     )
 
 
-def _multicast_measures(simulation: Simulation, config: WorldConfig) -> MulticastMeasures:
+def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMeasures:
     """Return the measures of the publications of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
@@ -186,7 +183,7 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     return MulticastMeasures(tuple(sorted(names)), *network, config.groups.source, parts, links)
 
 
-def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
+def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
     """Return the systems of a config's world."""
     systems, capacities = played_systems(config), config.trees.capacities
     limits: np.ndarray | None = None

@@ -316,7 +316,7 @@ def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
 ):
     """Before any work; `test_key_limits` has what is read here."""
     config = table(tmp_path, "group,node\n-1,3\n0,3\n7,3\n", nodes=2**31 - 1)
-    monkeypatch.setattr("scribe_spark.experiments.simulation.is_local", lambda path: False)
+    monkeypatch.setattr("scribe_spark.experiments.stages.is_local", lambda path: False)
     with pytest.raises(InputError, match="has 3 groups, which must be at most 2 with"):
         Simulation(spark, config).read_inputs()
     with Simulation(spark, config.replace(nodes=10)) as small:
