@@ -92,12 +92,15 @@ class Slots:
         for flags in self.flags.values():
             flags[place, slot] = 0
 
-    def begin(self, place: np.ndarray, nodes: np.ndarray) -> None:
-        """Give each place these neighbours (k, m) and no others."""
+    def begin(self, place: np.ndarray, neighbours: np.ndarray, **flags: np.ndarray) -> None:
+        """Give each place these neighbours (k, m), with these flags, and no others."""
         for array in (self.tenancy, *self.flags.values()):
             array[place] = 0
         self.node[place] = NONE
-        self.node[place, : nodes.shape[1]] = nodes
+        slots = neighbours.shape[1]
+        self.node[place, :slots] = neighbours
+        for name, values in flags.items():
+            self.flags[name][place, :slots] = values
 
     def mark(self, flag: str, place: np.ndarray, node: np.ndarray, value: int) -> None:
         """Set a flag of nodes where they are neighbours."""

@@ -24,7 +24,7 @@ from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 #: room 0), the commands (``node, room, kind, time_us, value``; `ClockKernel.commands` has the kinds
 #: by number), the state of kernels (``key``, `BucketClock.key` of the living places, and the
 #: kernel's columns), and places that begin anew with some neighbours, alive (``key, neighbours``,
-#: the latter of two dimensions, NONE: no neighbour).
+#: the latter of two dimensions, NONE: no neighbour; and perhaps flags of neighbours, by name).
 PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
 
 #: Tables of a bucket after a play: the state; the first copies, which kernels write (``publication,

@@ -16,7 +16,8 @@ Rules: docs/rules.md, K8 to K11.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -57,7 +58,7 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
-from scribe_spark.core.keys import key_of
+from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
@@ -98,6 +99,9 @@ WAVE_US = 10_000_000
 #: fewer windows.
 LEAST_US = 40_000
 
+#: ``draw(round, key)`` returns `clock.LINKED` without ``key``; see `ClockedSystem.links`.
+DrawLinks = Callable[["_ClockedRound", np.ndarray], Columns]
+
 #: With more routers than these, the least delay between two of them is not searched.
 _FEW_ROUTERS = 1_000
 
@@ -122,9 +126,11 @@ class ClockedSystem(SystemOnBuckets):
         empty group is a wave, and all others are one.
     refresh_us : int
         The time between two commands `clock.REFRESH` of a member; 0: none.
-    links : int
-        If not 0: newcomers do not arrive by commands; the members of their groups begin anew with
-        about as many drawn neighbours (`clock.LINKED`), and members fail instead of leaving.
+    links : callable or None
+        ``links(round, key)`` returns drawn neighbours of members, in the order of their keys: the
+        columns of `clock.LINKED` but ``key``.  If it is not None, newcomers do not arrive by
+        commands; all members of their groups begin anew with such neighbours, and members fail
+        instead of leaving.
     state : mapping of str to str
         As in `SystemOnBuckets`; a name is also a column of `clock.STATE` that has nodes.
     """
@@ -134,7 +140,7 @@ class ClockedSystem(SystemOnBuckets):
     least_wait_us: int
     growth: float | None
     refresh_us: int
-    links: int
+    links: DrawLinks | None
     state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
 
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
@@ -402,7 +408,7 @@ class _Begin(_ClockedProgram):
         fails, leaves = (find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
         quits = (leaves | (find_sorted(round.quit, key) >= 0)) & ~fails
         self.command(tables, FAIL, key[fails])
-        self.command(tables, FAIL if round.system.links else LEAVE, key[quits])
+        self.command(tables, LEAVE if round.system.links is None else FAIL, key[quits])
         tables[_STAY] = {"key": key[~(fails | quits)]}
 
 
@@ -418,8 +424,8 @@ class _Enter(_ClockedProgram):
         mine = in_bucket(self.bounds, bucket, new.key % round.size)
         key = new.key[mine]
         self.put(tables, key)
-        if round.system.links:
-            self._link(bucket, tables)
+        if round.system.links is not None:
+            self._link(bucket, tables, round.system.links)
             return
         self.command(tables, ARRIVE, key, time_us=new.at_us[mine], value=new.contact[mine])
         key = np.sort(np.r_[_members(tables), key])
@@ -427,23 +433,21 @@ class _Enter(_ClockedProgram):
             at_us = new.ends_us[key // round.size] + number * round.system.refresh_us
             self.command(tables, REFRESH, key, time_us=at_us)
 
-    def _link(self, bucket: int, tables: Tables) -> None:
+    def _link(self, bucket: int, tables: Tables, draw: DrawLinks) -> None:
         """Draw the neighbours of all members of groups with newcomers."""
         round, size = self.round, self.round.size
         key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
         mine = in_bucket(self.bounds, bucket, key % size)
         if mine.any():
-            links = drawn_links(round, key)[mine]
-            tables[LINKED] = {"key": key[mine], "neighbours": links}
+            tables[LINKED] = {"key": key[mine], **take(draw(round, key), mine)}
 
 
-def drawn_links(round: _ClockedRound, key: np.ndarray) -> np.ndarray:
-    """Return drawn neighbours of members (group, node), ascending: (m, `ClockedSystem.links`).
+def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
+    """Return about as many drawn neighbours of members (group, node) as there are slots.
 
     The members of a group form drawn rings, each of which gives them two neighbours, and drawn
     pairs if the number of links is odd.  A link that is there already is left out.
     """
-    slots = round.system.links
     group, node = np.divmod(key, round.size)
     links = np.full((len(node), slots), NONE)
     start = run_starts(group)
@@ -462,7 +466,76 @@ def drawn_links(round: _ClockedRound, key: np.ndarray) -> np.ndarray:
     links[links == node[:, None]] = NONE
     links.sort(axis=1)
     links[:, 1:][links[:, 1:] == links[:, :-1]] = NONE
-    return links
+    return {"neighbours": links}
+
+
+#: The members whose neighbours are chosen at once.
+_CHOOSE = 2**14
+
+
+def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
+    """Return neighbours of members (group, node) who know all members: rule Z8.
+
+    The column ``lazy`` marks lazy neighbours.
+    """
+    starts = run_starts(key // round.size).tolist()
+    parts = [np.empty((3, 0), dtype=np.int64)]
+    for first, end in zip(starts, [*starts[1:], len(key)], strict=True):
+        for some in range(first, end, _CHOOSE):
+            parts += _choices(round, key, (first, end), np.arange(some, min(end, some + _CHOOSE)))
+    a, b, lazy = np.concatenate(parts, axis=1)
+    # a link has two ends, and is eager if one of them chose so
+    ends = np.stack([np.r_[a, b], np.r_[b, a], np.r_[lazy, lazy]])[:, np.r_[a, b] != np.r_[b, a]]
+    ends = ends[:, order_of(*ends)]
+    a, b, lazy = ends[:, run_starts(*ends[:2])]
+    slot = index_in_run(a)
+    shape = len(key), int(slot.max(initial=0)) + 1
+    neighbours, is_lazy = np.full(shape, NONE), np.zeros(shape, dtype=bool)
+    neighbours[a, slot], is_lazy[a, slot] = key[b] % round.size, lazy > 0
+    return {"neighbours": neighbours, "lazy": is_lazy}
+
+
+def _choices(
+    round: _ClockedRound, key: np.ndarray, group: tuple[int, int], some: np.ndarray
+) -> list[np.ndarray]:
+    """Return the links that some members of a group choose: (rows of `key`, rows, lazy)."""
+    first, end = group
+    count = end - first
+    eager = max(2, _rounded(3 * math.log10(count)))
+    chosen = (eager - 1) // 2, (_rounded(1.75 * eager) + 1) // 2
+    third = 2 * sum(chosen)
+    node = key % round.size
+    # 1. eager neighbours on the ring
+    after = first + (some - first + 1) % count
+    parts = [np.stack([some, after, 0 * some])]
+    if count < 3:
+        return parts
+    # 2. drawn candidates, by their round trips
+    name = round.number[key[first] // round.size], round.facts.ring.node[node[some]]
+    bits = draws.bits_np(round.seed, "candidate", *name)[:, None]
+    drawn = draws.more_bits(bits, np.arange(3 * third)[None]) % np.uint64(count - 1)
+    other = first + drawn.astype(np.int64)
+    other += other >= some[:, None]
+    ends = np.broadcast_to(node[some][:, None], other.shape).ravel(), node[other].ravel()
+    trip_us = (round.delay(*ends) + round.delay(*ends[::-1])).reshape(other.shape)
+    order = np.argsort(trip_us, axis=1, kind="stable").reshape(len(some), 3, third)
+    # 3. of each third, the first ones drawn
+    order.sort(axis=2)
+    begin = [0, 0, 0]
+    for lazy, many in enumerate(chosen):
+        near, far = (many + 1) // 2, many // 5
+        for place, wanted in enumerate((near, many - near - far, far)):
+            at = order[:, place, begin[place] : begin[place] + wanted]
+            begin[place] += wanted
+            mine = np.broadcast_to(some[:, None], at.shape)
+            found = np.take_along_axis(other, at, axis=1)
+            parts.append(np.stack([mine, found, np.full(at.shape, lazy)]).reshape(3, -1))
+    return parts
+
+
+def _rounded(number: float) -> int:
+    """Return the nearest whole number, of two the greater one."""
+    return math.floor(number + 0.5)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imp
 from scribe_spark.systems.bayeux.declaration import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
-from scribe_spark.systems.plumtree.declaration import PLUMTREE
+from scribe_spark.systems.plumtree import PLUMTREE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

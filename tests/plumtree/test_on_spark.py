@@ -26,8 +26,26 @@ def play(spark, out: Path, config: WorldConfig, told: Stops | None = None, **how
     run_world(spark, config, Execution(out=str(out), **how), told or Stops())
 
 
-@pytest.mark.parametrize("more", [{}, SIZES], ids=["delays", "sizes"])
+SEVERAL = SIZES | {
+    **{"generator": "mass-failure", "publications": 3, "interval": "30ms", "validation": "2ms"},
+    "published_by": "members",
+}
+#: Publications of all groups in all rounds, some of them together, by sources that live.
+SCHEDULE = ["time,group,node,size"] + [
+    f"{30_000 * (n // 12) + 7 * (n % 5)}ms,{1 + n % 3},{n},{1 + n % 4}0KB" for n in range(24)
+]
+SCHEDULED = SEVERAL | {"publications": None, "interval": "0us", "published_by": "source"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, SIZES, SEVERAL, SCHEDULED | {"schedule": "schedule.csv"}],
+    ids=["delays", "sizes", "several", "schedule"],
+)
 def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, more, monkeypatch):
+    if "schedule" in more:
+        (tmp_path / "schedule.csv").write_text("\n".join(SCHEDULE))
+        more = more | {"schedule": str(tmp_path / "schedule.csv")}
     config = CONFIG.replace(**more)
     play(spark, tmp_path / "one", config, buckets=1)
     play(spark, tmp_path / "tasks", config, buckets=2, engine="tasks")

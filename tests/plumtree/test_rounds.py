@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -31,8 +32,8 @@ from scribe_spark.rounds.system import (
     Publishing,
     SystemRound,
 )
+from scribe_spark.systems.plumtree import PLUMTREE
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
-from scribe_spark.systems.plumtree.declaration import PLUMTREE
 
 LAN_US = 1_000
 
@@ -272,6 +273,8 @@ def test_publications_of_a_schedule_are_those_of_a_queue_of_events(seed, buckets
     """
     rng, n = np.random.default_rng(seed), 24
     rules = {"views": "static", "active": 4, "rules": ("paper", "iroh", "corrosion")[seed // 3]}
+    if seed in (4, 7):
+        rules = {"views": "full", "rules": rules["rules"]}
     checks_us = 3_000 * (seed % 2)
     sized = seed % 3 > 0
     rates = {"up": 2_000_000, "down": 5_000_000} if sized else {}
@@ -284,7 +287,7 @@ def test_publications_of_a_schedule_are_those_of_a_queue_of_events(seed, buckets
         group, at_us = rng.integers(0, 2, 12), rng.integers(0, 300_000, 12)
         node = rng.integers(0, n // 2, 12) * 2
         size = rng.integers(1, 20_000, 12) * sized
-        draw = int(draws.bits_np(0, "round of a clock", number) >> np.uint64(1))
+        draw = int(draws.bits_np(seed, "round of a clock", number) >> np.uint64(1))
         rows = list(zip(*(one.tolist() for one in (group, node, at_us, size)), strict=True))
         world.schedule_sizes = sorted(rows, key=lambda one: one[2])
         world.schedule_sizes = [one[3] for one in world.schedule_sizes]
@@ -314,6 +317,65 @@ def test_publications_of_a_schedule_are_those_of_a_queue_of_events(seed, buckets
         assert {key: of for key, (of, *_) in world.state().items()} == {
             key: eager[key] for key in world.state()
         }
+
+
+def _choices_by_hand(world: World, seed: int, group: int, nodes: list[int]) -> dict:
+    """Return (member, other) -> True if a member of a group makes the link lazy: rule Z8."""
+    number, count = world.ring.node, len(nodes)
+    eager = max(2, math.floor(3 * math.log10(count) + 0.5))
+    many = {False: (eager - 1) // 2, True: (math.floor(1.75 * eager + 0.5) + 1) // 2}
+    third = 2 * sum(many.values())
+    links: dict = {}
+    for place, node in enumerate(nodes):
+        drawn = []
+        for candidate in range(3 * third if count > 2 else 0):
+            bits = int(draws.bits_np(seed, "candidate", GROUPS[group], number[node], candidate))
+            others = [other for other in nodes if other != node]
+            drawn.append(others[bits % len(others)])
+        delay = world.kernel.delay_us + 2 * LAN_US
+        trips = [delay[node, other] + delay[other, node] for other in drawn]
+        by_trip = sorted(range(len(drawn)), key=lambda one: (trips[one], one))
+        thirds = [sorted(by_trip[first : first + third]) for first in (0, third, 2 * third)]
+        chosen = [(nodes[(place + 1) % count], False)]
+        for lazy, wanted in many.items() if count > 2 else ():
+            near, far = (wanted + 1) // 2, wanted // 5
+            for part, some in zip(thirds, (near, wanted - near - far, far), strict=True):
+                chosen += [(drawn[part.pop(0)], lazy) for _ in range(some)]
+        for other, lazy in chosen:
+            for ends in ((node, other), (other, node)) if other != node else ():
+                links[ends] = links.get(ends, True) and lazy
+    return links
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 30, 60])
+def test_members_who_know_all_others_have_near_and_far_neighbours(count):
+    world = World(60, {"views": "full", "rules": "corrosion"}, buckets=3, seed=count)
+    few = sorted(range(59, 0, -7))
+    world.play(join=[*((0, node) for node in range(count)), *((1, node) for node in few)])
+    seed = int(draws.bits_np(count, "round of a clock", 0) >> np.uint64(1))
+    for group, nodes in enumerate([list(range(count)), few]):
+        links = _choices_by_hand(world, seed, group, nodes)
+        for node in nodes:
+            eager, lazy, passive = world.state()[group * 60 + node]
+            assert eager == {b for (a, b), is_lazy in links.items() if a == node and not is_lazy}
+            assert lazy == {b for (a, b), is_lazy in links.items() if a == node and is_lazy}
+            assert not passive
+
+
+def test_full_views_have_the_numbers_of_neighbours_of_corrosion():
+    world = World(400, {"views": "full", "rules": "corrosion"})
+    done = world.play(join=everybody(world), publish=[(0, 9)])
+    # round(3 log10 400) = 8 eager ones, and 14 lazy ones; some choices are made twice
+    assert 7.5 < done.measures["eager"] <= 8
+    assert 19 < done.measures["active"] <= 22
+    assert len(world.rows[DELIVERED]["node"]) == 399
+    state = world.state()
+    trips = [world.kernel.delay_us[a, b] for a in state for b in state[a][1]]
+    every = world.kernel.delay_us
+    near, far = (np.quantile(every[every > 0], at) for at in (1 / 3, 2 / 3))
+    # of 7 choices, 4 are near, 2 are between, and 1 is far
+    assert np.mean(np.array(trips) < near) == pytest.approx(4 / 7, abs=0.05)
+    assert np.mean(np.array(trips) > far) == pytest.approx(1 / 7, abs=0.05)
 
 
 def found(rows, *names: str) -> list[tuple]:
@@ -347,6 +409,7 @@ def _story(world: World) -> list:
         {"rules": "iroh", "membership": "iroh", "views": "at_once", "passive": 6},
         {"rules": "corrosion", "notice": "sending", "growth": 2.0, "shuffle_seconds": 7.0},
         {"views": "static"},
+        {"views": "full", "rules": "corrosion", "first_wait_ms": 50.0},
         {"repair": False, "active": 4},
     ],
 )

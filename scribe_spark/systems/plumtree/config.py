@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
-from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER, STATIC, WAVES
+from scribe_spark.systems.plumtree import AT_ONCE, CORROSION, FULL, IROH, PAPER, WAVES
 
-_GROWS = used_when(lambda of: of.plumtree.views != STATIC, "--plumtree-views waves or at_once")
+_GROWS = used_when(lambda of: of.plumtree.grows, "--plumtree-views waves or at_once")
+_SIZED = used_when(lambda of: of.plumtree.views != FULL, "--plumtree-views other than full")
 _WAVES = used_when(lambda of: of.plumtree.views == WAVES, "--plumtree-views waves")
 _IROH = used_when(lambda of: of.plumtree.membership == IROH, "--plumtree-membership iroh")
 _CORROSION = used_when(lambda of: of.plumtree.rules == CORROSION, "--plumtree-rules corrosion")
@@ -40,15 +41,16 @@ class PlumtreeConfig(Section):
     membership: Annotated[Literal["paper", "iroh"], _GROWS] = setting(
         PAPER, "Rules of HyParView: those of the paper or iroh"
     )
-    views: Literal["waves", "at_once", "static"] = setting(
+    views: Literal["waves", "at_once", "static", "full"] = setting(
         WAVES,
         "Newcomers of a round join in growing waves (waves), or all after the first one (at_once); "
-        "static: views are drawn when nodes join, and change only by deaths",
+        "static, full: views are drawn when nodes join, and change only by deaths; full: near and "
+        "far ones of all members (Corrosion)",
     )
     growth: Annotated[float, within(1.1, 1000.0), _WAVES] = setting(
         1.5, "Factor by which a wave of newcomers increases a group"
     )
-    active: Annotated[int, within(2, 100)] = setting(
+    active: Annotated[int, within(2, 100), _SIZED] = setting(
         5, "Size of active views (the paper, iroh; Babel: 4, Partisan: 6)"
     )
     passive: Annotated[int, within(1, 1000), _GROWS] = setting(
@@ -93,6 +95,11 @@ class PlumtreeConfig(Section):
     keep_seconds: Annotated[float, within(0.0, 86_400.0)] = setting(
         30.0, "Seconds for which a node can send a publication again (iroh)"
     )
+
+    @property
+    def grows(self) -> bool:
+        """True if views grow by HyParView's messages."""
+        return self.views in (WAVES, AT_ONCE)
 
     @property
     def us(self) -> dict[str, int]:

@@ -24,7 +24,6 @@ from scribe_spark.clock import (
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
-from scribe_spark.systems.plumtree import STATIC
 from scribe_spark.systems.plumtree.hyparview import HyParView
 from scribe_spark.systems.plumtree.plumtree import Plumtree
 
@@ -45,20 +44,20 @@ class PlumtreeKernel:
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
         """See `Kernel`."""
-        slots = tables[STATE]["active"].shape[1] if STATE in tables else self._rules.active
+        had, linked = tables.get(STATE, {}), tables.pop(LINKED, {})
+        views = (rows[name] for rows, name in ((had, "active"), (linked, "neighbours")) if rows)
+        slots = max((view.shape[1] for view in views), default=self._rules.active)
         near = Slots((len(clock.key), slots), lazy=bool, duplicates=np.int16)
         self._clock, common = clock, (self._rules, self._seed, clock, near)
         self._views, self._tree = HyParView(*common), Plumtree(*common, self._room)
         self._columns = {"active": near.node, "passive": self._views.passive, **near.flags}
-        for name in {STATE, LINKED} & set(tables):
-            clock.alive[find_sorted(clock.key, tables[name]["key"])] = True
-        if STATE in tables:
-            place = find_sorted(clock.key, tables[STATE]["key"])
-            for column, array in self._columns.items():
-                array[place] = tables[STATE][column]
-        if LINKED in tables:
-            linked = tables.pop(LINKED)
-            near.begin(find_sorted(clock.key, linked["key"]), linked["neighbours"])
+        for rows in filter(None, (had, linked)):
+            place = find_sorted(clock.key, rows["key"])
+            clock.alive[place] = True
+            for column, array in self._columns.items() if rows is had else ():
+                array[place, : rows[column].shape[1]] = rows[column]
+        if linked:
+            near.begin(place, **{name: linked[name] for name in linked if name != "key"})
 
     def end(self, tables: Tables) -> None:
         """See `Kernel`."""
@@ -86,7 +85,7 @@ class PlumtreeKernel:
             raise AttributeError(name)
 
         def handle(events: ClockEvents) -> None:
-            is_trees = self._rules.views == STATIC and name == f"on_{DOWN}"
+            is_trees = name == f"on_{DOWN}" and not self._rules.grows
             first: Any = self._tree if is_trees else self._views
             getattr(first if hasattr(first, name) else self._tree, name)(events)
 

@@ -38,14 +38,9 @@ class Plumtree:
     timers: ClassVar[dict[str, tuple[Column, ...]]] = {"wait": ("publication", "again")}
 
     def __init__(
-        self,
-        rules: PlumtreeConfig,
-        seed: int,
-        clock: BucketClock,
-        neighbours: Slots,
-        room: np.ndarray,
+        self, rules: PlumtreeConfig, seed: int, clock: BucketClock, near: Slots, room: np.ndarray
     ) -> None:
-        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, neighbours
+        self.rules, self._seed, self._clock, self.neighbours = rules, seed, clock, near
         first, end = (np.searchsorted(clock.room, room, side) for side in ("left", "right"))
         self._ends = ends = np.cumsum(end - first)
         self._base = ends - end  # a room's places are counted from its first one
@@ -54,8 +49,7 @@ class Plumtree:
         self.hops = np.zeros(count, dtype=np.int32)
         self.sender = np.full(count, NONE, dtype=np.int32)
         self._timer_us = np.full(count, NONE, dtype=np.int64)
-        #: What neighbours announced: the round, the order of arrival (0: nothing), and the tenancy
-        #: of the slot.
+        #: What neighbours announced: the round, the order (0: nothing), and the slot's tenancy.
         self._round = np.zeros((count, slots), dtype=np.int32)
         self._order = np.zeros((count, slots), dtype=np.int32)
         self._tenancy = np.zeros((count, slots), dtype=np.int16)
@@ -66,8 +60,9 @@ class Plumtree:
 
     def on_publish(self, starts: ClockEvents) -> None:
         """Publish (rule Z1)."""
-        self._deliver(starts, starts["value"], 0)
-        self._push(starts, starts["value"], np.zeros(len(starts), dtype=np.int32))
+        hops = np.zeros(len(starts), dtype=np.int32)
+        self._deliver(starts, starts["value"], hops)
+        self._push(starts, starts["value"], hops)
 
     # --- messages and timers
 
@@ -162,9 +157,7 @@ class Plumtree:
         """Return the rows of the state of publications at places."""
         return self._base[events["publication"]] + events.place
 
-    def _deliver(
-        self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray | int
-    ) -> None:
+    def _deliver(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
         """Note that nodes have a publication now."""
         row = self._base[publication] + events.place
         self.got_us[row], self.hops[row] = events.time_us, hops
