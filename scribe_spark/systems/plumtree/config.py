@@ -43,9 +43,8 @@ class PlumtreeConfig(Section):
     )
     views: Literal["waves", "at_once", "static", "full"] = setting(
         WAVES,
-        "Newcomers of a round join in growing waves (waves), or all after the first one (at_once); "
-        "static, full: views are drawn when nodes join, and change only by deaths; full: near and "
-        "far ones of all members (Corrosion)",
+        "Newcomers join in growing waves, or all after the first (at_once); static, full: views are "
+        "drawn (full: near and far, as in Corrosion) and change only by deaths",
     )
     growth: Annotated[float, within(1.1, 1000.0), _WAVES] = setting(
         1.5, "Factor by which a wave of newcomers increases a group"
@@ -73,8 +72,7 @@ class PlumtreeConfig(Section):
     )
     notice: Literal["breaks", "sending"] = setting(
         "breaks",
-        "Neighbours notice a failure by the broken connection (breaks), as with TCP, or when they "
-        "send (sending)",
+        "Neighbours notice a failure by the broken connection, as with TCP, or when they send",
     )
     repair: Annotated[bool, _GROWS] = setting(True, "Passive nodes replace lost neighbours")
     first_wait_ms: _Wait = unset(
