@@ -43,8 +43,8 @@ class PlumtreeConfig(Section):
     )
     views: Literal["waves", "at_once", "static", "full"] = setting(
         WAVES,
-        "Newcomers join in growing waves, or all after the first (at_once); static, full: views are "
-        "drawn (full: near and far, as in Corrosion) and change only by deaths",
+        "Newcomers join in growing waves, or all after the first (at_once); static, full: views "
+        "are drawn (full: near and far, as in Corrosion) and change only by deaths",
     )
     growth: Annotated[float, within(1.1, 1000.0), _WAVES] = setting(
         1.5, "Factor by which a wave of newcomers increases a group"
