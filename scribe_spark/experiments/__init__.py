@@ -2,11 +2,10 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
-from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reference_tree import TreeSweep
 from scribe_spark.experiments.reporting import report
-from scribe_spark.experiments.run import run
+from scribe_spark.experiments.run import Run, run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation, TreeGraph

@@ -102,7 +102,7 @@ class RoundsOfRun(GrownTrees):
     def _play(self, variant: str) -> _GrownInRounds:
         """Play the world of a variant up to its publications.
 
-        `lossy_trees` decides which copies of these are lost.
+        `scheduled.with_losses` decides which copies of these are lost.
         """
         run = self._run
         network = run.underlay

@@ -5,14 +5,14 @@ sources, as if it were a group.
 
 References
 ----------
-docs/rules.md, W9, W11.
+docs/rules.md, W9, W11; N1 and N5 (losses on trees).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
-from scribe_spark.experiments.lossy_trees import with_losses
+from scribe_spark.engine.losses import are_lost, loses, publication_keys
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
 from scribe_spark.experiments.system_rows import multicast_of
@@ -49,6 +49,7 @@ from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import MESH, System
 from scribe_spark.topology import Graph
+from scribe_spark.underlay.protocol import Kernel
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.
 MOST_DELIVERIES = 2 * 10**9
@@ -345,7 +346,7 @@ def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multic
 
     assert made.edges is not None
     deliveries = Batches.of(made.deliveries, [column.split()[0] for column in _DELIVERY])
-    edges = Batches.of(made.edges, [column.split()[0] for column in _EDGE])
+    edges = Batches.of(made.edges, _EDGE)
     return replace(
         made,
         delivered=deliveries.each(delivered, f"{DELIVERIES}, {PUBLICATION}"),
@@ -354,4 +355,52 @@ def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multic
     )
 
 
-_DELIVERY, _EDGE = DELIVERIES.split(", "), EDGES.split(", ")
+_DELIVERY = DELIVERIES.split(", ")
+
+
+_EDGE = [column.split()[0] for column in EDGES.split(", ")]
+
+
+def with_losses(run: Stages, made: Multicast) -> Multicast:
+    """Return a multicast along trees without the copies that are not sent or do not arrive.
+
+    The edges of the result are those on which a copy is sent.
+    """
+    kernel = run.underlay.kernel
+    if made.tree_edges is None or made.merged or not loses(kernel):
+        return made
+
+    @cache
+    def fates() -> DataFrame:
+        assert made.edges is not None
+        edges = Batches.of(made.edges, _EDGE).frame
+        seed = run.config.seed
+
+        def of_group(table: pa.Table) -> pa.Table:
+            return _fates(kernel, seed, table)
+
+        played = edges.groupBy("group").applyInArrow(of_group, f"{EDGES}, arrives boolean")
+        return run.memory.materialise(played)
+
+    def delivered() -> DataFrame:
+        node = fates().groupBy("group", F.col("child").alias("node"))
+        gone = node.agg(F.bool_or("arrives").alias("arrives")).where("NOT arrives")
+        return Batches.of(made.deliveries).frame.join(gone, ["group", "node"], "left_anti")
+
+    sent = lambda: fates().select(_EDGE)  # noqa: E731
+    return replace(made, tree_edges=sent, delivered=delivered, partial=True)
+
+
+def _fates(kernel: Kernel, seed: int, edges: pa.Table) -> pa.Table:
+    """Return the edges of a group's tree on which a copy is sent, and whether the copy arrives."""
+    group, parent, child, *routers = (edges.column(name).to_numpy() for name in _EDGE)
+    share = kernel.losses(*map(kernel.index, routers))
+    assert share is not None
+    passes = ~are_lost(publication_keys(seed, group, 0), share, parent, child)
+    node, index = np.unique(np.concatenate([parent, child]), return_inverse=True)
+    above, below = np.split(index, 2)
+    has = np.ones(len(node), dtype=bool)
+    has[below] = False  # the tops of trees
+    while not has[below[passes & has[above]]].all():
+        has[below[passes & has[above]]] = True
+    return edges.append_column("arrives", pa.array(passes)).filter(pa.array(has[above]))

@@ -23,7 +23,7 @@ from scribe_spark.can import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import SYSTEMS, Registry
 from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imported
-from scribe_spark.systems.bayeux.declaration import BAYEUX
+from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.plumtree import PLUMTREE

@@ -42,7 +42,7 @@ from scribe_spark.rounds.event_rows import (
     event_codes,
 )
 from scribe_spark.rounds.events import Events, ImpossibleRound
-from scribe_spark.rounds.group_events import GroupEvents, Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups, RoundTimes
 from scribe_spark.rounds.legality import first_bad_cell
 from scribe_spark.rounds.observer import Counted, Tally
 from scribe_spark.rounds.player import Environment, RoundPlayer
@@ -66,7 +66,6 @@ from scribe_spark.worlds.round_bytes import (
     bytes_of_kinds,
     part_table,
 )
-from scribe_spark.worlds.round_times import RoundTimes
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"

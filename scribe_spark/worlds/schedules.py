@@ -24,10 +24,9 @@ from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.units import canonical
 from scribe_spark.pastry.closeness import roots
 from scribe_spark.rounds.event_rows import PUBLISH, EventRows, Extent
-from scribe_spark.rounds.group_events import Publishing
+from scribe_spark.rounds.group_events import Publishing, RoundTimes
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.lengths import round_us
-from scribe_spark.worlds.round_times import RoundTimes
 from scribe_spark.worlds.setting import Setting
 
 if TYPE_CHECKING:  # not on executors

@@ -10,7 +10,7 @@ import pytest
 from living_groups import LossyKernel
 
 from scribe_spark.core import draws
-from scribe_spark.experiments.lossy_trees import _fates
+from scribe_spark.experiments.scheduled import _fates
 
 
 @pytest.mark.parametrize("seed", range(40))

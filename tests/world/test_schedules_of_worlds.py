@@ -22,11 +22,11 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.events import ImpossibleRound
+from scribe_spark.rounds.group_events import RoundTimes
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.sources import Sent
 from scribe_spark.worlds import check_world
-from scribe_spark.worlds.round_times import RoundTimes
 from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
 
 #: The length of a round, and the size of a large publication.
