@@ -25,7 +25,7 @@ def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
         run = subprocess.Popen(
             [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
         )
-        end = time.monotonic() + 200
+        end = time.monotonic() + 600
         try:
             while until not in log.read_text():
                 assert run.poll() is None, log.read_text()
