@@ -43,13 +43,19 @@ MASTER, PARTITIONS = "local[2]", 2
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
-    "test_extending", "test_scheduled_runs", "test_living_run", "test_world_on_buckets",
-    "test_connect", "test_runs", "test_tutorials", "test_interrupts", "test_scribe_round",
-    "test_world_groups", "test_handed_over", "test_rounds_combine", "test_world", "test_resume",
-    "test_sweep", "test_groups_results", "test_legends", "test_live_systems",
-    "test_rounds_together", "test_users_system", "test_reference_tree_run", "test_generators",
-    "test_supersteps", "test_reference_multicast", "test_live", "test_determinism", "test_paper",
-    "test_contract", "test_notebooks", "test_edge_sizes", "test_run_tables", "test_measures",
+    "test_tutorials", "test_determinism", "test_paper", "test_world", "test_round_clock",
+    "test_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
+    "test_extending", "test_scheduled_runs", "test_run_tables", "test_connect", "test_asked_for",
+    "test_scribe_round", "test_living_run", "test_interrupts", "test_kernel", "test_rounds",
+    "test_world_on_buckets", "test_world_groups", "test_handed_over", "test_rounds_combine",
+    "test_supersteps", "test_round_clock_on_spark", "test_extending_rule", "test_bench",
+    "test_arrivals", "test_exchange_between_tasks", "test_resume", "test_world_state",
+    "test_package", "test_runs", "test_watched_trees", "test_sweep", "test_docs",
+    "test_users_system", "test_reference_multicast", "test_mesh_links", "test_group_numbers",
+    "test_barrier", "test_environment", "test_legends", "test_living_round", "test_generators",
+    "test_events", "test_ends", "test_equals_oracle", "test_group_overlays",
+    "test_reference_tree_run", "test_results", "test_rounds_together", "test_contract",
+    "test_notebooks",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import ClassVar, Self
 
+import pyarrow as pa
 from in_memory import InMemory
 from pyspark import cloudpickle
 
@@ -18,6 +19,7 @@ from scribe_spark.engine import Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import (
     BucketTables,
+    Costs,
     _delete,
     _Made,
     pack_rows,
@@ -58,20 +60,25 @@ class TablesInTasks(BucketTables):
         return sorted(found, key=lambda row: row[:2])
 
     def _kept(self):
+        if not self._taken:
+            return self._rows
         return [row for row in self._rows if row.column("name")[0].as_py() not in self._taken]
 
     def _compute(self, program: Program, superstep: int, name, progress, first):
         program = cloudpickle.loads(cloudpickle.dumps(program))
         rows, made = [*self._kept(), *(first or ())], []
         step = play_superstep(program, superstep, self.layout.folder)
+        buckets = pa.Table.from_batches(rows).column("bucket").to_pylist() if rows else []
         for part in range(_PARTITIONS):
-            mine = [row for row in rows if row.column("bucket")[0].as_py() % _PARTITIONS == part]
-            made += step(mine)
-        return self._made(made)
+            pairs = zip(buckets, rows, strict=True)
+            made += step([row for bucket, row in pairs if bucket % _PARTITIONS == part])
+        made = self._made(made)
+        self.costs += Costs(1, made.messages, 0)
+        return made
 
     def _made(self, rows) -> _Made:
         names = ["table", "name", "rows", "file"]
-        listed = [row.select(names).to_pylist()[0] for row in rows]
+        listed = pa.Table.from_batches(rows).select(names).to_pylist() if rows else []
         messages = sum(row["rows"] for row in listed if not row["table"])
         files = [line for row in listed if row["file"] for line in row["file"].splitlines()]
         held = Counter[str]()

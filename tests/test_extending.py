@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -27,35 +28,37 @@ NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stu
 
 
 @pytest.fixture(scope="module")
-def run(spark, tmp_path_factory) -> experiments.Run:
-    """A small run with all examples."""
+def examples() -> Iterator[None]:
+    """All examples, registered."""
     run_examples("A multicast system for runs")
     run_examples("A multicast system for runs and worlds")
     run_examples("A tree variant")
     run_examples("A measure")
     run_examples("An overlay")
-    try:
-        out = str(tmp_path_factory.mktemp("extending") / "out")
-        config = RunConfig(
-            nodes=NODES,
-            groups=4,
-            overlay="fingers",
-            variants="star,circle,random_tree",
-            random_tree_children=2,
-            write_routing_table=True,
-            **NETWORK,
-        )
-        execution = Execution(out=out, master="local[2]", partitions=1, engine="tasks")
-        experiments.check(config, execution)
-        with experiments.run(spark, config, execution) as done:
-            yield done
-    finally:
-        unregister_system("chain")
-        unregister_system("circle")
-        unregister_system("random_tree")
-        unregister_system("scribe_star")
-        unregister_measure("slowest")
-        unregister_overlay("fingers")
+    yield
+    for name in ("chain", "circle", "random_tree", "scribe_star"):
+        unregister_system(name)
+    unregister_measure("slowest")
+    unregister_overlay("fingers")
+
+
+@pytest.fixture(scope="module")
+def run(spark, examples, tmp_path_factory) -> Iterator[experiments.Run]:
+    """A small run with all examples."""
+    config = RunConfig(
+        nodes=NODES,
+        groups=4,
+        overlay="fingers",
+        variants="star,circle,random_tree",
+        random_tree_children=2,
+        write_routing_table=True,
+        **NETWORK,
+    )
+    out = str(tmp_path_factory.mktemp("extending") / "out")
+    execution = Execution(out=out, master="local[2]", partitions=1, engine="tasks")
+    experiments.check(config, execution)
+    with experiments.run(spark, config, execution) as done:
+        yield done
 
 
 def rows(run: experiments.Run, table: str, system: str) -> pd.DataFrame:
@@ -101,14 +104,14 @@ def test_it_is_drawn_beside_the_papers_systems(run):
 
 
 @pytest.mark.slow
-def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
+def test_all_but_overlays_work_in_runs_with_rounds(spark, examples, tmp_path):
     """A third of the nodes fails; those that are left get the messages, and are measured."""
-    assert run.metrics()  # what the fixture has registered is still there
     config = RunConfig(
         **{"nodes": 60, "overlay": "perfect", "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
         **{"variants": "star,circle,random_tree", "generator": "mass-failure", "share": 0.3},
     )
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1)
+    how = {"master": "local[2]", "partitions": 1, "engine": "tasks"}
+    execution = Execution(out=str(tmp_path / "out"), **how)
     with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as done:
         live = set(done.table("nodes").toPandas()["node"])
         assert 30 < len(live) < 60

@@ -47,7 +47,7 @@ def push(stages) -> Multicast:
 def stages(spark):
     """One group of all nodes for each seed: the draws of a group have the group in their key."""
     given = {"nodes": NODES, "groups": SEEDS, "group_size": NODES, "overlay": "perfect"}
-    with Simulation(spark, RunConfig(**given, **NETWORK)) as made:
+    with Simulation(spark, RunConfig(**given, **NETWORK), engine="tasks") as made:
         yield made
 
 
@@ -80,7 +80,8 @@ def test_a_run_tells_how_many_members_a_rule_reaches(spark, tmp_path):
     try:
         given = {"nodes": 400, "groups": 2, "group_size": 300, "overlay": "perfect"}
         config = RunConfig(**given, **NETWORK, systems="downhill")
-        with experiments.run(spark, config, Execution(out=str(tmp_path / "out"))) as done:
+        how = Execution(out=str(tmp_path / "out"), partitions=1, engine="tasks")
+        with experiments.run(spark, config, how) as done:
             metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
             rows = done.table("deliveries").toPandas()
     finally:
@@ -101,7 +102,7 @@ def test_a_run_tells_how_many_members_a_rule_reaches(spark, tmp_path):
 
 def test_random_peers_are_others_each_once_and_all_of_small_groups(spark):
     given = {"nodes": 40, "groups": 12, "overlay": "perfect", "source": "root"}
-    with Simulation(spark, RunConfig(**given, **NETWORK)) as made:
+    with Simulation(spark, RunConfig(**given, **NETWORK), engine="tasks") as made:
         edges = random_peers(made, 4).toPandas()
         again = random_peers(made, 4).toPandas()
         other = random_peers(made, 4, "other").toPandas()

@@ -43,7 +43,7 @@ def play(
         The program does not end; see `player.counted`.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
-    if threads == 1:
+    if threads == 1 or program.bounds[-1] < threads * _LEAST_NODES:
         return _play(program, own, first or {}, map, exchange)
     with ThreadPoolExecutor(threads) as pool:
         return _play(program, own, first or {}, pool.map, exchange)

@@ -73,7 +73,7 @@ def test_cases_by_hand(case):
     assert {tuple(one) for one in wanted.held_back} == case.held_back
 
 
-@pytest.mark.parametrize("part", seeds(range(4), in_each_run=2))
+@pytest.mark.parametrize("part", seeds(range(4), in_each_run=1))
 def test_random_cases(part):
     for seed in range(part * 80, part * 80 + 80):
         compare(*random_case(seed), seed)

@@ -237,7 +237,7 @@ def test_worlds_with_other_roots_equal_the_oracle(seed):
 
 def test_lost_copies_are_not_replaced():
     """The sender of a copy that the network loses does not notice that."""
-    for number, seed in enumerate(range(0, 200, 20)):
+    for number, seed in enumerate(range(0, 200, 40)):
         source = [None, "routed", "root"][number % 3]
         check(seed, (1, 2, 7)[number % 3], source=source, loses=True)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_tasks import TablesInTasks
 from pyspark import cloudpickle
 
 from scribe_spark.bandwidth.bucket import ClockSetting
@@ -184,11 +185,12 @@ def in_process(rounds: list[Steps], first: Outbox | None = None) -> list[list[in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
+def test_rounds_are_those_of_one_program_at_a_time(seed, request):
+    """The first case as jobs of Spark, the others as the tasks of such jobs play them."""
     draw = np.random.default_rng(seed)
     rounds = [drawn(draw) for _ in range(2)]
     rounds = [rounds[0], rounds[0], rounds[1]]  # what is expected comes true, and does not
-    player, layout = on_spark(spark)
+    player = as_tasks_do() if seed else on_spark(request.getfixturevalue("spark"))[0]
     tables, costs = player.tables, []
     for number, steps in enumerate(rounds):
         player.begin_round(number)
@@ -200,7 +202,13 @@ def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
     assert costs[1].messages == costs[0].messages
     assert costs[1].supersteps < costs[0].supersteps
     player.release()
-    layout.release()
+    if not seed:
+        tables.layout.release()
+
+
+def as_tasks_do() -> OnSpark:
+    """A player of three buckets whose jobs are played in this process."""
+    return OnSpark(TablesInTasks([Tables.of({"some": {"log": np.arange(1)}}) for _ in range(3)]))
 
 
 def on_spark(spark) -> tuple[OnSpark, Layout]:
@@ -234,8 +242,8 @@ def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spar
     assert supersteps == [alone, 4]
 
 
-def test_programs_that_depend_on_rows_wait_where_there_were_none(spark):
-    player, layout = on_spark(spark)
+def test_programs_that_depend_on_rows_wait_where_there_were_none():
+    player = as_tasks_do()
     rounds, supersteps = [], []
     for number, finders in enumerate([(), (), (1,), (1,), ()]):
         player.begin_round(number)
@@ -249,8 +257,6 @@ def test_programs_that_depend_on_rows_wait_where_there_were_none(spark):
     # three of the last program; one to look for rows, but after a round without; and two more for
     # rows that are not expected
     assert supersteps == [4, 3, 5, 4, 4]
-    player.release()
-    layout.release()
 
 
 def test_programs_that_wait_are_played_before_anything_else(spark):

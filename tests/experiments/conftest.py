@@ -109,7 +109,7 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
         resume: bool = False,
         overwrite: bool = False,
         progress: Any = None,
-        engine: str = "auto",
+        engine: str = "tasks",
         **changes: Any,
     ) -> experiments.Run:
         usual = {n: v for n, v in SMALL.items() if n != "groups" or "members" not in changes}

@@ -80,7 +80,9 @@ def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
     config = RunConfig(**SIZE, source=source)
     with (
         Simulation(spark, config, engine="tasks") as plain,
-        Simulation(spark, config.replace(delivery="reliable"), shares=plain) as reliable,
+        Simulation(
+            spark, config.replace(delivery="reliable"), shares=plain, engine="tasks"
+        ) as reliable,
     ):
         assert reliable.has_rounds
         assert handed_over(plain) == handed_over(reliable)
@@ -182,7 +184,8 @@ def eventful(spark, tmp_path_factory) -> Path:
     """A run in which nodes, roots and members go, with all systems."""
     out = tmp_path_factory.mktemp("eventful") / "out"
     config = RunConfig(**SIZE, **EVENTFUL, systems=OTHERS, variants="bottleneck", limit=6)
-    experiments.run(spark, config, Execution(out=str(out))).close()
+    how = Execution(out=str(out), engine="tasks")
+    experiments.run(spark, config, how).close()
     return out
 
 
@@ -237,7 +240,7 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name)
     given = WorldConfig.of_run(config).replace(**BY_HAND[name])
     with (
         Simulation(spark, given) as simulation,
-        Simulation(spark, config, shares=simulation) as stages,
+        Simulation(spark, config, shares=simulation, engine="tasks") as stages,
     ):
         ours = handed_over(stages)
         roots = stages.groups_with_root.select(
@@ -408,7 +411,7 @@ def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source
     config = RunConfig(**SIZE, source=source, access=str(tmp_path / "a.csv"))
     with (
         Simulation(spark, config.replace(access=None), engine="tasks") as plain,
-        Simulation(spark, config, shares=plain) as stages,
+        Simulation(spark, config, shares=plain, engine="tasks") as stages,
     ):
         everybody, ours = (rows(one.members.select("group", "node")) for one in (plain, stages))
         assert set(ours) == {(g, n) for g, n in everybody if g not in few or n in few[g]}
@@ -438,7 +441,7 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
             return Emitted({**children, "message": np.full(len(children["call"]), -1)})
 
     config, out = RunConfig(**SIZE), str(tmp_path / "out")
-    how, trees = Execution(out=out), ("topology", "overlay", "trees")
+    how, trees = Execution(out=out, engine="tasks"), ("topology", "overlay", "trees")
     with experiments.run(spark, config, how, trees, application=Half) as done:
         phases = {phase["name"]: phase["registered"] for phase in done.manifest()["phases"]}
         (name,) = phases["trees"]["application"]

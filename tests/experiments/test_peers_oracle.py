@@ -315,6 +315,7 @@ def test_a_run_from_roots(make):
     """Sources are roots, members or not; by hops, all of the overlay forwards, one graph."""
     run = make(
         phases=PHASES,
+        engine="jobs",
         **SIZE,
         seed=SEED,
         bayeux_hops="leaf_set",

@@ -125,7 +125,7 @@ def test_some_drawn_cases(draw, seed):
 
 def test_lost_copies_are_announced_and_grafted():
     sent = Counter()
-    for seed in range(30):
+    for seed in range(18):
         sent += _check((random_case, lively_case)[seed % 2](seed), _BUCKETS[seed % 3], loses=True)
     assert sent["graft"] > 30
 

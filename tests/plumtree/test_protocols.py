@@ -188,7 +188,7 @@ def _story(nodes):
     ],
 )
 def test_buckets_leave_the_same(least_us, rules):
-    nodes, found = 30, []
+    nodes, found = 20, []
     rules = PlumtreeConfig(**rules, threshold=2)
     for buckets in (1, 2, 7):
         delay = drawn_delay(least_us, 9 * least_us)

@@ -146,7 +146,7 @@ def diameter_of(names, links) -> int:
     return int(shortest_path(graph, unweighted=True).max())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(small_params, st.integers(-(2**63), 2**63 - 1))
 def test_invariants(params, seed):
     graph = generate(params, seed)

@@ -16,7 +16,7 @@ from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.systems.registry import SCRIBE
 
 SMALL = NETWORK | {
-    "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 30.0,
+    "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 5.0,
     "generator": "churn+group-churn+publications", "lifetime": 8.0, "membership": 6.0,
     "measures": "delay,link_stress", "link_stress_period": 2, "deadline": 1, "seed": 5,
 }  # fmt: skip
@@ -31,20 +31,28 @@ WORLDS = {
 }
 
 
-def measured(spark: Any, buckets: int = 1, engine: str = "tasks", **given: Any) -> list[dict]:
-    """The measures of each round, and the rows of publications of systems other than Scribe."""
-    config = WorldConfig(**SMALL | given)
+def measured(
+    spark: Any, systems: str, buckets: int = 1, engine: str = "tasks", rounds: int = 5
+) -> list[dict]:
+    """The measures of each of some rounds of a world."""
+    config = WorldConfig(**SMALL | {"systems": systems})
     with Simulation(spark, config) as simulation:
         world = make_world(simulation, config, None, None, buckets, engine)
         try:
-            return [world.step() for _ in range(config.world.rounds)]
+            return [world.step() for _ in range(rounds)]
         finally:
             world.release()
 
 
+@pytest.fixture(scope="module")
+def beside(spark) -> list[dict]:
+    """The rounds of a world with GossipSub and Scribe."""
+    return measured(spark, "gossipsub,scribe")
+
+
 @pytest.mark.parametrize("systems", WORLDS)
 def test_only_protocols_of_the_named_systems_send_messages(spark, systems):
-    rounds = measured(spark, systems=systems)
+    rounds = measured(spark, systems)
     of_pastry = [name for one in rounds for name in one if name.startswith(("cells.", "lookups"))]
     of_scribe = [name for one in rounds for name in one if name.startswith("scribe.")]
     assert bool(of_pastry) == ("pastry" in WORLDS[systems])
@@ -55,11 +63,12 @@ def test_only_protocols_of_the_named_systems_send_messages(spark, systems):
         assert all(f"{name}.multicasts.reached" in one for one in rounds)
 
 
-@pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (2, "tasks"), (2, "jobs")])
-def test_a_system_alone_is_what_it_is_beside_scribe(spark, buckets, engine):
-    alone = measured(spark, buckets, engine, systems="gossipsub")
-    beside = measured(spark, systems="gossipsub,scribe")
-    for one, other in zip(alone, beside, strict=True):
+@pytest.mark.parametrize(
+    ("buckets", "engine", "rounds"), [(1, "tasks", 5), (2, "tasks", 5), (2, "jobs", 2)]
+)
+def test_a_system_alone_is_what_it_is_beside_scribe(spark, beside, buckets, engine, rounds):
+    alone = measured(spark, "gossipsub", buckets, engine, rounds)
+    for one, other in zip(alone, beside[:rounds], strict=True):
         assert one == {name: other[name] for name in one}
         assert {name for name in other if name.startswith("gossipsub.")} <= one.keys()
 

@@ -94,7 +94,7 @@ def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, bucket
 )
 def test_all_groups_of_a_run_with_rounds_are_there(spark, members, systems):
     config = RunConfig(**NETWORK, nodes=40, members=members, delivery="reliable", systems=systems)
-    with Simulation(spark, config) as run:
+    with Simulation(spark, config, engine="tasks") as run:
         found = deliveries(run.systems).frame.toPandas()
         source = {row["group"]: row["source"] for row in run.multicast_groups.collect()}
     assert source.keys() == MEMBERS.keys()

@@ -207,7 +207,8 @@ def test_deliveries_are_open_before_their_deadline_for_every_system(spark, tmp_p
     found = play(
         spark, tmp_path / "out", generator="mass-failure+publications", share=0.3, event_round=4,
         deadline=3, link_stress_period=1, delivery=delivery, initial=None, lifetime=20.0,
-        systems="scribe,flooding,gossipsub,bayeux", message_size="1KB",
+        nodes=40, groups=3, systems="scribe,flooding,gossipsub,bayeux", message_size="1KB",
+        round_seconds=5.0,
     )  # fmt: skip
     told, rounds = found["publications"], found["rounds"]
     missing = told["expected"] - told["in_time"] - told["late"]

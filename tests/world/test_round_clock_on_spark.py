@@ -21,7 +21,7 @@ def test_a_round_without_failures_is_a_run(spark):
     config = WorldConfig(
         **given, rounds=2, lookups=0, generator="publications", publish_source="root"
     )
-    with Simulation(spark, RunConfig(**given)) as run:
+    with Simulation(spark, RunConfig(**given), engine="tasks") as run:
         (made,) = (one for one in run.systems if one.system == "scribe")
         columns = ["group", "node", "hops", "delay_us"]
         rows = Batches.of(made.deliveries, columns).frame.select(*columns).toArrow()
@@ -47,8 +47,8 @@ def finished(spark, tmp_path_factory):
         {"name": "slow", "share": 0.7},
     ]
     given = {**NODES, **LINKS, "groups": 4, "classes": classes, "systems": "scribe,gossipsub"}
-    churn = {"generator": "churn+publications", "lifetime": 10.0, "rounds": 4, "lookups": 0}
-    config = WorldConfig(**given, **churn)
+    churn = {"generator": "churn+publications", "lifetime": 10.0, "rounds": 4}
+    config = WorldConfig(**given, **churn, lookups=0, round_seconds=5.0)
     out = tmp_path_factory.mktemp("clock") / "out"
     tables = []
     for resume in (False, True):  # the second time everything is read from the save

@@ -329,7 +329,7 @@ def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
     given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}
     config = WorldConfig(**given, replicas=3, rounds=6, lookups=0)
-    with Simulation(spark, RunConfig(**given)) as simulation:
+    with Simulation(spark, RunConfig(**given), engine="tasks") as simulation:
         static = _edges(simulation.children)
         world = experiments.make_world(simulation, config)
         for number in range(config.world.rounds):
