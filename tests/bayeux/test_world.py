@@ -221,7 +221,7 @@ def compare(
     assert set(found) == wanted.sessions
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 20))
+@pytest.mark.parametrize("seed", range(0, 200, 40))
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3], source=[None, "routed", "root"][seed // 20 % 3])

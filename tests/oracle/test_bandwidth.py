@@ -19,7 +19,7 @@ from .gossipsub.run import Publication as GossipPublication
 from .gossipsub.topic import Settings, Topic
 
 
-@pytest.mark.parametrize("seed", seeds(range(150), 50))
+@pytest.mark.parametrize("seed", seeds(range(150), 25))
 def test_what_always_holds(seed: int) -> None:
     """Links carry messages one after the other; rules B4 to B7 hold for every copy."""
     network, publications, rules = cases.random_case(seed)

@@ -406,7 +406,7 @@ def test_iroh_gives_up_on_a_silent_node() -> None:
     assert bench.sent[1][0] == ({10, 11} - {asked}).pop()
 
 
-@pytest.mark.parametrize("seed", seeds(range(400), 80))
+@pytest.mark.parametrize("seed", seeds(range(400), 40))
 def test_what_always_holds(seed: int) -> None:
     """Views have their bounds, and receipts, copies and counts agree."""
     case = random_case(seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sparse
@@ -174,17 +176,21 @@ def _story(nodes):
     return commands + [(begin + 400_000 + 77 * at, "publish", at % 4, 6 + at) for at in range(6)]
 
 
-@pytest.mark.parametrize("least_us", [12, 10_000])
+_RULES: list[dict[str, Any]] = [
+    {},
+    {"rules": "iroh", "membership": "iroh", "active": 3, "passive": 6, "request_ms": 25.0},
+    {"rules": "corrosion", "notice": "sending", "passive": 4},
+    {"repair": False, "active": 4},
+]
+
+
 @pytest.mark.parametrize(
-    "rules",
+    ("least_us", "rules"),
     [
-        {},
-        {
-            **{"rules": "iroh", "membership": "iroh", "active": 3, "passive": 6},
-            "request_ms": 25.0,
-        },
-        {"rules": "corrosion", "notice": "sending", "passive": 4},
-        {"repair": False, "active": 4},
+        *((12, rules) for rules in _RULES[:2]),
+        *((10_000, rules) for rules in _RULES[2:]),
+        *(pytest.param(12, rules, marks=pytest.mark.slow) for rules in _RULES[2:]),
+        *(pytest.param(10_000, rules, marks=pytest.mark.slow) for rules in _RULES[:2]),
     ],
 )
 def test_buckets_leave_the_same(least_us, rules):

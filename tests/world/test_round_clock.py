@@ -83,8 +83,14 @@ def without_bytes(measures: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in measures.items() if "bytes." not in name}
 
 
-@pytest.mark.parametrize("source", ["root", "routed", "direct"])
-@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
+@pytest.mark.parametrize(
+    ("source", "delivery"),
+    [
+        *((source, "best-effort") for source in ("root", "routed", "direct")),
+        ("routed", "reliable"),
+        *(pytest.param(one, "reliable", marks=pytest.mark.slow) for one in ("root", "direct")),
+    ],
+)
 def test_a_size_without_limits_changes_no_round(source: str, delivery: str) -> None:
     for seed, loses in ((3, False), (5, True)):
         usual, sized = (

@@ -92,7 +92,7 @@ def assert_same(some: dict[int, Tree], others: dict[int, Tree]) -> None:
             np.testing.assert_array_equal(column, getattr(others[group], name))
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("buckets", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_trees_are_told_as_the_oracle_has_them(seeds, buckets):
     together = set()

@@ -236,7 +236,7 @@ def setting(seed: int) -> tuple[CanCase, object, Points]:
     return drawn, routes, drawn.points(routes, draw_of(seed), landmarks)
 
 
-@pytest.mark.parametrize("seed", seeds(range(200), 40))
+@pytest.mark.parametrize("seed", seeds(range(200), 20))
 def test_a_flood_misses_nobody(seed: int) -> None:
     """All kinds of flooding, by both clocks; without duplicates each node gets one copy."""
     drawn, routes, points = setting(seed)
