@@ -453,7 +453,7 @@ def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
 class Endless:
     """A player whose programs always leave something to do."""
 
-    given = SimpleNamespace(facts=SimpleNamespace(ring=range(4)))
+    environment = SimpleNamespace(facts=SimpleNamespace(ring=range(4)))
 
     def play(self, program, first=None):
         return 1

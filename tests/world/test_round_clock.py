@@ -20,7 +20,7 @@ from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
-from scribe_spark.systems.baselines.live import LiveIpMulticast
+from scribe_spark.systems.baselines import LiveIpMulticast
 from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub import round as gossipsub_round
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
