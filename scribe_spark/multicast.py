@@ -203,7 +203,7 @@ class Multicast:
         """The table `tree_edges` with its required columns and their types only."""
         return None if self.tree_edges is None else self._made("tree_edges")
 
-    def handed_over(self, name: str) -> Table | None:
+    def table(self, name: str) -> Table | None:
         """Return the table ``copies``, ``state`` or ``control``; None if the system has none."""
         return None if getattr(self, name) is None else self._made(name)
 

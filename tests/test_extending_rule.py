@@ -67,8 +67,7 @@ def test_the_rule_of_the_guide_halves_the_copies_and_reaches_98_percent(stages):
     unregister_system("downhill")
     made = build(stages)
     copies, deliveries = (
-        Batches.of(table).frame.count() / SEEDS
-        for table in (made.handed_over("copies"), made.deliveries)
+        Batches.of(table).frame.count() / SEEDS for table in (made.table("copies"), made.deliveries)
     )
     assert copies / (PEERS * NODES) == pytest.approx(0.5, abs=0.1)
     assert deliveries / (NODES - 1) == pytest.approx(0.98, abs=0.015)

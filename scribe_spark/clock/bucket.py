@@ -346,7 +346,7 @@ class BucketClock:
     def no_rows(self) -> np.ndarray:
         return np.empty((0, self._width), dtype=np.int32)
 
-    def play(self, window: int) -> np.ndarray:
+    def play_window(self, window: int) -> np.ndarray:
         """Play the events of a window; return the messages that leave, at their arrivals."""
         wires = self._setting.wires
         if wires is not None:

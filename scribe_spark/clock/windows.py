@@ -139,7 +139,7 @@ class _PlayKernelWindows:
                 return
             if _MESSAGE in inbox:
                 clock.receive(inbox[_MESSAGE]["event"])
-            rows = clock.play(window)
+            rows = clock.play_window(window)
             due = int(clock.window_of(rows).min(initial=_NEVER))
             sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
 

@@ -98,7 +98,7 @@ class TreeSweep:
                 raise InputError("overlay", self.config.overlay.kind, remedy)
             known_graph(self.config)
 
-    def play(self, work: Work, execution: Execution) -> dict[TreePoint, Counts]:
+    def play_points(self, work: Work, execution: Execution) -> dict[TreePoint, Counts]:
         # (the stages of the network are computed at their first use: without `dht = routed`, none)
         network = Simulation(work.folder.spark, _network(self.config), progress=work.progress)
         measured: dict[TreePoint, Counts] = {}

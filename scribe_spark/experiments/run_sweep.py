@@ -57,7 +57,7 @@ class PlanOfPoints(Protocol):
         """Refuse bad input that can be found without Spark, other than OUT."""
         ...
 
-    def play(self, work: Work, execution: Execution) -> Any:
+    def play_points(self, work: Work, execution: Execution) -> Any:
         """Play every incomplete point; return the results of all."""
         ...
 
@@ -91,7 +91,7 @@ def run_sweep(
     points = _Grid(sweep) if isinstance(sweep, Sweep) else sweep
     plan, progress = points.plan(execution), progress or Silent()
     with opened(spark, plan, progress, nodes=points.nodes, inner=points.folders) as work:
-        results = points.play(work, execution)
+        results = points.play_points(work, execution)
         work.lock.check()
         return Swept(execution.out, *points.write(work, results))
 
@@ -120,7 +120,7 @@ class _Grid:
             how = execution.replace(out=join(execution.out, point.name))
             self.sweep.kind.check(point.config, how)
 
-    def play(self, work: Work, execution: Execution) -> dict[str, PointResult]:
+    def play_points(self, work: Work, execution: Execution) -> dict[str, PointResult]:
         configs = {point.name: point.config for point in self.sweep.points}
         results: dict[str, PointResult] = {}
         drawn = len(configs) <= MOST_LINES  # the rounds of more points would fill the memory

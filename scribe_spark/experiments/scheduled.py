@@ -258,7 +258,7 @@ def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multica
     first = channels.first_of_groups()
     state, control = (
         None if table is None else _named(Batches.of(table), channels, first)
-        for table in (made.handed_over(name) for name in ("state", "control"))
+        for table in (made.table(name) for name in ("state", "control"))
     )
     assert made.edges is not None
     edges = _named(Batches.of(made.edges), channels)

@@ -337,7 +337,7 @@ def _first_deliveries(system: Multicast) -> Table:
 def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
     """Yield ``copies``, ``system_state`` and ``control``, each if a system has such a table."""
     for name in ("copies", "system_state", "control"):
-        made = [(system, system.handed_over(TABLES[name].handed)) for system in systems]
+        made = [(system, system.table(TABLES[name].handed)) for system in systems]
         rows = [_table(system, of, name) for system, of in made if of is not None]
         if rows:
             yield name, Batches.union(rows)

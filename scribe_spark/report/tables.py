@@ -224,7 +224,7 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
 
 
 @dataclass(frozen=True)
-class PublishedNumber:
+class ComparedNumber:
     """A published number, and the measured values and their differences by overlay."""
 
     name: str
@@ -247,7 +247,7 @@ class PublishedNumber:
         return f"{met[0]} only" if met else "neither"
 
 
-def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[PublishedNumber]:
+def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumber]:
     """Return every published number of ``make paper`` that can be compared, in the paper's order;
     without runs over both overlays none.
 
@@ -268,11 +268,11 @@ def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[PublishedNum
             values = {o: of.get(name, {}).get("value") for o, of in by_overlay.items()}
             measured = {overlay: as_text(value) for overlay, value in values.items()}
             apart = {overlay: difference(value, paper) for overlay, value in values.items()}
-            found.append(PublishedNumber(name, readable(name), as_text(paper), measured, apart))
+            found.append(ComparedNumber(name, readable(name), as_text(paper), measured, apart))
     return found
 
 
-def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
+def met(numbers: Iterable[ComparedNumber]) -> dict[str, int]:
     """Return the number of published numbers that each overlay reaches."""
     listed = list(numbers)
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}

@@ -257,7 +257,7 @@ class _ClockedRound:
         router = self.facts.ring.router
         return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
-    def play(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
+    def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
         """Play the commands in the buckets, with publications in these rooms.
 
         Messages take at least `least_us`.
@@ -300,12 +300,12 @@ def _play(round: _ClockedRound, player: SystemPlayer) -> None:
     members = np.sort(np.r_[stay, arrivals.key])
     if round.has_changes:
         player.play(_Enter(round, arrivals, members))
-        round.play(player, whole_numbers(), LEAST_US)
+        round.play_commands(player, whole_numbers(), LEAST_US)
         player.play(_CountMessages(round))
     if len(round.publish.node):
         guests, contact = _guests(round, members)
         player.play(_LetPublish(round, guests, contact))
-        round.play(player, round.publish.group, 1)
+        round.play_commands(player, round.publish.group, 1)
         player.play(_CountMessages(round))
         player.play(_CountPublications(round, guests))
 

@@ -135,7 +135,7 @@ def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
     refuse_many_events("membership", times.mean, expected)
     churn = _Churn(setting, times, config.seed)
     for at, alive in enumerate(setting.lifetimes.by_round()):
-        churn.play(at, alive)
+        churn.play_round(at, alive)
     return EventRows.join(EventRows.none(), *churn.events)
 
 
@@ -165,7 +165,7 @@ class _Churn:
         self._is_listed = np.isin(self._groups.numbers, listed)
         self.events: list[EventRows] = []
 
-    def play(self, at: int, alive: np.ndarray) -> None:
+    def play_round(self, at: int, alive: np.ndarray) -> None:
         """Play one round; `alive` marks the live nodes after the round's node events."""
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1

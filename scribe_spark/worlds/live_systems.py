@@ -240,7 +240,7 @@ class SystemsInRound:
         by_part = part_table(self._now.number, self._by_part)
         return {"publications": publications, "by_part": by_part, **self._tables}
 
-    def play(self, *, within: bool) -> None:
+    def play_systems(self, *, within: bool) -> None:
         """Play the systems within the round of the nodes, or the others, one after the other."""
         for name in self._systems.named(within=within):
             self._play(name, self._systems.systems[name], within)

@@ -229,12 +229,12 @@ class WorldState:
             *(systems, live, player.environment, number, events_of, groups, self._incarnation)
         )
         played = SystemsInRound(systems, live, player, now, tally, keeps_messages)
-        played.play(within=True)
+        played.play_systems(within=True)
         player.observe(traffic=keeps_messages or by_links)
         stress = [MeasureLinks(player.environment, KINDS, keeps_messages)] if by_links else []
         result, measures = self._end(number, of_nodes, tally, stress)
         # 3. the other systems
-        played.play(within=False)
+        played.play_systems(within=False)
         return PlayedRound(result, measures | played.measures, played.tables(), played.multicasts)
 
     # --- the round of the nodes

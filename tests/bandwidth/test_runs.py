@@ -34,7 +34,7 @@ def tables(spark, shares: Simulation | None = None, **given) -> dict[str, Counte
             for made in stages.systems
             for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
             for columns in [(*columns, *(["publication"] if made.scheduled else []))]
-            if (table := getattr(made, name) if name == "deliveries" else made.handed_over(name))
+            if (table := getattr(made, name) if name == "deliveries" else made.table(name))
             is not None
         }
 

@@ -202,7 +202,7 @@ def test_gossipsub_is_the_event_queue(spark, done, run, given):
     one |= {"systems": "gossipsub", "gossipsub_idontwant": False}
     with Simulation(spark, RunConfig(**one), shares=done.simulation, engine="tasks") as stages:
         (made,) = [system for system in stages.systems if system.system == "gossipsub"]
-        copies = made.handed_over("copies").frame.where("kind = 'payload'").toPandas()
+        copies = made.table("copies").frame.where("kind = 'payload'").toPandas()
     ends = [*copies[["group", "sender", "receiver"]].itertuples(False, None)]
     links = {(group, *both) for group, a, b in ends for both in ((a, b), (b, a))}
 
@@ -236,7 +236,7 @@ def test_buckets_and_engines_change_nothing(spark, done, run, given, buckets, en
         config = RunConfig(**given | {"systems": "scribe,gossipsub"})
         with Simulation(spark, config, shares=done.simulation, engine=engine) as stages:
             for made in stages.systems:
-                copies = made.handed_over("copies")
+                copies = made.table("copies")
                 for name, of in (("deliveries", made.deliveries), ("copies", copies)):
                     table = Batches.of(of).frame.toPandas()
                     theirs = run.rows(name, made.system, "publication")

@@ -301,7 +301,7 @@ def test_tables_that_are_made_later_are_looked_at_then(spark):
     with pytest.raises(InputError, match="'mine': hands over None as delivered"):
         _ = late.deliveries
     with pytest.raises(InputError, match="'mine': hands over state with no column node"):
-        late.handed_over("state")
+        late.table("state")
 
 
 def test_whole_numbers_are_cast_and_what_does_not_fit_is_found(spark, known):

@@ -242,7 +242,7 @@ def tables(spark, folder, joined: tuple[int, ...]) -> dict[str, dict[str, Counte
     found: dict[str, dict[str, Counter]] = {}
     with Simulation(spark, RunConfig(**GIVEN | given | files), engine="tasks") as stages:
         for made in stages.systems:
-            by_name = {name: made.handed_over(name) for name in ("copies", "state", "control")}
+            by_name = {name: made.table(name) for name in ("copies", "state", "control")}
             by_name |= {"edges": made.edges, "deliveries": made.deliveries}
             found[made.system] = {
                 name: counted(Batches.of(table).frame.toPandas())

@@ -269,7 +269,7 @@ class LiveGossipSub(SystemOnBuckets):
             observer=now.tally.observer,
             in_run=now.in_run,
         )
-        done = _Heartbeat(self, player, topics, published, now).play()
+        done = _Heartbeat(self, player, topics, published, now).play_heartbeat()
         kept[_PUBLISHED] = published.to_columns()
         if not now.in_run:
             count_messages(player, now)
@@ -291,7 +291,7 @@ class _Heartbeat:
     published: _PublishedMessages
     now: LivingRound
 
-    def play(self) -> SystemRound:
+    def play_heartbeat(self) -> SystemRound:
         """Play the heartbeat."""
         now, published = self.now, self.published
         if now.begins_round:
