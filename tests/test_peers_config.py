@@ -67,7 +67,6 @@ REFUSED = [
     (FAST | {"uplink": "1bit/s"}, "message_size"),
     (FAST | {"downlink": "1bit/s"}, "message_size"),
     (FAST | SLOW_CLASS, "message_size"),
-    (SIZED | {"source": "routed"}, "source"),
     (SIZED | {"systems": "gossipsub", "gossipsub_clock": "hops"}, "gossipsub_clock"),
     (SIZED | {"systems": "can", "can_clock": "hops"}, "can_clock"),
     (

@@ -225,10 +225,6 @@ REFUSED += [
 REFUSED += [
     (RunConfig, {"delivery": "reliable", **given}, line)
     for given, line in (
-        (
-            {"groups": 0},
-            "groups = 0: leaves nothing to publish; only scribe-spark world needs no gr",
-        ),
         ({"replicas": 9}, "replicas = 9: must be at most 8, half of leaf_set"),
         ({"initial": 200_000}, "initial = 200000: must be at most the 100000 nodes"),
         ({"refresh": 4}, "child_timeout = 4: must be more than refresh, which is 4"),

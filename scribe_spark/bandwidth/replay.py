@@ -20,7 +20,6 @@ from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, index_in_run, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.losses import Losses, Lost, loses, publication_keys
 from scribe_spark.engine.on_spark import BucketTables
@@ -33,6 +32,9 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import local_frame
 
+#: ``ways(groups, sources)`` returns the hops and the delays of routes from sources to roots.
+Ways = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
 # kinds of messages; members are a table, too
 _EDGE, _WAY, _MEMBER = "edge", "way to the root", "member"
 
@@ -40,14 +42,21 @@ _EDGE, _WAY, _MEMBER = "edge", "way to the root", "member"
 _DELIVERED, _SENT = "delivered", "sent"
 
 
-def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> Multicast:
+def replayed(
+    stages: Any,
+    made: Multicast,
+    from_source: bool,
+    channels: Channels,
+    ways: Ways | None = None,
+) -> Multicast:
     """Return a multicast along trees, with the deliveries that the clock computes.
 
-    If copies do not start at the source, the source sends its message to the root first.
-    `channels` has the tree of each publication, by the number in the column ``group`` of the edges.
+    If copies do not start at the source, the source sends its message to the root first: in one
+    hop, or by `ways`.  `channels` has the tree of each publication, by the number in the column
+    ``group`` of the edges.
     """
     scheduled = stages.schedule is not None
-    tables = cache(partial(_play, stages, made, from_source, channels))
+    tables = cache(partial(_play, stages, made, from_source, channels, ways))
     more = f", {PUBLICATION}" if scheduled else ""
 
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
@@ -65,7 +74,9 @@ def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels
     return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
 
 
-def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> BucketTables:
+def _play(
+    stages: Any, made: Multicast, from_source: bool, channels: Channels, ways: Ways | None
+) -> BucketTables:
     """Play a multicast along trees by the clock."""
     clock = clock_of(stages, held_back=False, spares=False, seed=None)
     ring, facts, scheduled = (
@@ -81,6 +92,7 @@ def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -
     root, schedule = facts.positions(roots), stages.publications
     source = facts.positions(schedule.source)
     relayed = (root[channels.of] != source) & (not from_source)
+    more_hops = np.zeros(len(schedule), dtype=np.int64)  # of routed ways to roots, beyond one
     at_us, size = schedule.at_us, schedule.size
     published = TimedPublications.of(at_us, channels.of, source, size, relayed)
     assert made.edges is not None
@@ -88,14 +100,21 @@ def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -
     sent = [ring.messages(edges, _EDGE, "parent", _edge, channels.number)]
     if relayed.any():
         # the ways from sources to roots, each once
-        _, (topic, node), _ = distinct_rows(channels.of[relayed], schedule.source[relayed])
-        ways = pa.table({"topic": topic, "source": node, "root": roots[topic]})
-        sent.append(ring.messages(local_frame(stages.spark, ways), _WAY, "source", _way))
+        ends = np.column_stack([channels.of[relayed], schedule.source[relayed]])
+        ends, way = np.unique(ends, axis=0, return_inverse=True)
+        topic, node = ends.T
+        hops, delay_us = np.ones_like(topic), np.zeros_like(topic)
+        if ways is not None:
+            hops, delay_us = ways(channels.group[topic], node)
+        more_hops[relayed] = hops[way.ravel()] - 1
+        rows = {"topic": topic, "source": node, "root": roots[topic], "delay_us": delay_us}
+        frame = local_frame(stages.spark, pa.table(rows))
+        sent.append(ring.messages(frame, _WAY, "source", _way))
     members = Batches.of(stages.memberships, ["group", "node"])
     sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     read = partial(_links_of_trees, clock)
-    write = partial(_write, published, of_topic, root, len(ring), scheduled)
+    write = partial(_write, published, more_hops, of_topic, root, len(ring), scheduled)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
     lost = _lost_copies(facts, clock, stages.config.seed, schedule.group)
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
@@ -119,7 +138,10 @@ def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
 
     def links(edges: Columns, relayed: int) -> dict[str, np.ndarray]:
         node, peer, room = edges[AT], edges["peer"], edges["group"] * ROOMS
-        return mesh_links(room + relayed, node, room, peer, clock.delay(node, peer), peer)
+        delay_us = clock.delay(node, peer)
+        if "delay_us" in edges:
+            delay_us = np.where(edges["delay_us"] > 0, edges["delay_us"], delay_us)
+        return mesh_links(room + relayed, node, room, peer, delay_us, peer)
 
     nothing = {name: whole_numbers() for name in (AT, "peer", "group")}
     tables[_MEMBER] = dict(inbox.get(_MEMBER, nothing))
@@ -130,6 +152,7 @@ def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
 
 def _write(
     published: TimedPublications,
+    more_hops: np.ndarray,
     group: np.ndarray,
     root: np.ndarray,
     size: int,
@@ -144,6 +167,7 @@ def _write(
     kept &= find_sorted(wanted, key_of([group[topic], came["node"]], size)) >= 0
     delivered = {name: came[name] for name in ("node", "hops", "publication")}
     delivered |= {"group": topic, "delay_us": came["at_us"] - published.at_us[p]}
+    delivered["hops"] = came["hops"] + more_hops[p]
     tables[_DELIVERED] = take(delivered, kept)
     if keeps_copies:
         copies = tables.pop(COPIES)
@@ -151,6 +175,7 @@ def _write(
         # the copy from a source to the root is not a result
         kept = ~published.relayed[p] | (copies["node"] != root[topic])
         sent = {"group": topic, **{name: copies[name] for name in _COPY_COLUMNS}}
+        sent["hops"] = copies["hops"] + more_hops[p]
         tables[_SENT] = take(sent, kept)
 
 
@@ -161,6 +186,9 @@ def _edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
     return {"peer": facts.positions(batch.column("child").to_numpy())}
 
 
+_OF_WAYS = {"group": "topic", "delay_us": "delay_us"}
+
+
 def _way(facts: Facts, batch: pa.RecordBatch) -> Columns:
     peer = facts.positions(batch.column("root").to_numpy())
-    return {"peer": peer, "group": batch.column("topic").to_numpy()}
+    return {"peer": peer, **{n: batch.column(of).to_numpy() for n, of in _OF_WAYS.items()}}

@@ -96,11 +96,11 @@ class ExperimentConfig(NetworkConfig):
         False, "Also write the nodes' routing tables, as the large table routing_table"
     )
     write_knowledge: Annotated[bool, _OF_TABLES] = setting(
-        False, "Also write leaf sets and routing tables, for --knowledge of later runs and worlds"
+        False, "Also write leaf sets and routing tables, for a later --knowledge"
     )
     knowledge: Annotated[Location | None, _OF_TABLES] = unset(
-        "Folder of an earlier run or world with write_knowledge: take leaf sets and routing tables "
-        "from there. Overlay, topology and seed must be the same",
+        "Folder of a run or world with write_knowledge: take its leaf sets and routing tables. "
+        "Overlay, topology and seed must be equal",
     )
 
     def __init__(self, **given: Any) -> None:
@@ -221,13 +221,6 @@ class RunConfig(ExperimentConfig):
         yield from super()._faults()
         groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"
-        if self.bandwidth.on:
-            cause, given = self.bandwidth.cause
-            remedy = f"cannot be combined with {cause} = {given}; give root or direct"
-            yield groups.source == "routed", "source", "routed", remedy
-        if self.has_rounds:
-            nothing = "leaves nothing to publish; only scribe-spark world needs no groups"
-            yield groups.count == 0, "groups", 0, nothing
 
     @property
     def estimated_work(self) -> int:
@@ -273,7 +266,9 @@ class WorldConfig(ExperimentConfig):
             name: getattr(config, name) for name in ("topology", "overlay", "groups", "world")
         }
         chosen = {"variants": () if variant is None else (variant,), "systems": ("scribe",)}
-        measured = {"measures": "delay", "link_stress_period": 0}
+        measured = (
+            {"measures": "delay", "link_stress_period": 0} if config.groups.has_groups else {}
+        )
         same = {name: getattr(config, name) for name in ("seed", "classes", "knowledge")}
         return cls.of(
             {**sections, **same, "lookups": 0},

@@ -79,7 +79,7 @@ _OF_WEIBULL = used_when(
 
 
 #: Mark of a setting of what a world measures in each round.
-IN_WORLDS = only_in_worlds("a run measures its last round, with all measures; leave it out")
+IN_WORLDS = only_in_worlds("a run measures its last round; leave it out")
 
 _Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 

@@ -60,8 +60,8 @@ class _GrownInRounds(NamedTuple):
         self.world.release()
 
 
-class RoundsOfRun(GrownTrees):
-    """The trees of a run with rounds; each variant has its own world."""
+class Rounds(GrownTrees):
+    """The overlay of a run with rounds; without groups it has no trees."""
 
     def __init__(self, run: Stages) -> None:
         super().__init__(run)
@@ -89,6 +89,52 @@ class RoundsOfRun(GrownTrees):
         made = world_events(self._network.nodes, self._config, times=False)
         return schemas.conform(made, schemas.WORLD_EVENTS)
 
+    @property
+    def world(self) -> World:
+        """The world after its last round."""
+        return self._without_groups
+
+    @stage
+    def _without_groups(self) -> World:
+        world = self._run.own(self._begin(self._config))
+        list(_play_until(world, 1 + _publication_round(self.events, self._config)))
+        return world
+
+    def _begin(self, config: WorldConfig) -> World:
+        """Return a world before its first round, on a network that loses nothing."""
+        network, where = self._run.underlay, (self._buckets, self._engine.name)
+        self._network.underlay = replace(network, kernel=network.kernel.without_losses())
+        return make_world(self._network, config, self.events, self._run.application, *where)
+
+    # --- nodes
+
+    @property
+    def node_count(self) -> int:
+        """The number of live nodes."""
+        return self._run.nodes.count()
+
+    @property
+    def nodes(self) -> DataFrame:
+        """The live nodes."""
+        return self._live_nodes
+
+    @stage
+    def _live_nodes(self) -> DataFrame:
+        return self._run.memory.materialise(self.world.nodes)
+
+    def overlay(self) -> Overlay:
+        """Return the overlay of the live nodes, which know live nodes only."""
+        return self.world.overlay()
+
+
+class RoundsOfRun(Rounds):
+    """The trees of a run with rounds; each variant has its own world."""
+
+    @property
+    def world(self) -> World:
+        """The world of Scribe's own trees after its last round."""
+        return self._grow().world
+
     @stage
     def _worlds(self) -> dict[str, _GrownInRounds]:
         return {}
@@ -105,13 +151,9 @@ class RoundsOfRun(GrownTrees):
         `scheduled.with_losses` decides which copies of these are lost.
         """
         run = self._run
-        network = run.underlay
-        self._network.underlay = replace(network, kernel=network.kernel.without_losses())
         config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
-        events = self.events
-        last = _publication_round(events, config)
-        where = self._buckets, self._engine.name
-        world = make_world(self._network, config, events, run.application, *where)
+        last = _publication_round(self.events, config)
+        world = self._begin(config)
         joins: list[pd.DataFrame] = []
         try:
             if config.groups.source == "direct":  # sources learn the roots' addresses
@@ -150,38 +192,18 @@ class RoundsOfRun(GrownTrees):
     def _start(self) -> WorldGroups:
         """The groups at their creation, and their access lists."""
         groups = world_groups(self._config, extent_of(self._config), self._run.spark)
-        assert groups is not None  # `RunConfig` refuses rounds without groups
+        assert groups is not None
         return groups
 
     def _table(self, group: np.ndarray, node: np.ndarray) -> DataFrame:
         return local_frame(self._run.spark, pa.table({"group": group, "node": node}))
-
-    # --- nodes
-
-    @property
-    def node_count(self) -> int:
-        """The number of live nodes."""
-        return self._run.nodes.count()
-
-    @property
-    def nodes(self) -> DataFrame:
-        """The live nodes."""
-        return self._live_nodes
-
-    @stage
-    def _live_nodes(self) -> DataFrame:
-        return self._run.memory.materialise(self._grow().world.nodes)
-
-    def overlay(self) -> Overlay:
-        """Return the overlay of the live nodes, which know live nodes only."""
-        return self._grow().world.overlay()
 
     # --- groups
 
     @stage
     def _entries(self) -> DataFrame:
         """The nodes of each tree (`schemas.MEMBERSHIPS`)."""
-        return self._run.memory.materialise(self._grow().world.memberships)
+        return self._run.memory.materialise(self.world.memberships)
 
     @property
     def _roots(self) -> DataFrame:
@@ -252,7 +274,7 @@ class RoundsOfRun(GrownTrees):
         InputError
             There is no such publication.
         """
-        (groups,), live = collected(self.multicast_groups(), "group"), _live(self._grow().world)
+        (groups,), live = collected(self.multicast_groups(), "group"), _live(self.world)
         may = self._start.access.permits(MAY_MULTICAST, schedule.group, schedule.source)
         may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)
         if not may.any():

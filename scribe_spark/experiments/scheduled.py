@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.replay import replayed
+from scribe_spark.bandwidth.replay import Ways, replayed
 from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
@@ -41,6 +41,7 @@ from scribe_spark.multicast import (
     Multicast,
     refuse,
 )
+from scribe_spark.overlay import Application
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS, arrow_table
@@ -156,7 +157,7 @@ def timed(run: Stages, system: System) -> Multicast:
         channels = run.publications.by_group()
         if made.merged:
             return _routed(run, made, channels)
-        return replayed(run, made, not system.from_root, channels)
+        return replayed(run, made, not system.from_root, channels, _ways(run))
     if system.family == MESH:
         return _to_members(run, multicast_of(system, run))
     channels = schedule.by_group() if system.from_root else schedule.by_source()
@@ -167,8 +168,27 @@ def timed(run: Stages, system: System) -> Multicast:
     if made.merged:
         played = _routed_schedule(run, made, channels)
     else:
-        played = replayed(run, made, not system.from_root, channels)
+        played = replayed(run, made, not system.from_root, channels, _ways(run))
     return played if channels.are_groups else _by_group(played, made, channels)
+
+
+def _ways(run: Stages) -> Ways | None:
+    """Return the function of routed ways to roots; None if sources send directly."""
+    return partial(_routed_ways, run) if run.config.groups.source == "routed" else None
+
+
+def _routed_ways(
+    run: Stages, group: np.ndarray, source: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hops and delays of the routes from sources to the roots of groups."""
+    rows = {"group": group, "node": source, "way": np.arange(len(group))}
+    keys = F.broadcast(run.groups_with_root.select("group", "key_hi", "key_lo"))
+    messages = local_frame(run.spark, pa.table(rows)).join(keys, "group")
+    sent = messages.select("node", "key_hi", "key_lo", "way")
+    routed = run.overlay.route(Application(), sent, name="ways to roots", progress=run.progress)
+    _, hops, delay_us = collected(routed.outcomes(), "way", "hops", "delay_us")
+    routed.release()
+    return hops, delay_us
 
 
 def _to_members(run: Stages, made: Multicast) -> Multicast:

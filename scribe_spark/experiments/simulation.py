@@ -13,7 +13,7 @@ from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
-from scribe_spark.experiments.rounds_of_run import RoundsOfRun
+from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.stages import Stages
@@ -126,7 +126,9 @@ class Simulation(Stages):
     @stage
     def grown(self) -> GrownTrees:
         """The nodes, groups and trees at the time when the sources publish."""
-        return RoundsOfRun(self) if self.has_rounds else GrownTrees(self)
+        if not self.has_rounds:
+            return GrownTrees(self)
+        return RoundsOfRun(self) if self.config.groups.has_groups else Rounds(self)
 
     @property
     def events(self) -> DataFrame | None:

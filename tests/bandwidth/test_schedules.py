@@ -94,8 +94,6 @@ def test_the_largest_size_of_a_table_must_fit_the_slowest_link(tmp_path):
         ({"publications": 9, "interval": "500000s"}, "publications"),
         ({"publications": 10_000_000, "groups": 2}, "publications"),
         ({"publications": 2, "published_by": "nobody"}, "published_by"),
-        ({"publications": 2, "source": "routed"}, "source"),
-        ({"publications": 2, "generator": "churn"}, "publications"),
     ],
 )
 def test_drawn_schedules_that_cannot_be_are_refused(given, field):

@@ -227,6 +227,7 @@ def test_every_member_that_is_left_is_reached_by_every_system(eventful):
 BY_HAND = {
     "": {},
     "sizes": {"message_size": "50KB", **RATES},
+    "sizes, routed": {"message_size": "50KB", "source": "routed", **RATES},
     "earlier publications": {
         **{"generator": f"{EVENTFUL['generator']}+publications", "publish_rate": 0.5},
         **{"delivery": "reliable", "deadline": 9, "publish_source": "any"},
@@ -243,9 +244,7 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name)
         Simulation(spark, config, shares=simulation, engine="tasks") as stages,
     ):
         ours = handed_over(stages)
-        roots = stages.groups_with_root.select(
-            "group", stages.groups_with_root["root"].alias("node")
-        )
+        sources = stages.multicast_groups.select("group", F.col("source").alias("node"))
         last = stages.events.toPandas()["round"].max()
         assert last > 1
         assert stages.node_count < 70
@@ -254,16 +253,37 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name)
         assert after == max(given.scribe.child_timeout + 2, given.scribe.deadline + 1)
         for _ in range(last + after):
             world.step()
-        world.scribe.publish(roots)
+        world.scribe.publish(sources)
         assert world.step(messages=True)["scribe.multicasts.reached"] == 1
         # the clock of a world does not play the copies of baselines
-        systems = ["scribe", "ip_multicast", *([] if name == "sizes" else ["naive_unicast"])]
+        systems = ["scribe", "ip_multicast", *([] if "sizes" in name else ["naive_unicast"])]
         for table, every in ours.items():
             found = Counter({row: n for row, n in every.items() if row[0] in systems})
             theirs = getattr(world, table).where(F.col("system").isin(systems))
             assert rows(theirs) == found
             assert len(found) > 100
         both_have_the_same_tables(stages, world)
+        world.release()
+
+
+def test_a_run_with_rounds_may_have_no_groups(spark):
+    """The overlay is that of a world of Pastry alone after as many rounds."""
+    config = RunConfig(**SIZE | {"groups": 0, "generator": "mass-failure", "rounds": 4})
+    experiments.check(config, Execution(out="out"))
+    given = WorldConfig.of_run(config)
+    with (
+        Simulation(spark, given) as simulation,
+        Simulation(spark, config, shares=simulation) as stages,
+    ):
+        world = experiments.make_world(simulation, given)
+        for _ in range(stages.events.toPandas()["round"].max() + 7):
+            world.step()
+        assert rows(stages.nodes) == rows(world.nodes)
+        assert stages.node_count == 81
+        overlay = world.overlay()
+        assert rows(stages.routing_table) == rows(overlay.routing_table())
+        overlay.release()
+        assert not any(found for found in handed_over(stages).values())
         world.release()
 
 
