@@ -16,7 +16,7 @@ from pyspark import SparkFiles
 from scribe_spark import config, experiments
 from scribe_spark.config import Execution, Paper, PaperExperiment, RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import simulation
+from scribe_spark.experiments import stages
 from scribe_spark.experiments.paper import check_paper, run_paper
 
 from .conftest import SMALL, Notes, content, left, manifest
@@ -54,10 +54,10 @@ def done(spark, tmp_path_factory) -> Path:
     def held() -> set[int]:
         return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 
-    compute, before = simulation.compute_routes, held()
+    compute, before = stages.compute_routes, held()
     out = tmp_path_factory.mktemp("paper") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulation, "compute_routes", counted)
+        patch.setattr(stages, "compute_routes", counted)
         page = run_paper(spark, WHOLE, Execution(out=str(out), partitions=2), Notes())
     assert page == f"{out}/report.html"
     assert seeds == [1, 2]

@@ -19,7 +19,7 @@ from scribe_spark import experiments
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import Sweep, run_world, simulation
+from scribe_spark.experiments import Sweep, run_world, stages
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -59,10 +59,10 @@ def call(spark):
 def finished(call, tmp_path_factory) -> Path:
     """Two worlds on one network; not to be changed."""
     out, networks = tmp_path_factory.mktemp("worlds") / "out", []
-    compute = simulation.compute_routes
+    compute = stages.compute_routes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            simulation, "compute_routes", lambda *given: networks.append(1) or compute(*given)
+            stages, "compute_routes", lambda *given: networks.append(1) or compute(*given)
         )
         assert call("world", *REPAIR, "--out", out) == 0
     assert len(networks) == 1  # the routes are shared
