@@ -434,6 +434,12 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
+def arrow_columns(table: pa.Table, schema: StructType) -> pa.Table:
+    """Select exactly the columns of `schema`, in its order and types."""
+    kinds = to_arrow_schema(schema)
+    return table.select(schema.names).cast(kinds).replace_schema_metadata(None)
+
+
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
     """Return rows of the driver as a DataFrame of one partition, by Arrow."""
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

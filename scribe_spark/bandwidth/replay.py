@@ -86,7 +86,7 @@ def _play(
     )
 
     group, of_topic = np.unique(channels.group, return_inverse=True)
-    listed = stages.multicast_groups.select("group", "root").toArrow().sort_by("group")
+    listed = stages.source_rows.sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
     roots = roots[index_sorted(every, channels.group)]
     root, schedule = facts.positions(roots), stages.publications

@@ -19,7 +19,6 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -53,6 +52,7 @@ from scribe_spark.runtime.batches import (
     Batches,
     Table,
     can_write,
+    collect,
     shares_disk,
     write_parquet,
 )
@@ -421,10 +421,7 @@ class Folder(StoredFolder):
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
         if shares_disk(self.spark, self._table(name)):
             return super().collect(name, columns, among)
-        frame = self.read_table(name)
-        for column, values in among.items():
-            frame = frame.where(F.col(column).isin(list(values)))
-        return frame.select(*columns).toArrow()
+        return collect(self.read_table(name), columns, among)
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Write a few rows as one Parquet file; return them as read back, and their record."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import pastry
 from scribe_spark.bandwidth.schedule import Schedule
@@ -77,9 +77,9 @@ class GrownTrees:
         return self._built.read_members()
 
     @stage
-    def _groups(self) -> DataFrame:
+    def _groups(self) -> pa.Table:
         run = self._run
-        return run.memory.persist(scribe.make_groups(run.members, run.node_rows, run.config))
+        return scribe.make_groups(run.members, run.overlay.rows_of_nodes, run.config)
 
     @stage
     def _built(self) -> scribe.Trees:
@@ -97,25 +97,28 @@ class GrownTrees:
         """Scribe's tree edges: ``group, parent, child``, the routers of both ends, ``delay_us``."""
         return self._built.read_edges()
 
-    def create_routes(self) -> DataFrame:
+    def create_routes(self) -> pa.Table:
         """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
-        keys = self._groups.select("group", "key_hi", "key_lo", "size")
-        routes = self._built.created().join(F.broadcast(keys), "group", "inner")
-        return self._run.memory.materialise(routes)
+        keys = self._groups.select(["group", "key_hi", "key_lo", "size"])
+        routes = self._built.created().toArrow().join(keys, "group", join_type="inner")
+        return routes.sort_by("group").combine_chunks()
 
-    def groups_with_root(self) -> DataFrame:
+    def groups_with_root(self) -> pa.Table:
         """Return the groups with a root."""
-        root = F.col("node").alias("root"), F.col("router").alias("root_router")
-        return self._run.create_routes.select("group", "key_hi", "key_lo", "size", *root)
+        found = self._run.create_rows
+        chosen = found.select(["group", "key_hi", "key_lo", "size", "node", "router"])
+        return chosen.rename_columns({"node": "root", "router": "root_router"})
 
-    def multicast_groups(self) -> DataFrame:
+    def multicast_groups(self) -> pa.Table:
         """Return the groups with a source."""
-        run, groups = self._run, self._run.groups_with_root
+        run, groups = self._run, self._run.group_rows
         if run.config.groups.source == "root":
-            root = {"source": F.col("root"), "source_router": F.col("root_router")}
-            return groups.withColumns(root)
-        senders = F.broadcast(scribe.senders(run.members, run.config.seed))
-        return run.memory.persist(groups.join(senders, "group", "inner"))
+            source = groups.select(["root", "root_router"])
+            for name, column in zip(("source", "source_router"), source.columns, strict=True):
+                groups = groups.append_column(name, column)
+            return groups
+        senders = scribe.senders(run.members, run.config.seed).toArrow()
+        return groups.join(senders, "group", join_type="inner").sort_by("group").combine_chunks()
 
     def group_numbers(self) -> np.ndarray:
         """Return the numbers of all groups, ascending."""

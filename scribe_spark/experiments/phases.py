@@ -1,8 +1,8 @@
 """The phases of a run as data: their outputs, and the functions that make their tables.
 
-A phase is a function from the simulation to its tables, one by one.  A thread writes them at the
-same time: a table may be read back (``simulation.saved``) as soon as it has been yielded, but a
-reader waits until it has been written.
+A phase is a function from the simulation to its tables, some at a time.  A thread writes those that
+are yielded together in one job: a table may be read back (``simulation.saved``) as soon as it has
+been yielded, but a reader waits until it has been written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -52,11 +53,10 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.schemas import to_ms
 from scribe_spark.systems.registry import is_built_in, system_of_variant
 
-#: A table: rows on the driver are Arrow tables.
-Tables = Generator[tuple[str, Table | pa.Table], None, None]
+#: Tables that are written together, by name, in one job; rows on the driver are Arrow tables.
+Tables = Generator[Mapping[str, Table | pa.Table], None, None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Phase:
     """One phase: its name and its outputs."""
 
     name: str
-    #: Yields ``(name, table)``; the scope is closed after all tables have been written.
+    #: Yields tables by name; the scope is closed after all tables have been written.
     tables: Callable[[Simulation, Scope], Tables]
     #: Returns JSON values by file name, after all tables have been written.
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
@@ -78,40 +78,41 @@ class Phase:
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
     for line in simulation.graph.notes:
         simulation.progress.note(line)
-    yield from simulation.network_tables.items()
+    yield simulation.network_tables
     _ = simulation.underlay  # computing the routes belongs to this phase's time
 
 
 def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     events = simulation.events
     if events is not None:
-        yield "events", events
-    yield "nodes", simulation.written_nodes
-    yield "table_entries", simulation.overlay.table_entries()
-    arrived = simulation.overlay.arrival_messages()
+        yield {"events": events}
+    overlay = simulation.overlay
+    tables = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
+    arrived = overlay.arrival_messages()
     if arrived is not None:
-        yield "arrival_messages", schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
+        tables["arrival_messages"] = schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
+    yield tables
     if simulation.config.write_knowledge:
-        overlay = as_pastry(simulation.overlay)  # `checks` refuses others
-        yield "knowledge", schemas.conform(overlay.knowledge, schemas.KNOWLEDGE)
+        known = as_pastry(overlay).knowledge  # `checks` refuses others
+        yield {"knowledge": schemas.conform(known, schemas.KNOWLEDGE)}
     if simulation.config.write_routing_table:
-        yield "routing_table", simulation.overlay.routing_table()
+        yield {"routing_table": overlay.routing_table()}
 
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # its memory is not needed afterwards
-    yield "members", Batches.of(simulation.memberships, schemas.MEMBERS.names)
-    yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
-    yield "pastry_routes", _pastry_routes(simulation.create_routes)
+    members = Batches.of(simulation.memberships, schemas.MEMBERS.names)
+    groups = schemas.arrow_columns(simulation.group_rows, schemas.GROUPS)
+    yield {"groups": groups, "pastry_routes": _pastry_routes(simulation.create_rows)}
     if simulation.schedule is not None:
-        yield "schedule", schedule_rows(simulation.schedule)
-    # written while the supersteps of MULTICAST run, which need nothing else
-    yield "tree_edges", tree_edges(simulation.systems)
-    yield "deliveries", deliveries(simulation.systems)
-    yield from other_tables(simulation.systems)
+        yield {"schedule": schedule_rows(simulation.schedule)}
+    edges = {"members": members, "tree_edges": tree_edges(simulation.systems)}
+    yield edges | {"deliveries": deliveries(simulation.systems)}
+    others: dict[str, Table | pa.Table] = dict(other_tables(simulation.systems))
     if simulation.variants:
-        yield "extra_joins", _extra_joins(simulation)
-        yield "overloaded", _overloaded(simulation)
+        others["extra_joins"] = _extra_joins(simulation)
+        others["overloaded"] = _overloaded(simulation)
+    yield others
     users = [system for system in simulation.asked_for if not is_built_in(system)]
     clocks = {system.name: system.clock_of(simulation.config) for system in users}
     # tests check the package's own systems
@@ -128,15 +129,16 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         scheduled = simulation.config.bandwidth.several
         kept = kept_links(run) if scheduled else payload_copies(run)
         counted = scope.materialise(count_stress(kept, underlay, run.buckets, nodes, names))
-        yield "node_stress", node_stress(counted)
+        stress: dict[str, Table] = {"node_stress": node_stress(counted)}
         if scheduled:
             kept_stress = link_stress(counted).frame
             counted = scope.materialise(count_stress(payload_copies(run), underlay, run.buckets))
-        yield "link_stress", link_stress(counted)
+        stress["link_stress"] = link_stress(counted)
         control = control_messages(run)
         if control is not None:
             sent = scope.materialise(count_stress(control, underlay, run.buckets))
-            yield "control_stress", link_stress(sent)
+            stress["control_stress"] = link_stress(sent)
+        yield stress
         early = collected.result()
         latencies, schedule = early[LATENCY_MEASURE.name], publications_of(run)
         of_members: dict[str, Columns] = {}
@@ -144,22 +146,22 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             columns = with_publication(run, "system", "group", "node", "delay_ms")
             heard = run.batches("deliveries", columns)
             of_members, _ = compare_with_base(heard, partial, run.buckets, with_ratios=False)
-        sizes = run.batches("groups", ["group", "size"]).frame.toArrow()
-        yield "group_delay", group_delay(latencies, sizes, of_members, schedule)
+        sizes = run.collect("groups", ["group", "size"])
+        yield {"group_delay": group_delay(latencies, sizes, of_members, schedule)}
         if simulation.config.bandwidth.has_sizes:
             if scheduled:
-                sizes = count_stress(payload_bytes(run), underlay, run.buckets)
-                yield "link_bytes", link_bytes(scope.materialise(sizes))
-            yield "bytes", node_bytes(run, kept_stress if scheduled else None)
+                bytes_of_links = count_stress(payload_bytes(run), underlay, run.buckets)
+                yield {"link_bytes": link_bytes(scope.materialise(bytes_of_links))}
+            yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)
-            yield "by_part", measures_by_part(split)
-            yield "part_latencies", latencies_by_part(split)
+            of_parts = {"by_part": measures_by_part(split)}
+            yield of_parts | {"part_latencies": latencies_by_part(split)}
         preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
-        yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
-        yield "latency", latency_rows(latencies, published=schedule)
-        yield "latency_counts", latency_counts(latencies)
+        of_latency = {"latency": latency_rows(latencies, published=schedule)}
+        of_latency["latency_counts"] = latency_counts(latencies)
+        yield {"distributions": schemas.arrow_table(spread, schemas.DISTRIBUTIONS)} | of_latency
         simulation.stages["measured"] = early, spread
 
 
@@ -180,7 +182,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
         seed=config.seed,
         config=config,
         buckets=bucket_count(simulation.spark, config.overlay.nodes),
-        read=simulation.saved.batches,
+        saved=simulation.saved,
     )
 
 
@@ -200,14 +202,11 @@ def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
 # --- tables from stages
 
 
-def _pastry_routes(create_routes: DataFrame) -> DataFrame:
-    return create_routes.select(
-        "source",
-        F.col("node").alias("root"),
-        "hops",
-        to_ms("delay_us"),
-        to_ms("direct_us", "direct_ms"),
-    )
+def _pastry_routes(created: pa.Table) -> pa.Table:
+    columns = {"source": created["source"], "root": created["node"], "hops": created["hops"]}
+    for name, of in (("delay_ms", "delay_us"), ("direct_ms", "direct_us")):
+        columns[name] = pc.divide(created[of].cast(pa.float64()), float(schemas.MICROSECONDS))
+    return schemas.arrow_columns(pa.table(columns), schemas.PASTRY_ROUTES)
 
 
 def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:

@@ -113,7 +113,7 @@ def _constant(nodes: int, value: int | bool) -> np.ndarray:
 def play_round_0(system: System, stages: Stages) -> Multicast:
     """Play round 0 of a system, and return its tables."""
     live, ring = live_system(system, stages.config), stages.overlay.ring
-    number, hi, lo = collected(stages.multicast_groups, "group", "key_hi", "key_lo")
+    number, hi, lo = collected(stages.source_rows, "group", "key_hi", "key_lo")
     schedule, several = stages.publications, stages.schedule is not None
     source = ring.facts.positions(schedule.source)
     publish = Publishing(

@@ -7,7 +7,7 @@ the last one; so a run that is killed at any time can be resumed.
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase, registered
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
-from scribe_spark.experiments.scope import Scope
+from scribe_spark.experiments.scope import Scope, Written
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import MakeApplication
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
@@ -184,7 +184,7 @@ class _Phases:
     def __init__(self, work: Work, simulation: Simulation) -> None:
         self._work, self._folder, self._progress = work, work.folder, work.progress
         self._simulation = simulation
-        simulation.saved.read = work.folder.batches
+        simulation.saved.folder = work.folder
 
     def steps(self) -> list[Step]:
         """Return a step for each phase."""
@@ -244,17 +244,19 @@ class _Phases:
         """Write the tables of a phase, in a thread, and its texts; return their records."""
         simulation, saved = self._simulation, self._simulation.saved
         records: dict[str, Any] = {}
-        writes: dict[str, Future[DataFrame]] = {}
+        writes: dict[str, Written] = {}
         try:
             with (
                 Scope() as scope,
                 concurrent_jobs(simulation.spark) as submit,
                 closing(phase.tables(simulation, scope)) as made,
             ):
-                for table, frame in made:
+                for tables in made:
                     # from here on neither this phase nor those after it are complete
                     self._work.save(without_entries_from(self._work.manifest, phase.name))
-                    saved[table] = writes[table] = submit(self._write_table, table, frame, records)
+                    written = submit(self._write_tables, tables, records)
+                    for table in tables:
+                        saved[table] = writes[table] = written
                     for write in writes.values():
                         if write.done():
                             write.result()  # a failure ends the phase early
@@ -270,9 +272,9 @@ class _Phases:
         }
         return records, texts
 
-    def _write_table(
-        self, table: str, rows: Table | pa.Table, records: dict[str, Any]
-    ) -> DataFrame:
-        """Write a table, put its record into `records`, and read it back."""
-        records |= self._work.write_tables({table: rows})
-        return self._folder.read_table(table)
+    def _write_tables(
+        self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
+    ) -> dict[str, DataFrame]:
+        """Write tables together, put their records into `records`, and read them back."""
+        records |= self._work.write_tables(tables)
+        return {table: self._folder.read_table(table) for table in tables}

@@ -115,7 +115,7 @@ def _members(run: Stages) -> tuple[np.ndarray, np.ndarray]:
 
 def once(run: Stages) -> Schedule:
     """Return one publication of each group that has a source, at time 0."""
-    group, source = collected(run.multicast_groups, "group", "source")
+    group, source = collected(run.source_rows, "group", "source")
     zero = np.zeros(len(group), dtype=np.int64)
     return Schedule.of(zero, group, source, zero + run.config.bandwidth.size)
 
@@ -228,6 +228,11 @@ class _Channelled:
         joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
         return joined.drop("group").withColumnRenamed("channel", "group")
 
+    @cached_property
+    def source_rows(self) -> pa.Table:
+        """The rows of `multicast_groups`, on the driver."""
+        return self.multicast_groups.toArrow()
+
     @property
     def groups_with_root(self) -> DataFrame:
         """The channels in the columns of `Simulation.groups_with_root`."""
@@ -257,7 +262,7 @@ class _Channelled:
         mine = self._run.members.join(named, "group").select(
             F.col("channel").alias("group"), "node", "router"
         )
-        return baselines.unicasts(self.multicast_groups, mine, self._run.underlay)
+        return baselines.unicasts(self.source_rows, mine, self._run.underlay)
 
     @cached_property
     def reference_tree_copies(self) -> DataFrame:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime.batches import EVERY, Among, Batches
+from scribe_spark.runtime.batches import EVERY, Among, Batches, collect, rows_of
 from scribe_spark.runtime.blocks import materialise, persist, release
 
 T = TypeVar("T")
@@ -25,9 +26,9 @@ class Releasable(Protocol):
 R = TypeVar("R", bound=Releasable)
 
 
-def collected(frame: DataFrame, *columns: str) -> list[np.ndarray]:
+def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
     """Return columns of a table on the driver, sorted by the first one."""
-    rows = frame.select(*columns).toArrow().sort_by(columns[0])
+    rows = rows_of(table, *columns).sort_by(columns[0])
     return [rows.column(name).to_numpy() for name in columns]
 
 
@@ -98,21 +99,33 @@ class stage(Generic[T]):
         return stages[self._name]
 
 
+class ReadsTables(Protocol):
+    """The type of a folder that reads written tables without Spark's SQL where it can."""
+
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches: ...
+
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table: ...
+
+
+#: The futures of tables that are written together, by name.
+Written = Future[Mapping[str, DataFrame]]
+
+
 class SavedTables(MutableMapping[str, DataFrame]):
     """Tables by name.
 
-    A value may be the future of a table that is being written: a reader waits for it, and gets the
+    A value may be the future of tables that are being written: a reader waits for it, and gets the
     exception of a failed write.
     """
 
     def __init__(self) -> None:
-        self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
-        #: A function that reads columns of a table for kernels; the run with the folder sets it.
-        self.read: Callable[[str, Sequence[str], Among], Batches] | None = None
+        self._tables: dict[str, DataFrame | Written] = {}
+        #: The folder of the written tables; the run that has the folder sets it.
+        self.folder: ReadsTables | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         table = self._tables[name]
-        return table.result() if isinstance(table, Future) else table
+        return table.result()[name] if isinstance(table, Future) else table
 
     def has(self, name: str) -> bool:
         """Return True if a table can be read without waiting."""
@@ -122,11 +135,18 @@ class SavedTables(MutableMapping[str, DataFrame]):
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
         """Return columns of a table for kernels, of all rows or of those with some values."""
         table = self[name]
-        if self.read is None:
+        if self.folder is None:
             return Batches.of(table, columns, among)
-        return self.read(name, columns, among)
+        return self.folder.batches(name, columns, among)
 
-    def __setitem__(self, name: str, table: DataFrame | Future[DataFrame]) -> None:
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+        """Return columns of a small table, or of a few rows, on the driver."""
+        table = self[name]
+        if self.folder is None:
+            return collect(table, columns, among)
+        return self.folder.collect(name, columns, among)
+
+    def __setitem__(self, name: str, table: DataFrame | Written) -> None:
         self._tables[name] = table
 
     def __delitem__(self, name: str) -> None:

@@ -16,7 +16,7 @@ from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
-from scribe_spark.experiments.stages import Stages
+from scribe_spark.experiments.stages import Stages, on_driver
 from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
@@ -174,16 +174,11 @@ class Simulation(Stages):
     # --- trees
 
     @stage
-    def multicast_groups(self) -> DataFrame:
-        """The groups that have a source: the columns of `groups_with_root`, ``source,
-        source_router``.
-
-        With several publications of a group, the source is that of the first one.
-        """
+    def source_rows(self) -> pa.Table:
+        """The rows of `multicast_groups`, on the driver."""
         if self.schedule is not None:
-            found = scheduled.groups_with_publications(self, self.schedule)
-            return self.memory.persist(found)
-        return self.grown.multicast_groups()
+            return on_driver(scheduled.groups_with_publications(self, self.schedule))
+        return on_driver(self.grown.multicast_groups())
 
     @stage
     def schedule(self) -> Schedule | None:
@@ -248,7 +243,7 @@ class Simulation(Stages):
     @stage
     def unicasts(self) -> Batches:
         """The routes of copies from each group's source directly to its members, with delays."""
-        return baselines.unicasts(self.multicast_groups, self.grown.members, self.underlay)
+        return baselines.unicasts(self.source_rows, self.grown.members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:
@@ -319,6 +314,6 @@ class Simulation(Stages):
     def multicast_along(self, trees: scribe.Trees) -> Batches:
         """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         source = self.config.groups.source
-        delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
+        delivered, tables = scribe.multicast(trees, self.source_rows, source, self.progress)
         self.memory.own(tables)
         return delivered

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self, cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,6 +19,7 @@ from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
@@ -31,6 +33,11 @@ from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
+
+
+def on_driver(table: DataFrame | pa.Table) -> pa.Table:
+    """Return the rows of a table of groups, on the driver."""
+    return table if isinstance(table, pa.Table) else table.toArrow().sort_by("group")
 
 
 class Stages:
@@ -111,8 +118,8 @@ class Stages:
         raise NotImplementedError
 
     @stage
-    def multicast_groups(self) -> DataFrame:
-        """The columns of `groups_with_root`, ``source, source_router``."""
+    def source_rows(self) -> pa.Table:
+        """The rows of `multicast_groups`, on the driver."""
         raise NotImplementedError
 
     def multicast_along(self, trees: scribe.Trees) -> Batches:
@@ -207,9 +214,19 @@ class Stages:
         return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
 
     @stage
+    def create_rows(self) -> pa.Table:
+        """The rows of `create_routes`, on the driver."""
+        return on_driver(self.grown.create_routes())
+
+    @stage
     def create_routes(self) -> DataFrame:
         """The route of each group's CREATE message: creator, root, hops and delay."""
-        return self.grown.create_routes()
+        return local_frame(self.spark, self.create_rows)
+
+    @stage
+    def group_rows(self) -> pa.Table:
+        """The rows of `groups_with_root`, on the driver."""
+        return on_driver(self.grown.groups_with_root())
 
     @stage
     def groups_with_root(self) -> DataFrame:
@@ -217,4 +234,13 @@ class Stages:
 
         ``key_hi`` and ``key_lo`` are the halves of the 128-bit groupId.
         """
-        return self.grown.groups_with_root()
+        return local_frame(self.spark, self.group_rows)
+
+    @stage
+    def multicast_groups(self) -> DataFrame:
+        """The groups that have a source: the columns of `groups_with_root`, ``source,
+        source_router``.
+
+        With several publications of a group, the source is that of the first one.
+        """
+        return local_frame(self.spark, self.source_rows)

@@ -24,7 +24,7 @@ from scribe_spark.core.arrays import (
     index_sorted,
     whole_numbers,
 )
-from scribe_spark.measures.group_size import rank_groups
+from scribe_spark.measures.group_size import rank_groups, sizes_of_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import node_delays
@@ -101,20 +101,19 @@ def _collect(run: RunTables) -> dict[str, float | None]:
     routed = [system.name for system in run.systems if system.routes_to_key]
     if run.underlay is None or not routed:
         return {}
-    ranked = rank_groups(run["groups"]).query("size > 1")[::-1]
+    ranked = rank_groups(sizes_of_groups(run)).query("size > 1")[::-1]
     few = ranked[ranked["size"].cumsum().shift(fill_value=0) < _MEMBERS]
     groups = few["group"].tolist()
     among = {"group": groups}
-    edges = run.batches("tree_edges", ["system", *_EDGE], {"system": routed[:1], **among})
-    edges = edges.select(_EDGE)
-    members = run.batches("members", ["group", "node"], among)
-    legs, kernel, lan_us = edges.frame.toArrow(), run.underlay.kernel, run.underlay.lan_us
+    legs = run.collect("tree_edges", _EDGE, {"system": routed[:1], **among})
+    members = run.collect("members", ("group", "node"), among)
+    kernel, lan_us = run.underlay.kernel, run.underlay.lan_us
 
     def delays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return node_delays(kernel, lan_us, kernel.index(a), kernel.index(b))
 
     ends = (legs.column(name).to_numpy() for name in ("parent_router", "child_router"))
-    a, b, travelled = member_pairs(members.frame.toArrow(), legs, delays(*ends), run.seed)
+    a, b, travelled = member_pairs(members, legs, delays(*ends), run.seed)
     if not len(a):
         return {"travelled": None, "between": None}
     return {

@@ -24,7 +24,7 @@ from scribe_spark.core.keys import common_keys
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
-from scribe_spark.measures.group_size import group_of_rank_1
+from scribe_spark.measures.group_size import group_of_rank_1, sizes_of_groups
 from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.measure import (
     PUBLICATION,
@@ -244,7 +244,7 @@ def _of_same_members(
 
 def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     """Return the penalties of the largest group (rank 1)."""
-    largest = group_of_rank_1(run["groups"])
+    largest = group_of_rank_1(sizes_of_groups(run))
     if largest is None:
         return {}
     columns = with_publication(run, "system", "group", "node", "delay_ms")

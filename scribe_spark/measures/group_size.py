@@ -11,33 +11,37 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from scribe_spark.measures.distributions import ALL_SYSTEMS, histogram_of, number_of
 from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, Value
 
 
-def rank_groups(groups: DataFrame) -> pd.DataFrame:
+def rank_groups(groups: pa.Table) -> pd.DataFrame:
     """Rank groups by size, the largest first: ``group, size, rank``, sorted by rank (from 1).
 
     Ties go to the smaller group number.  If members are drawn, a group's number is its rank; a
     user's table of members may have any numbers.
     """
-    table: pd.DataFrame = groups.select("group", "size").toPandas()
+    table: pd.DataFrame = groups.select(["group", "size"]).to_pandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
     return table.assign(rank=range(1, len(table) + 1))
 
 
-def group_of_rank_1(groups: DataFrame) -> int | None:
+def sizes_of_groups(run: RunTables) -> pa.Table:
+    """Return the groups of a run: ``group, size``."""
+    return run.collect("groups", ["group", "size"])
+
+
+def group_of_rank_1(groups: pa.Table) -> int | None:
     """Return the number of the largest group (ties: the smallest number); None without groups."""
-    largest = groups.orderBy(F.desc("size"), "group").select("group").head()
-    return None if largest is None else largest["group"]
+    ranked = rank_groups(groups)
+    return int(ranked["group"].iloc[0]) if len(ranked) else None
 
 
 def _sizes(run: RunTables) -> pd.DataFrame:
     """Return the distribution of sizes, with the rank as value and the size as count."""
-    ranked = rank_groups(run["groups"])
+    ranked = rank_groups(sizes_of_groups(run))
     return pd.DataFrame(
         {
             "system": pd.Series([ALL_SYSTEMS] * len(ranked), dtype=object),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from scribe_spark.underlay.protocol import Size
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from scribe_spark.config import RunConfig
@@ -38,6 +39,18 @@ __all__ = [
     "forwards",
     "keeps_children",
 ]
+
+
+class ReadsTables(Protocol):
+    """The type of objects that read written tables for kernels and for the driver."""
+
+    def batches(
+        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
+    ) -> Batches: ...
+
+    def collect(
+        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
+    ) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
@@ -63,9 +76,9 @@ class RunTables:
         The config of the run, which may affect systems.
     buckets : int
         The number of buckets in which kernels count.
-    read : callable, optional
-        ``read(name, columns, among)``: returns a table for kernels, where that is possible faster
-        than by Spark.
+    saved : SavedTables, optional
+        The same tables in the folder of the run, which kernels and the driver read without Spark's
+        SQL where that is possible.
     """
 
     tables: Mapping[str, DataFrame]
@@ -76,7 +89,7 @@ class RunTables:
     seed: int = 0
     config: RunConfig | None = None
     buckets: int = 1
-    read: Callable[[str, Sequence[str], Mapping[str, Sequence[Any]]], Batches] | None = None
+    saved: ReadsTables | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -90,9 +103,19 @@ class RunTables:
         """Return columns of a table, for kernels; `among` (column -> values) selects rows."""
         from scribe_spark.runtime.batches import Batches
 
-        if self.read is not None:
-            return self.read(name, columns, among or {})
+        if self.saved is not None:
+            return self.saved.batches(name, columns, among or {})
         return Batches.of(self[name], columns, among or {})
+
+    def collect(
+        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
+    ) -> pa.Table:
+        """Return columns of a small table, or of a few rows, on the driver."""
+        from scribe_spark.runtime.batches import collect
+
+        if self.saved is not None:
+            return self.saved.collect(name, columns, among or {})
+        return collect(self[name], columns, among or {})
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from scribe_spark.schemas import MICROSECONDS
 
 def _collect_network(run: RunTables) -> dict[str, Any]:
     """Return ``core_links, core_delay_ms, routers``."""
-    delay_ms = run.batches("links", ["delay_ms"]).frame.toArrow().column("delay_ms").to_numpy()
+    delay_ms = run.collect("links", ["delay_ms"]).column("delay_ms").to_numpy()
     # integers, because sums of floats depend on their order
     mean = np.rint(delay_ms * MICROSECONDS).mean() / MICROSECONDS if len(delay_ms) else None
     return {
         "core_links": len(delay_ms),
         "core_delay_ms": mean,
-        "routers": len(run.batches("routers", ["router"]).frame.toArrow()),
+        "routers": len(run.collect("routers", ["router"])),
     }
 
 
@@ -57,16 +57,16 @@ NETWORK = Measure(
 
 def _collect(run: RunTables) -> dict[str, Any]:
     """Return ``hops, stretch, table_entries, arrival_messages`` (None without arrivals)."""
-    chosen = run["pastry_routes"].select("hops", "delay_ms", "direct_ms")
-    routes: pd.DataFrame = chosen.toPandas()
+    chosen = run.collect("pastry_routes", ["hops", "delay_ms", "direct_ms"])
+    routes: pd.DataFrame = chosen.to_pandas()
     # sums of floats depend on their order
     routes = routes.sort_values(list(routes.columns), ignore_index=True)
     direct = routes["direct_ms"].sum()
-    (tables,) = run["table_entries"].collect()
+    (entries,) = run.collect("table_entries", ["entries"]).column("entries").to_pylist()
     return {
         "hops": routes["hops"].mean() if len(routes) else None,
         "stretch": routes["delay_ms"].sum() / direct if direct else None,
-        "table_entries": tables["entries"] / run.nodes,
+        "table_entries": entries / run.nodes,
         "arrival_messages": _arrival_messages(run),
     }
 
@@ -75,7 +75,8 @@ def _arrival_messages(run: RunTables) -> float | None:
     """Return the number of messages of all kinds per node."""
     if "arrival_messages" not in run:
         return None
-    return sum(row["messages"] for row in run["arrival_messages"].collect()) / run.nodes
+    messages = run.collect("arrival_messages", ["messages"]).column("messages")
+    return sum(messages.to_pylist()) / run.nodes
 
 
 def _arrival_bound(found: Found) -> float | None:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -173,6 +174,19 @@ class Batches:
 
 #: A table in either form.
 Table = DataFrame | Batches
+
+
+def collect(table: DataFrame, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+    """Return columns of some rows on the driver."""
+    for column, values in among.items():
+        table = table.where(F.col(column).isin(list(values)))
+    return table.select(*columns).toArrow()
+
+
+def rows_of(table: DataFrame | pa.Table, *columns: str) -> pa.Table:
+    """Return columns of a small table on the driver."""
+    chosen = table.select(list(columns))
+    return chosen if isinstance(chosen, pa.Table) else chosen.toArrow()
 
 
 def _row_groups(file: str, among: Among) -> Iterator[int]:

@@ -20,20 +20,20 @@ from scribe_spark.core.arrays import expand, find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import Batches, Table, rows_of
 from scribe_spark.underlay.protocol import Underlay, node_delays
 
 _NAMES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
 _STAR = ", ".join(f"{name} bigint" for name in _NAMES)
 
 
-def unicasts(groups: DataFrame, members: Table, underlay: Underlay) -> Batches:
+def unicasts(groups: DataFrame | pa.Table, members: Table, underlay: Underlay) -> Batches:
     """Return a route from each group's source (the parent) to each other member; lazy.
 
     The groups are ``group, source, source_router``, the members ``group, node, router``; the result
     is ``group, parent, child, parent_router, child_router, delay_us``.
     """
-    listed = groups.select("group", "source", "source_router").toArrow().sort_by("group")
+    listed = rows_of(groups, "group", "source", "source_router").sort_by("group")
     sources = [listed.column(name).to_numpy() for name in listed.column_names]
     kernel, lan_us = underlay.kernel, underlay.lan_us
 

@@ -466,7 +466,7 @@ def test_a_rank_is_not_a_groups_number(spark):
         node_stress=spark.createDataFrame([], schemas.NODE_STRESS),
         link_stress=spark.createDataFrame([], schemas.LINK_STRESS),
     )
-    assert rank_groups(groups)["group"].tolist() == [7, 900, 40, -3]
+    assert rank_groups(groups.toArrow())["group"].tolist() == [7, 900, 40, -3]
     spread = measure_distributions(run, {})
     sizes = spread[spread["figure"] == "6"]
     assert sizes["value"].tolist() == [1, 2, 3, 4]
@@ -477,6 +477,6 @@ def test_a_rank_is_not_a_groups_number(spark):
 
 
 def test_no_group_has_no_rank(spark):
-    none = spark.createDataFrame([], "group bigint, size bigint")
+    none = spark.createDataFrame([], "group bigint, size bigint").toArrow()
     assert group_of_rank_1(none) is None
     assert len(rank_groups(none)) == 0

@@ -9,6 +9,8 @@ import identifiers
 import keyed
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
@@ -184,11 +186,18 @@ def nodes(spark):
     return draw_nodes(spark, RunConfig(nodes=50), np.array([4, 5, 6])).frame.persist()
 
 
+def rows_of(nodes):
+    """The rows of nodes by their numbers."""
+    table = nodes.select("node", "id_hi", "router").toArrow()
+    return lambda node: table.filter(pc.is_in(table["node"], pa.array(node))).to_batches()[0]
+
+
 def made(spark, nodes, **fields) -> dict[int, dict]:
     config = RunConfig(**{"nodes": 50, "groups": 40} | fields)
-    frame = scribe.make_groups(scribe.draw_members(spark, config).frame, nodes, config)
-    assert frame.columns == ["group", "key_hi", "key_lo", "size", "creator", "creator_router"]
-    return {row["group"]: row.asDict() for row in frame.collect()}
+    groups = scribe.make_groups(scribe.draw_members(spark, config).frame, rows_of(nodes), config)
+    names = ["group", "key_hi", "key_lo", "size", "creator", "creator_router"]
+    assert groups.column_names == names
+    return {row["group"]: row for row in groups.to_pylist()}
 
 
 def key(row: dict) -> int:
@@ -325,8 +334,8 @@ def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
 
 def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):
     config = table(tmp_path, "group,node\n70,3\n70,0\n5,9\n", nodes=50)
-    groups = scribe.make_groups(read_members(spark, config), nodes, config)
-    found = {row["group"]: row for row in groups.collect()}
+    groups = scribe.make_groups(read_members(spark, config), rows_of(nodes), config)
+    found = {row["group"]: row for row in groups.to_pylist()}
     assert {g: row["size"] for g, row in found.items()} == {70: 2, 5: 1}
     name = f"node-{found[70]['creator']}"
     assert identifiers.whole(found[70]["key_hi"], found[70]["key_lo"]) == group_id("group-70", name)

@@ -624,9 +624,10 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, drawn):
     pairs = [column.tolist() for column in groups.members]
     assert list(zip(*pairs, strict=True)) == expected
     names = ["group", "key_hi", "key_lo", "creator"]
-    rows = make_groups(members, drawn, run).select(names).collect()
+    nodes = drawn.select("node", "id_hi", "router").toArrow().combine_chunks().to_batches()[0]
+    rows = make_groups(members, lambda node: nodes, run).select(names).to_pylist()
     found = group_keys(drawn, groups, config, extent_of(config)).select(names).collect()
-    assert sorted(found) == sorted(rows)
+    assert sorted(map(tuple, found)) == sorted(tuple(row.values()) for row in rows)
     created = world_events(drawn, config).where("event = 'create'").collect()
     assert {(r["group"], r["node"]) for r in created} == {(r["group"], r["creator"]) for r in rows}
 

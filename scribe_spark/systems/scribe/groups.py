@@ -10,8 +10,9 @@ group and subscriber for member.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -207,19 +208,24 @@ def _twice(path: str, group, node) -> InputError:
     return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
 
 
-def make_groups(members: DataFrame, nodes: Table, config: RunConfig) -> DataFrame:
-    """Return each group's key and creator, see :func:`keyed_groups`.
+#: A function from the numbers of some nodes to their rows ``node, id_hi, router``.
+RowsOfNodes = Callable[[np.ndarray], pa.RecordBatch]
+
+
+def make_groups(members: DataFrame, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
+    """Return each group's key and creator on the driver, with the columns of `keyed_groups`.
 
     Drawn groups may be empty; the groups of a user's table of members have members.
     """
     if config.groups.members is not None:
-        rows = members.groupBy("group").count().toArrow()
-        numbers, sizes = (rows.column(name).to_numpy() for name in ("group", "count"))
+        counted = members.groupBy("group").count().toArrow()
+        numbers, sizes = (counted.column(name).to_numpy() for name in ("group", "count"))
     else:
         drawn = GroupDraws.of(config)
         numbers, sizes = drawn.numbers, drawn.sizes()
-    among, ids = config.overlay.nodes, config.groups.ids
-    return keyed_groups(numbers, sizes, nodes, among, config.seed, ids)
+    creators = _creators(numbers, config.overlay.nodes, config.seed)
+    nodes = rows(np.unique(creators))
+    return pa.table(_created(numbers, sizes, creators, config.groups.ids, nodes))
 
 
 #: The columns of :func:`keyed_groups`.
@@ -246,29 +252,34 @@ def keyed_groups(
     nodes : DataFrame or Batches
         The nodes: `schemas.NODES`.
     """
-    creators = np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
-    by_creator = ids == "creator"
-
-    def created(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Return the groups whose creator is in a batch of nodes."""
-        node = batch.column("node").to_numpy()
-        order = np.argsort(node)
-        found = find_sorted(node[order], creators)
-        here = np.flatnonzero(found >= 0)
-        rows, group, creator = order[found[here]], numbers[here], creators[here]
-        names = [f"group-{number}" for number in group.tolist()]
-        if not by_creator:
-            names = [f"{name}node-{n}" for name, n in zip(names, creator.tolist(), strict=True)]
-        digests = b"".join(hashlib.sha1(name.encode()).digest()[:16] for name in names)
-        hi, lo = np.frombuffer(digests, ">i8").astype(np.int64).reshape(-1, 2).T
-        if by_creator:
-            hi, lo = batch.column("id_hi").to_numpy()[rows], hi
-        routers = batch.column("router").to_numpy()[rows]
-        columns = {"key_hi": hi, "key_lo": lo, "size": sizes[here], "creator": creator}
-        return {"group": group, **columns, "creator_router": routers}
-
+    creators = _creators(numbers, among, seed)
     rows = Batches.of(nodes, ["node", "id_hi", "router"])
-    return rows.each(created, _KEYED).frame
+    return rows.each(partial(_created, numbers, sizes, creators, ids), _KEYED).frame
+
+
+def _creators(numbers: np.ndarray, among: int, seed: int) -> np.ndarray:
+    return np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
+
+
+def _created(
+    numbers: np.ndarray, sizes: np.ndarray, creators: np.ndarray, ids: str, batch: pa.RecordBatch
+) -> dict[str, np.ndarray]:
+    """Return the groups whose creator is in a batch of nodes."""
+    node = batch.column("node").to_numpy()
+    order = np.argsort(node)
+    found = find_sorted(node[order], creators)
+    here = np.flatnonzero(found >= 0)
+    rows, group, creator = order[found[here]], numbers[here], creators[here]
+    names = [f"group-{number}" for number in group.tolist()]
+    if ids != "creator":
+        names = [f"{name}node-{n}" for name, n in zip(names, creator.tolist(), strict=True)]
+    digests = b"".join(hashlib.sha1(name.encode()).digest()[:16] for name in names)
+    hi, lo = np.frombuffer(digests, ">i8").astype(np.int64).reshape(-1, 2).T
+    if ids == "creator":
+        hi, lo = batch.column("id_hi").to_numpy()[rows], hi
+    routers = batch.column("router").to_numpy()[rows]
+    columns = {"key_hi": hi, "key_lo": lo, "size": sizes[here], "creator": creator}
+    return {"group": group, **columns, "creator_router": routers}
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:

@@ -36,7 +36,7 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
 from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import Batches, Table, rows_of
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
@@ -198,7 +198,7 @@ _EDGES = f"{EDGES}, delay_us bigint"
 
 def build_trees(
     overlay: Overlay,
-    groups: DataFrame,
+    groups: DataFrame | pa.Table,
     members: Table | None,
     progress: Progress | None = None,
     *,
@@ -208,14 +208,14 @@ def build_trees(
 
     Parameters
     ----------
-    groups : DataFrame
+    groups : DataFrame or pyarrow.Table
         ``group, key_hi, key_lo, creator``.
     members : DataFrame, Batches or None
         ``group, node``; None if no node joins.
     in_tasks : bool
         See `Trees`.
     """
-    listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
+    listed = rows_of(groups, "group", "key_hi", "key_lo", "creator").sort_by("group")
     ring = overlay.ring
     tables = BucketTables(ring.layout, ring.starts(), overlay.known)
     trees = Trees.over(overlay, listed, tables, progress)
@@ -296,7 +296,7 @@ class Plant(RoundProgram):
 
 def multicast(
     trees: Trees,
-    groups: DataFrame,
+    groups: DataFrame | pa.Table,
     source: str = "root",
     progress: Progress | None = None,
 ) -> tuple[Batches, Trees]:
@@ -304,7 +304,7 @@ def multicast(
 
     Parameters
     ----------
-    groups : DataFrame
+    groups : DataFrame or pyarrow.Table
         ``group, key_hi, key_lo, root, root_router, source, source_router``.
     source : str
         ``root``: the root is the source.  ``routed`` or ``direct``: the group's source first sends
@@ -318,7 +318,7 @@ def multicast(
     Trees
         The trees from which the rows are read; the caller must release them.
     """
-    listed = groups.select("group", "root", "source").toArrow()
+    listed = rows_of(groups, "group", "root", "source")
     index = index_sorted(trees.number, listed.column("group").to_numpy())
     facts = trees.overlay.ring.facts
     roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
