@@ -1,4 +1,4 @@
-"""The start and the end of a world: events from files, tables in order, few queries."""
+"""The start and the end of a world: events from files, tables in order; few queries, also of runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from small_network import NETWORK
 
-from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.experiments import Simulation
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.experiments import Simulation, run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.worlds.played import EventFiles
@@ -19,7 +19,7 @@ CONFIG = WorldConfig(
     generator="mass-failure+publications", measures="delay,link_stress",
 )  # fmt: skip
 
-#: The most queries that Spark plans for a world in tasks, from its start to its page.
+#: The most queries that Spark plans for a world or a run in tasks, from its start to its page.
 MOST_QUERIES = 15
 
 ORDERS = {
@@ -48,6 +48,13 @@ def played(spark, tmp_path_factory) -> tuple[Path, int]:
 def test_a_world_plans_few_queries(played):
     _, queries = played
     assert 5 < queries <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
+def test_a_run_plans_few_queries(spark, tmp_path, overlay):
+    config, before = RunConfig(**NETWORK, nodes=60, groups=4, overlay=overlay), last_query(spark)
+    run(spark, config, Execution(out=str(tmp_path / "out"), engine="tasks")).close()
+    assert 5 < last_query(spark) - before <= MOST_QUERIES
 
 
 @pytest.mark.parametrize("table", ORDERS)
