@@ -14,6 +14,7 @@ without checkpoints writes tables to a folder that the user names.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ import pyarrow as pa
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.errors import error_of_task
 from scribe_spark.runtime.filesystem import open_files, table_url
@@ -56,11 +58,17 @@ def materialise_and_read(
 ) -> tuple[DataFrame, pa.Table]:
     """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
 
-    An `InputError` or a `RunError` of a task is raised as such, without Spark's traces.
+    The job observes the columns, so that no second query is planned.  An `InputError` or a
+    `RunError` of a task is raised as such, without Spark's traces.
     """
     with errors_of_tasks():
-        table = _checkpoint(frame)
-        return table, table.select(*columns).toArrow()
+        if isinstance(abilities(frame.sparkSession), Connected):
+            table = _checkpoint(frame)
+            return table, table.select(*columns).toArrow()
+        schema = to_arrow_schema(frame.select(*columns).schema)
+        seen, every = Observation(), F.to_json(F.collect_list(F.struct(*columns)))
+        table = _checkpoint(frame.observe(seen, every.alias("rows")), eager=True)
+        return table, pa.Table.from_pylist(json.loads(seen.get["rows"]), schema)
 
 
 @contextmanager

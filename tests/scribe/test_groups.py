@@ -189,7 +189,9 @@ def nodes(spark):
 def rows_of(nodes):
     """The rows of nodes by their numbers."""
     table = nodes.select("node", "id_hi", "router").toArrow()
-    return lambda node: table.filter(pc.is_in(table["node"], pa.array(node))).combine_chunks().to_batches()[0]
+    return lambda node: (
+        table.filter(pc.is_in(table["node"], pa.array(node))).combine_chunks().to_batches()[0]
+    )
 
 
 def made(spark, nodes, **fields) -> dict[int, dict]:
