@@ -14,6 +14,7 @@ without checkpoints writes tables to a folder that the user names.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -68,7 +69,17 @@ def materialise_and_read(
         schema = to_arrow_schema(frame.select(*columns).schema)
         seen, every = Observation(), F.to_json(F.collect_list(F.struct(*columns)))
         table = _checkpoint(frame.observe(seen, every.alias("rows")), eager=True)
-        return table, pa.Table.from_pylist(json.loads(seen.get["rows"]), schema)
+        return table, _read_json(seen.get["rows"], schema)
+
+
+def _read_json(text: str, schema: pa.Schema) -> pa.Table:
+    """Return rows that Spark has written as JSON, in which binary columns are in base 64."""
+    rows = json.loads(text)
+    for name in (field.name for field in schema if pa.types.is_binary(field.type)):
+        for row in rows:
+            if name in row:
+                row[name] = base64.b64decode(row[name])
+    return pa.Table.from_pylist(rows, schema)
 
 
 @contextmanager

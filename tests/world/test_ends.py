@@ -1,4 +1,4 @@
-"""The start and the end of a world: events from files, tables in order; few queries, also of runs."""
+"""The start and the end of worlds: events from files, tables in order; queries, also of runs."""
 
 from __future__ import annotations
 
