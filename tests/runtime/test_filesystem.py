@@ -264,7 +264,7 @@ def test_refusals_of_input_stay_what_they_are(spark, tmp_path):
 
 
 PROGRAM = """
-from scribe_spark.runtime.environment import scratch_folder
+from scribe_spark.runtime.scratch import scratch_folder
 folder = scratch_folder()
 (folder / "table").write_text("rows")
 print(folder)
