@@ -32,7 +32,7 @@ class Walk:
         self.modules: set[str] = set()
         self.names: set[str] = set()
         for program in (JoinProgram, SendJoins):
-            monkeypatch.setattr(program, "play", self._with(self._see, program.play))
+            monkeypatch.setattr(program, "handle", self._with(self._see, program.handle))
         # CREATE has a way of its own, though it ends in the superstep in which JOINs begin
         unseen = self._with(None, root.receive_routed_creates)
         monkeypatch.setattr(join, "receive_routed_creates", unseen)
