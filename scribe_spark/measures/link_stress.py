@@ -36,9 +36,9 @@ from scribe_spark.measures.distributions import (
     number_of,
     statistics,
 )
-from scribe_spark.measures.measure import Distribution, Measure, Metric, every_system
+from scribe_spark.measures.measure import Distribution, Measure, Metric, Size, every_system
 from scribe_spark.underlay.paths import SOURCES
-from scribe_spark.underlay.protocol import Kernel, Size
+from scribe_spark.underlay.protocol import Kernel
 
 #: The kinds of links: from a node, to a node, and between two routers.
 UP, DOWN, CORE = "up", "down", "core"

@@ -48,14 +48,14 @@ from scribe_spark.measures.latency import (
     publication_latencies,
 )
 from scribe_spark.measures.link_stress import LINK_STRESS, PacketsOnLinks, packets_of
-from scribe_spark.measures.measure import Found, Measure, Metric, metric_values
+from scribe_spark.measures.measure import Found, Measure, Metric, Size, metric_values
 from scribe_spark.measures.node_stress import CHILDREN, NODE_STRESS, count_children
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.protocol import Kernel, Size, node_delays
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
 

@@ -21,11 +21,11 @@ import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.measures.link_stress import PACKET_NUMBERS, PacketsOnLinks, packets_of
+from scribe_spark.measures.measure import Size
 from scribe_spark.pastry.states import MESSAGE_KINDS, NodeProgram
 from scribe_spark.rounds.observer import TRAFFIC, Counted, Counts
 from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.scribe import PAYLOAD_KINDS, SCRIBE_KINDS
-from scribe_spark.underlay.protocol import Size
 
 _NEITHER = ("lookup",)
 

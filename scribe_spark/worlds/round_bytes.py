@@ -24,13 +24,12 @@ from scribe_spark.core.errors import RunError
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.measures.measure import Found, metric_values
+from scribe_spark.measures.measure import Found, Size, metric_values
 from scribe_spark.measures.message_bytes import NODE_BYTE_METRICS, NODE_BYTES, size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.schemas import ROUNDS_BY_PART
-from scribe_spark.underlay.protocol import Size
 from scribe_spark.worlds.link_stress import recorded_messages
 
 #: The table of counts that :class:`MeasureBytes` leaves; see `Counts`.

@@ -424,7 +424,7 @@ def test_a_table_on_its_way_is_waited_for():
     assert "nodes" in saved
     assert list(saved) == ["nodes"]
     assert not saved.has("nodes")
-    write.set_result("the rows")
+    write.set_result({"nodes": "the rows"})
     assert saved.has("nodes")
     assert not saved.has("links")
     assert saved["nodes"] == "the rows"
