@@ -41,8 +41,8 @@ SCHEDULED = SEVERAL | {"publications": None, "interval": "0us", "published_by": 
     ("more", "others"),
     [
         ({}, ["jobs"]),
-        (SIZES, ["tasks"]),
-        (SEVERAL, ["tasks"]),
+        pytest.param(SIZES, ["tasks"], marks=pytest.mark.slow),
+        pytest.param(SEVERAL, ["tasks"], marks=pytest.mark.slow),
         (SCHEDULED | {"schedule": "schedule.csv"}, ["tasks", "jobs", "stopped"]),
     ],
     ids=["delays", "sizes", "several", "schedule"],

@@ -198,7 +198,9 @@ def test_the_page_draws_the_systems_side_by_side(world, drawn_rounds):
     assert "Systems side by side" not in render_world(alone, {"resolved": {}, "config": {}}).html
 
 
-@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
+@pytest.mark.parametrize(
+    "delivery", ["best-effort", pytest.param("reliable", marks=pytest.mark.slow)]
+)
 def test_deliveries_are_open_before_their_deadline_for_every_system(spark, tmp_path, delivery):
     """A failure in the last round but one, and a deadline of 3 rounds: it is in no due round.
 

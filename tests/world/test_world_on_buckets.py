@@ -63,12 +63,13 @@ def played_with(world: World, node: int, event: str) -> None:
         world._events = events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variants", "shed_table"),
     [
         (("bottleneck",), "remaining"),
-        pytest.param(("bottleneck",), "whole", marks=pytest.mark.slow),
-        pytest.param(("lazy", "collapse"), "remaining", marks=pytest.mark.slow),
+        (("bottleneck",), "whole"),
+        (("lazy", "collapse"), "remaining"),
     ],
 )
 def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants, shed_table):
