@@ -52,7 +52,7 @@ from scribe_spark.runtime.batches import (
     Batches,
     Table,
     can_write,
-    collect,
+    rows_of,
     shares_disk,
     write_parquet,
 )
@@ -421,7 +421,7 @@ class Folder(StoredFolder):
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
         if shares_disk(self.spark, self._table(name)):
             return super().collect(name, columns, among)
-        return collect(self.read_table(name), columns, among)
+        return rows_of(self.read_table(name), columns, among)
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Write a few rows as one Parquet file; return them as read back, and their record."""

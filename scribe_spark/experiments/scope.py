@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime.batches import EVERY, Among, Batches, collect, rows_of
+from scribe_spark.measures.measure import ReadsTables
+from scribe_spark.runtime.batches import EVERY, Among, Batches, rows_of
 from scribe_spark.runtime.blocks import materialise, persist, release
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ R = TypeVar("R", bound=Releasable)
 
 def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
     """Return columns of a table on the driver, sorted by the first one."""
-    rows = rows_of(table, *columns).sort_by(columns[0])
+    rows = rows_of(table, columns).sort_by(columns[0])
     return [rows.column(name).to_numpy() for name in columns]
 
 
@@ -99,14 +100,6 @@ class stage(Generic[T]):
         return stages[self._name]
 
 
-class ReadsTables(Protocol):
-    """The type of a folder that reads written tables without Spark's SQL where it can."""
-
-    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches: ...
-
-    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table: ...
-
-
 #: The futures of tables that are written together, by name.
 Written = Future[Mapping[str, DataFrame]]
 
@@ -143,7 +136,7 @@ class SavedTables(MutableMapping[str, DataFrame]):
         """Return columns of a small table, or of a few rows, on the driver."""
         table = self[name]
         if self.folder is None:
-            return collect(table, columns, among)
+            return rows_of(table, columns, among)
         return self.folder.collect(name, columns, among)
 
     def __setitem__(self, name: str, table: DataFrame | Written) -> None:

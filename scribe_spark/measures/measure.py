@@ -137,11 +137,11 @@ class RunTables:
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> pa.Table:
         """Return columns of a small table, or of a few rows, on the driver."""
-        from scribe_spark.runtime.batches import collect
+        from scribe_spark.runtime.batches import rows_of
 
         if self.saved is not None:
             return self.saved.collect(name, columns, among or {})
-        return collect(self[name], columns, among or {})
+        return rows_of(self[name], columns, among or {})
 
 
 @dataclass(frozen=True)

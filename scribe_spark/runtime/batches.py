@@ -176,15 +176,14 @@ class Batches:
 Table = DataFrame | Batches
 
 
-def collect(table: DataFrame, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-    """Return columns of some rows on the driver."""
+def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+    """Return columns of a small table, or of a few rows of a table, on the driver."""
     for column, values in among.items():
-        table = table.where(F.col(column).isin(list(values)))
-    return table.select(*columns).toArrow()
-
-
-def rows_of(table: DataFrame | pa.Table, *columns: str) -> pa.Table:
-    """Return columns of a small table on the driver."""
+        some = list(values)
+        if isinstance(table, pa.Table):
+            table = table.filter(pc.is_in(table.column(column), pa.array(some)))
+        else:
+            table = table.where(F.col(column).isin(some))
     chosen = table.select(list(columns))
     return chosen if isinstance(chosen, pa.Table) else chosen.toArrow()
 

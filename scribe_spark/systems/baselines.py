@@ -33,7 +33,7 @@ def unicasts(groups: DataFrame | pa.Table, members: Table, underlay: Underlay) -
     The groups are ``group, source, source_router``, the members ``group, node, router``; the result
     is ``group, parent, child, parent_router, child_router, delay_us``.
     """
-    listed = rows_of(groups, "group", "source", "source_router").sort_by("group")
+    listed = rows_of(groups, ["group", "source", "source_router"]).sort_by("group")
     sources = [listed.column(name).to_numpy() for name in listed.column_names]
     kernel, lan_us = underlay.kernel, underlay.lan_us
 

@@ -215,7 +215,7 @@ def build_trees(
     in_tasks : bool
         See `Trees`.
     """
-    listed = rows_of(groups, "group", "key_hi", "key_lo", "creator").sort_by("group")
+    listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
     ring = overlay.ring
     tables = BucketTables(ring.layout, ring.starts(), overlay.known)
     trees = Trees.over(overlay, listed, tables, progress)
@@ -318,7 +318,7 @@ def multicast(
     Trees
         The trees from which the rows are read; the caller must release them.
     """
-    listed = rows_of(groups, "group", "root", "source")
+    listed = rows_of(groups, ["group", "root", "source"])
     index = index_sorted(trees.number, listed.column("group").to_numpy())
     facts = trees.overlay.ring.facts
     roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
