@@ -92,17 +92,7 @@ def _session(
     nodes = max([config.overlay.nodes for config in configs], default=1)
     worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
     work = sum(config.estimated_work for config in configs)
-    meanwhile = partial(_prepare, configs[0]) if configs else None
-    return open_session(execution, nodes, work, worlds=worlds, meanwhile=meanwhile)
-
-
-def _prepare(config: RunConfig | WorldConfig) -> None:
-    """Compute the routes of a command, and import the libraries of its page."""
-    from scribe_spark.experiments.stages import begin_routes
-    from scribe_spark.report import preload
-
-    begin_routes(config)
-    preload()
+    return open_session(execution, nodes, work, worlds=worlds)
 
 
 def _settings(config: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Thread
 from typing import Any
 
 from scribe_spark.config import Execution
@@ -19,25 +18,15 @@ from scribe_spark.runtime.master import check_remote, is_own
 
 @contextmanager
 def open_session(
-    execution: Execution,
-    nodes: int,
-    estimated_work: int,
-    *,
-    worlds: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
 ) -> Iterator[Any]:
-    """Return a context manager with a session for `nodes` nodes and the work of all runs.
-
-    A thread calls `meanwhile`, which needs no session, while the session starts.
-    """
+    """Return a context manager with a session for `nodes` nodes and the work of all runs."""
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up
     from scribe_spark.runtime.sessions import abilities, note_start
 
     make, started = partial(session, worlds=worlds), time.perf_counter()
-    if meanwhile is not None:
-        Thread(target=meanwhile, daemon=True, name="meanwhile").start()
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
     note_start(spark, time.perf_counter() - started)
     server, ended = abilities(spark), None

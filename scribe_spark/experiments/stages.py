@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self, cast
 
@@ -24,45 +23,16 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.topology import Graph, load, needs_spark
+from scribe_spark.topology import Graph, load
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
-from scribe_spark.underlay.matrices import (
-    MatrixUnderlay,
-    RouteMatrices,
-    compute_routes,
-    few_routes,
-    with_own_delays,
-)
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
-
-
-#: The routes that `begin_routes` computes, by the network's key; each is used once.
-_begun: dict[Hashable, Future[RouteMatrices | None]] = {}
-
-
-def begin_routes(config: ExperimentConfig) -> None:
-    """Compute the routes of a small network that is known without Spark, for the next simulation.
-
-    A command calls this function in a thread while its session starts.  An error is raised where
-    the simulation reads the routes.
-    """
-    if needs_spark(config.topology.kind):
-        return
-    _begun[config.network_key] = found = Future[RouteMatrices | None]()
-    try:
-        graph, tie = load(config), config.topology.tie
-        routers = graph.vertices["id"].to_numpy()
-        small = len(routers) <= MOST_ROUTERS
-        links = routers, graph.edges, tie, config.seed
-        found.set_result(few_routes(*links) if small else None)
-    except BaseException as error:
-        found.set_exception(error)
 
 
 def on_driver(table: DataFrame | pa.Table) -> pa.Table:
@@ -205,11 +175,7 @@ class Stages:
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
         if len(routers) > self.most_routers:
             return self._files.own(HopUnderlay.of(self.spark, routers, graph.edges, lan_us))
-        begun = _begun.pop(config.network_key, None)
-        routes = None if begun is None else begun.result()
-        if routes is None:
-            links = routers, graph.edges, config.topology.tie, config.seed
-            routes = compute_routes(self.spark, *links)
+        routes = compute_routes(self.spark, routers, graph.edges, config.topology.tie, config.seed)
         routes = with_own_delays(routes, graph.hosts.own_us)
         lost = graph.losses
         loss = None if lost is None else route_losses(routes.pred, routes.routers, lost)

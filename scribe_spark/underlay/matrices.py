@@ -85,7 +85,8 @@ def compute_routes(
     components = pendant_components(arrays)
     n = units(arrays, components)
     if n <= _FEW_UNITS:
-        return _routes_here(arrays, components)
+        rows = [row for unit in range(n) for row in route_unit(arrays, components, unit)]
+        return unpack_routes(arrays, components, pa.Table.from_batches(rows))
     shared = share(spark, (arrays, components))
 
     def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,23 +101,6 @@ def compute_routes(
     finally:
         shared.destroy()
     return unpack_routes(arrays, components, blocks)
-
-
-def few_routes(
-    routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
-) -> RouteMatrices | None:
-    """Return the routes of `compute_routes` for a small network, without Spark; else None."""
-    arrays = LinkArrays.of(routers, links, tie, seed)
-    components = pendant_components(arrays)
-    if units(arrays, components) > _FEW_UNITS:
-        return None
-    return _routes_here(arrays, components)
-
-
-def _routes_here(links: LinkArrays, components: list[PendantComponent]) -> RouteMatrices:
-    numbers = range(units(links, components))
-    rows = [row for unit in numbers for row in route_unit(links, components, unit)]
-    return unpack_routes(links, components, pa.Table.from_batches(rows))
 
 
 def units(links: LinkArrays, components: list[PendantComponent]) -> int:
