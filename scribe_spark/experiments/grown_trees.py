@@ -122,7 +122,7 @@ class GrownTrees:
 
     def group_numbers(self) -> np.ndarray:
         """Return the numbers of all groups, ascending."""
-        return collected(self._run.groups_with_root, "group")[0]
+        return collected(self._run.group_rows, "group")[0]
 
     def possible(self, schedule: Schedule) -> Schedule:
         """Return the publications of a schedule that their sources can send: all without rounds."""

@@ -274,7 +274,7 @@ class RoundsOfRun(Rounds):
         InputError
             There is no such publication.
         """
-        (groups,), live = collected(self.multicast_groups(), "group"), _live(self.world)
+        (groups,), live = collected(self._run.groups_with_source, "group"), _live(self.world)
         may = self._start.access.permits(MAY_MULTICAST, schedule.group, schedule.source)
         may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)
         if not may.any():

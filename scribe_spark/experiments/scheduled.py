@@ -62,7 +62,7 @@ def schedule_of(run: Stages) -> Schedule | None:
     if not config.several:
         return None
     if config.schedule is None:
-        group, source = collected(run.grown.multicast_groups(), "group", "source")
+        group, source = collected(run.groups_with_source, "group", "source")
         drawn = draw_schedule(config, run.config.seed, group, source, _members(run))
         # the sources of groups have been chosen by their rights
         return drawn if config.published_by == "source" else run.grown.possible(drawn)
@@ -70,7 +70,7 @@ def schedule_of(run: Stages) -> Schedule | None:
     refuse_unknown_groups(config.schedule, found, run.grown.group_numbers())
     refuse_slow(run.config, found, run.graph)
     found = run.grown.possible(found)
-    known, size = collected(run.groups_with_root, "group", "size")
+    known, size = collected(run.group_rows, "group", "size")
     refuse_deliveries(run.config, int(size[index_sorted(known, found.group)].sum()))
     return found
 
@@ -333,7 +333,7 @@ def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
         # publication n is that of channel n
         return columns | {"delay_us": routed(np.searchsorted(number, group), node, delay_us)}
 
-    deliveries = Batches.of(made.deliveries, [column.split()[0] for column in _DELIVERY])
+    deliveries = Batches.of(made.deliveries, _DELIVERY)
     return replace(made, delivered=deliveries.each(delivered, DELIVERIES))
 
 
@@ -370,7 +370,7 @@ def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multic
         }
 
     assert made.edges is not None
-    deliveries = Batches.of(made.deliveries, [column.split()[0] for column in _DELIVERY])
+    deliveries = Batches.of(made.deliveries, _DELIVERY)
     edges = Batches.of(made.edges, _EDGE)
     return replace(
         made,
@@ -380,10 +380,9 @@ def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multic
     )
 
 
-_DELIVERY = DELIVERIES.split(", ")
-
-
-_EDGE = [column.split()[0] for column in EDGES.split(", ")]
+_DELIVERY, _EDGE = (
+    [column.split()[0] for column in columns.split(", ")] for columns in (DELIVERIES, EDGES)
+)
 
 
 def with_losses(run: Stages, made: Multicast) -> Multicast:

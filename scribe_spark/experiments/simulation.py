@@ -178,7 +178,7 @@ class Simulation(Stages):
         """The rows of `multicast_groups`, on the driver."""
         if self.schedule is not None:
             return on_driver(scheduled.groups_with_publications(self, self.schedule))
-        return on_driver(self.grown.multicast_groups())
+        return self.groups_with_source
 
     @stage
     def schedule(self) -> Schedule | None:

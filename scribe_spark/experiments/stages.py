@@ -237,6 +237,11 @@ class Stages:
         return local_frame(self.spark, self.group_rows)
 
     @stage
+    def groups_with_source(self) -> pa.Table:
+        """The groups that have a node that may publish, with the source that the config chooses."""
+        return on_driver(self.grown.multicast_groups())
+
+    @stage
     def multicast_groups(self) -> DataFrame:
         """The groups that have a source: the columns of `groups_with_root`, ``source,
         source_router``.

@@ -177,15 +177,12 @@ Table = DataFrame | Batches
 
 
 def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-    """Return columns of a small table, or of a few rows of a table, on the driver."""
+    """Return columns of a small table on the driver; of a DataFrame's rows those in `among`."""
+    if isinstance(table, pa.Table):
+        return table.select(list(columns))
     for column, values in among.items():
-        some = list(values)
-        if isinstance(table, pa.Table):
-            table = table.filter(pc.is_in(table.column(column), pa.array(some)))
-        else:
-            table = table.where(F.col(column).isin(some))
-    chosen = table.select(list(columns))
-    return chosen if isinstance(chosen, pa.Table) else chosen.toArrow()
+        table = table.where(F.col(column).isin(list(values)))
+    return table.select(*columns).toArrow()
 
 
 def _row_groups(file: str, among: Among) -> Iterator[int]:
