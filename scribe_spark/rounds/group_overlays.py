@@ -84,7 +84,7 @@ MEMBERS, SILENT = "members", "silent"
 _NEIGHBOURS = "neighbours"
 
 # kinds of messages
-_QUITS, _JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
+QUITS, JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ class Overlays:
         The first halves of the groupIds, in a run.
     is_first : bool
         True in one of the buckets that build.
+    state : mapping of str to Columns
+        The tables of `grown_overlays.GrownOverlays`; the column ``group`` has the indices of these
+        overlays.
     """
 
     number: np.ndarray
@@ -114,6 +117,7 @@ class Overlays:
     source: np.ndarray
     key_hi: np.ndarray | None = None
     is_first: bool = False
+    state: Mapping[str, Columns] = field(default_factory=dict)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
         """Return the edges of groups' overlays as edges of each of their publications.
@@ -230,6 +234,10 @@ class GroupOverlays(SystemOnBuckets):
         """Return the arrays by name that all buckets read while they build; by default none."""
         return {}
 
+    def state_of(self, tables: Tables, groups: np.ndarray) -> Mapping[str, Columns]:
+        """Return the state of groups (indices, ascending) in their builder; by default none."""
+        return {}
+
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges over which each publication may go.
 
@@ -250,22 +258,31 @@ class GroupOverlays(SystemOnBuckets):
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""
-        published = read_table(Published, kept, PUBLISHED)
+        round = self.begin_round(player, now)
+        changes = {QUITS: to_nodes(now.quit), JOINS: to_nodes(now.join)}
+        player.play(Remember(round), changes)
+        return self.publish(player, kept, round, now)
+
+    def begin_round(self, player: SystemPlayer, now: LivingRound) -> OverlayRound:
+        """Return the common data of the programs of a round."""
         facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
-        network = Network(now.ring, *facts)
-        made = self.shared_in_run(network) if now.in_run else {}
+        made = self.shared_in_run(Network(now.ring, *facts)) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = key_of([now.publish.group, now.publish.node], len(now.ring))
         topic, of = np.unique(ends, return_inverse=True)
-        round = OverlayRound(
+        return OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
             now.tally.observer,
             now.scheduled,
         )
-        changes = {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)}
-        player.play(Remember(round), changes)
+
+    def publish(
+        self, player: SystemPlayer, kept: Tables, round: OverlayRound, now: LivingRound
+    ) -> SystemRound:
+        """Let publications spread; in a world, also count messages, and publications due."""
+        published = read_table(Published, kept, PUBLISHED)
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
@@ -342,7 +359,7 @@ class OverlayRound:
 
 
 @dataclass(frozen=True)
-class _OverlayProgram:
+class OverlayProgram:
     """A program of a round."""
 
     round: OverlayRound
@@ -358,7 +375,7 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
     return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
 
 
-class Remember(_OverlayProgram):
+class Remember(OverlayProgram):
     """The program by which buckets note their nodes that are members: rule O1."""
 
     silent: ClassVar[bool] = True
@@ -371,14 +388,14 @@ class Remember(_OverlayProgram):
         lives = alive[members % size]
         silent = distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
         silent = silent[~alive[silent % size] & ~known[silent % size]]
-        quits, joins = (keys_sent(inbox, kind, size) for kind in (_QUITS, _JOINS))
+        quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
         stay = members[lives & (find_sorted(quits, members) < 0)]
         tables[MEMBERS] = {"key": distinct(np.concatenate([stay, joins]))}
         tables[SILENT] = {"key": silent}
         return {}
 
 
-class Build(_OverlayProgram):
+class Build(OverlayProgram):
     """The program by which one bucket for each group builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -425,6 +442,7 @@ class Build(_OverlayProgram):
             source,
             None if round.key_hi is None else round.key_hi[groups],
             bool(mine[0] == 0),
+            round.system.state_of(tables, groups),
         )
         network = Network(round.facts.ring, *round.network)
         built = round.system.build(overlays, network)
@@ -449,7 +467,7 @@ class Build(_OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountOverlayCopies(_OverlayProgram):
+class CountOverlayCopies(OverlayProgram):
     """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
@@ -536,7 +554,7 @@ class CountOverlayCopies(_OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountDue(_OverlayProgram):
+class CountDue(OverlayProgram):
     """The program by which buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due

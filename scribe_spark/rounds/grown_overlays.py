@@ -1,0 +1,298 @@
+"""Systems whose members grow and mend an overlay of each group, and flood it.
+
+An own round of such a system is a *period*.  One bucket for each group, the *builder*, has the
+state of all members of the group (`GrownOverlays.tables`).  A period is a sequence of programs on
+buckets:
+
+1. buckets note their nodes that are members, and tell the builders who has joined or quit
+   (:class:`_TellBuilders`; O1, O10);
+2. builders play the system's rules for one period (:class:`_PlayPeriod`; O11);
+3. publications spread over the overlay as it is then (`group_overlays.Build`; O2 to O5).
+
+Rules: docs/rules.md, O1 to O5, O10 to O12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import divided, find_sorted, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT
+from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
+from scribe_spark.rounds.group_overlays import (
+    JOINS,
+    MEMBERS,
+    QUITS,
+    GroupOverlays,
+    Network,
+    OverlayProgram,
+    OverlayRound,
+    Remember,
+)
+from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.system import (
+    LivingRound,
+    OwnRounds,
+    Publications,
+    SystemPlayer,
+    SystemRound,
+    count_messages,
+)
+
+#: Tables of a builder: the keys (group, node) that have joined or quit; counts of a period; sums
+#: over the state.
+_JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
+
+
+@dataclass(frozen=True)
+class Period:
+    """The read-only description of a period; nodes are positions, groups are indices.
+
+    Attributes
+    ----------
+    number : int
+        The number of the period, from 0.
+    world_round : int
+        The number of the world's round in which the period begins; 0 in a run.
+    begins_round, ends_round : bool
+        True in the first and in the last period of a round of the world.
+    group_number : ndarray of int64, shape (G,)
+        The numbers of all groups, which key draws.
+    key_hi, key_lo : ndarray of uint64, shape (G,)
+        The halves of the groupIds.
+    join, quit : tuple of ndarray
+        The groups and nodes of these events, ascending.  A node that leaves quits its groups.
+    died : ndarray of int64
+        The nodes that failed silently in the period, ascending.
+    alive : ndarray of bool, shape (K,)
+        The nodes that live after the events.
+    network : Network
+        The nodes and the network.
+    handed : mapping of str to Columns
+        The tables that the system's programs have handed to the builder (`GrownOverlays.handed`).
+    counts : dict of str to int
+        The system adds to the numbers of `GrownOverlays.counted`.
+    """
+
+    number: int
+    world_round: int
+    begins_round: bool
+    ends_round: bool
+    group_number: np.ndarray
+    key_hi: np.ndarray
+    key_lo: np.ndarray
+    join: Pairs
+    quit: Pairs
+    died: np.ndarray
+    alive: np.ndarray
+    network: Network
+    handed: Mapping[str, Columns] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class GrownOverlays(GroupOverlays):
+    """A system that keeps an overlay of each group's members between periods; rules O10 to O12.
+
+    Subclasses are picklable, and define :meth:`play_period` and :meth:`edges`, which finds the
+    state in `Overlays.state`.
+
+    Attributes
+    ----------
+    tables : tuple of str
+        The tables of the state.  Each has a column ``group`` (indices, ascending).
+    handed : tuple of str
+        Tables that the system's programs (:meth:`before_period`) leave in the builders for the next
+        period.
+    counted : tuple of str
+        The names of numbers that are added over the periods of a round of the world.
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ()
+    handed: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[tuple[str, ...]] = ()
+    state: ClassVar[Mapping[str, str]] = {}
+
+    def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
+        """Play one period of the groups of a builder.
+
+        The results of a group must depend on its rows only, and not on their order.
+
+        Parameters
+        ----------
+        state : dict of str to Columns
+            The tables of the state, without those that have no rows; the method replaces them.
+        period : Period
+            The period.
+
+        Returns
+        -------
+        mapping of str to Columns
+            The control messages by kind: ``group, sender, to``; perhaps ``messages``, the numbers
+            of equal ones.  A message to a dead node counts as lost.
+        """
+        raise NotImplementedError
+
+    def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
+        """Play programs of the system before the period, after the events; by default none."""
+
+    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
+        """Return numbers that are added over the builders at the end of a round of a world."""
+        return {}
+
+    def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Return the measures of a round from the sums: by default, means over ``members``."""
+        members = max(1.0, sums.get("members", 1))
+        return {name: total / members for name, total in sums.items() if name != "members"}
+
+    def stays(self, name: str) -> bool:
+        """See `SystemOnBuckets.stays`."""
+        return name in self.tables or super().stays(name)
+
+    def state_of(self, tables: Tables, groups: np.ndarray) -> dict[str, Columns]:
+        """See `GroupOverlays.state_of`."""
+        found: dict[str, Columns] = {}
+        for name, rows in _state(self, tables).items():
+            index = find_sorted(groups, rows["group"])
+            found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
+        return found
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """Play a period; see `SystemOnBuckets.play_round`."""
+        # publications are counted by rounds of the world
+        of_world = replace(now, number=now.world_round, own=OwnRounds())
+        round = self.begin_round(player, of_world)
+        fail, leave = now.events.fail, now.events.leave
+        if any(len(one) for one in (fail, leave, now.join[0], now.quit[0])):
+            changes = {QUITS: to_nodes(now.quit), JOINS: to_nodes(now.join)}
+            player.play(_TellBuilders(round, np.sort(leave)), changes)
+        self.before_period(player, round, now)
+        player.play(_PlayPeriod(round, self, now.key_lo, *_times(now), np.sort(fail)))
+        if now.in_run or now.ends_round or len(now.publish):
+            done = self.publish(player, kept, round, of_world)
+        else:
+            count_messages(player, now)
+            done = SystemRound({}, Publications(), begun=self.begun)
+        if now.in_run:
+            return done
+        taken = player.take(_COUNTS, _SUMS)
+        counts, sums = (
+            {name: float(column.sum()) for name, column in taken.get(table, {}).items()}
+            for table in (_COUNTS, _SUMS)
+        )
+        measures = self.measures_of(sums) if now.ends_round else {}
+        return replace(done, measures=measures, counts=dict.fromkeys(self.counted, 0.0) | counts)
+
+
+def _times(now: LivingRound) -> tuple[int, int, bool, bool]:
+    ends = now.ends_round and not now.in_run
+    return now.number, now.world_round, now.begins_round, ends
+
+
+def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
+    return {name: tables[name] for name in system.tables if tables.has_rows(name)}
+
+
+@dataclass(frozen=True)
+class _TellBuilders(OverlayProgram):
+    """Note the members, and tell builders who has joined and quit: rules O1 and O10."""
+
+    leave: np.ndarray  # the nodes that leave, ascending
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `group_overlays.MEMBERS`; send the changes to the builders, which store them."""
+        round, size = self.round, self.round.size
+        if superstep:
+            for kind in (_JOINED, _QUIT):
+                if kind in inbox:
+                    tables[kind] = {"key": np.sort(inbox[kind]["key"])}
+            return {}
+        members = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
+        leaves = find_sorted(self.leave, members % size) >= 0
+        quits = members[leaves | (find_sorted(quits, members) >= 0)]
+        Remember(round).step(bucket, tables, inbox, superstep)
+        told = {_JOINED: joins, _QUIT: quits}
+        return {
+            kind: {AT: round.builders(key // size), "key": key}
+            for kind, key in told.items()
+            if len(key)
+        }
+
+
+@dataclass(frozen=True)
+class _PlayPeriod(OverlayProgram):
+    """Play the rules of the system for one period: rule O11."""
+
+    system: GrownOverlays
+    key_lo: np.ndarray
+    number: int
+    world_round: int
+    begins_round: bool
+    ends_round: bool
+    died: np.ndarray
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Change the tables of the state, and count messages; send nothing."""
+        system = self.system
+        changes = [tables.pop(name, {"key": whole_numbers()})["key"] for name in (_JOINED, _QUIT)]
+        handed = {name: tables.pop(name) for name in system.handed if name in tables}
+        state = _state(system, tables)
+        if state or handed or any(len(key) for key in changes):
+            period = self._period(changes, handed)
+            self._count(tables, system.play_period(state, period))
+            if period.counts:
+                tables[_COUNTS] = {name: np.array([n]) for name, n in period.counts.items()}
+            _put(system, tables, state)
+        if self.ends_round and state:
+            tables[_SUMS] = {name: np.array([n]) for name, n in system.sums(state).items()}
+        return {}
+
+    def _period(self, changes: list[np.ndarray], handed: dict[str, Columns]) -> Period:
+        round = self.round
+        assert round.key_hi is not None
+        join, quit = (divided(key, round.size) for key in changes)
+        when = self.number, self.world_round, self.begins_round, self.ends_round
+        groups = round.number, round.key_hi, self.key_lo
+        network = Network(round.facts.ring, *round.network)
+        return Period(*when, *groups, join, quit, self.died, round.lives.alive, network, handed)
+
+    def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
+        observer, alive = self.round.observer, self.round.lives.alive
+        for kind, rows in sent.items():
+            times = rows.get("messages")
+            if times is not None and not observer.groups:  # a world records each message
+                rows = take(rows, np.repeat(np.arange(len(times)), times))
+                times = None
+            ends = rows["sender"], rows["to"], rows["group"]
+            arrives = alive[rows["to"]] if times is None else np.ones(len(times), dtype=bool)
+            observer.send(tables, kind, arrives, *ends, times)
+        if observer.groups:
+            _add_up_traffic(tables)
+
+
+def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) -> None:
+    """Write the tables of the state; a table without rows is removed."""
+    for name in system.tables:
+        if name in state and count_rows(state[name]):
+            tables[name] = state[name]
+        elif name in tables:
+            del tables[name]
+
+
+def _add_up_traffic(tables: Tables) -> None:
+    """Add up the recorded messages of a run if new rows are as many as those added up before."""
+    names = [name for name in tables if name.startswith(f"{TRAFFIC} ")]
+    rows = [count_rows(tables[name]) for name in names]
+    if len(names) < 2 or sum(rows) < 2 * rows[0]:
+        return
+    parts = [tables.pop(name) for name in names]
+    ends = "kind", "group", "sender", "to"
+    tables[f"{TRAFFIC} 0"] = add_rows("messages", concatenate(parts), *ends)
