@@ -1,0 +1,99 @@
+"""Narada as a system in rounds: its periods, and the trees of its sources.
+
+A member takes the data of a source from its next hop to the source, as DVMRP routers do.  The next
+hop knows this, since the member's vector tells it (rule D13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import expand
+from scribe_spark.engine import Columns
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.systems.narada.meshes import TABLES, Meshes
+from scribe_spark.systems.narada.period import NaradaPeriod
+from scribe_spark.underlay.protocol import node_delays
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.narada.config import NaradaConfig
+
+#: The bytes of a vector: of all, and of each member; and the seconds of a period.
+_HEAD, _ENTRY, _SECONDS = 28, 20, 10
+
+
+@dataclass(frozen=True)
+class Narada(GrownOverlays):
+    """Narada with some parameters."""
+
+    rules: NaradaConfig
+    tables: ClassVar[tuple[str, ...]] = TABLES
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The kinds of messages of the mesh."""
+        return ("vector", "probe", "answer", "link", "unlink")
+
+    @property
+    def rounds_before(self) -> int:
+        """The number of periods of a run before its publications."""
+        return self.rules.periods
+
+    def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
+        """Play one period of the groups of a builder (rules D2 to D12)."""
+        return NaradaPeriod(self.rules, state, period).play()
+
+    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
+        """Return sums over members: links, known members, and kB/s of vectors."""
+        meshes = Meshes.of(state)
+        links, known = meshes.degree[meshes.is_in], meshes.known[meshes.is_in]
+        kilobytes = links * (_HEAD + _ENTRY * known) / 1000 / _SECONDS
+        sums = {"members": len(links), "links": links, "known": known, "vectors": kilobytes}
+        return {name: float(np.sum(one)) for name, one in sums.items()}
+
+    def edges(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the tree of each source (rule D13)."""
+        meshes = Meshes.of(overlays.state, len(network.ring))
+        root = _roots(meshes, overlays, network)
+        sent = np.flatnonzero((root >= 0) & (meshes.node[root] != overlays.source))
+        asked = {"publication": sent, "node": overlays.source[sent], "peer": meshes.node[root[sent]]}
+        served = np.flatnonzero(root >= 0)
+        top, root = meshes.top[root[served]], root[served]
+        of, e = expand(top, top + meshes.width[root])
+        way = meshes.cells["next"][meshes.cell(e, root[of])].astype(np.int64)
+        some = np.flatnonzero((way >= 0) & (e != root[of]))
+        of, e, way = of[some], e[some], way[some]
+        linked = meshes.find_links(meshes.find(meshes.group[e], way), e) >= 0
+        down = {
+            "publication": served[of[linked]],
+            "node": way[linked],
+            "peer": meshes.node[e[linked]],
+        }
+        return {name: np.r_[asked[name], down[name]] for name in asked}
+
+
+def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
+    """Return the entry at which each publication's tree begins; NONE if there are no members.
+
+    It is the source, or the member nearest to a source that is none.
+    """
+    root = meshes.find(overlays.of, overlays.source)
+    root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)
+    guest = np.flatnonzero(root < 0)
+    member = np.flatnonzero(meshes.is_in)
+    begin, end = (
+        np.searchsorted(meshes.group[member], overlays.of[guest], side) for side in ("left", "right")
+    )
+    of, place = expand(begin, end)
+    router, member = network.ring.router, member[place]
+    ends = router[overlays.source[guest[of]]], router[meshes.node[member]]
+    delay = node_delays(network.kernel, network.lan_us, *ends)
+    order = np.lexsort((delay, of))
+    first = order[np.r_[True, of[order][1:] != of[order][:-1]]] if len(of) else order
+    root[guest[of[first]]] = member[first]
+    return root
