@@ -43,7 +43,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens before a period; `died` are nodes, of which none is in `alive`."""
+    """What happens before a period; nodes that died may live again at once."""
 
     joins: tuple[Pair, ...] = ()
     quits: tuple[Pair, ...] = ()
@@ -139,7 +139,7 @@ class Group:
         """Play period t; the effects of D5 to D8 wait until all members have decided."""
         self.sent = {kind: [] for kind in KINDS}
         self.quit([x for g, x in now.quits if g == self.number])
-        self.bury(now.alive)
+        self.bury(now)
         self.join(t, [x for g, x in now.joins if g == self.number])
         first = {i: {m: replace(c) for m, c in row.items()} for i, row in self.cells.items()}
         self.hear(t, first)
@@ -173,12 +173,14 @@ class Group:
         """End all links of an entry."""
         self.links = {pair: since for pair, since in self.links.items() if x not in pair}
 
-    def bury(self, alive: tuple[bool, ...]) -> None:
+    def bury(self, now: Events) -> None:
         """D2 (b)."""
         for x in self.entries:
-            if not alive[x]:
+            if not now.alive[x] or x in now.died:
                 self.entries[x] = False
-        self.waiting = {x: begins for x, begins in self.waiting.items() if alive[x]}
+        self.waiting = {
+            x: begins for x, begins in self.waiting.items() if now.alive[x] and x not in now.died
+        }
         self.end_dead_links()
 
     def end_dead_links(self) -> None:
@@ -635,14 +637,17 @@ def _random_settings(rng: random.Random) -> Settings:
         threshold=rng.choice([0.0, 0.002, 0.008, 0.008, 0.05, 0.2]),
         young_periods=rng.choice([0, 1, 3, 3]),
         neighbour_silence=neighbour_silence,
-        silence=max(0, neighbour_silence - rng.choice([0, 1, 1, 1, 2])),
-        unreachable=rng.choice([20_000_000, 20_000_000, 1_000_000, 100_000]),
+        silence=max(1, neighbour_silence - rng.choice([0, 1, 1, 1, 2])),
     )
 
 
 def _random_distances(rng: random.Random, count: int, least: int) -> tuple[tuple[int, ...], ...]:
-    """Draw D(a, b): with many ties, in a plane, or any; not symmetric, at most 300 ms."""
+    """Draw D(a, b): with many ties, in a plane, or any; not symmetric.
+
+    They are at most 300 ms, or so long that members cannot be reached (not with a `least` one).
+    """
     style = rng.choice(["ties", "plane", "any"])
+    factor = 1 if least else rng.choice([1, 1, 1, 25, 80])
     points = [(rng.randrange(100_000), rng.randrange(100_000)) for _ in range(count)]
 
     def draw(a: int, b: int) -> int:
@@ -656,7 +661,7 @@ def _random_distances(rng: random.Random, count: int, least: int) -> tuple[tuple
         return rng.randint(least, 300_000)
 
     return tuple(
-        tuple(max(2 * least, draw(a, b)) if a != b else 0 for b in range(count))
+        tuple(factor * max(2 * least, draw(a, b)) if a != b else 0 for b in range(count))
         for a in range(count)
     )
 
@@ -674,13 +679,14 @@ def _random_events(
         died, joins, quits = set(), set(), set()
         rate = busy if t < lively else 0.0
         back = {x for x in range(count) if x not in alive and rng.random() < 2 * rate}
+        at_once = rng.choice([0, 0, 0.2])  # the share of those who died that live again at once
         for x in sorted(alive):
             if rng.random() < (0.4 if t == disaster else rate / 2):
                 died.add(x)
             elif rng.random() < rate / 4:  # leaves: quits all its groups
                 alive.discard(x)
                 quits |= {(g, x) for g in groups if x in members[g]}
-        alive = (alive - died) | back
+        alive = (alive - died) | back | {x for x in sorted(died) if rng.random() < at_once}
         quits |= {(g, x) for g in groups for x in sorted(members[g]) if rng.random() < rate / 2}
         for g in groups:
             members[g] -= died | {x for h, x in quits if h == g}
@@ -689,7 +695,7 @@ def _random_events(
             members[g] |= {x for h, x in joins if h == g}
         flags = tuple(x in alive for x in range(count))
         events.append(Events(*(tuple(sorted(s)) for s in (joins, quits, died)), flags))
-        asked = {(g, rng.choice(sorted(members[g] or alive))) for g in groups if alive}
+        asked = {(g, rng.choice(sorted(members[g] & alive or alive))) for g in groups if alive}
         asked |= {(g, rng.choice(sorted(alive))) for g in groups if alive and rng.random() < 0.4}
         publications[t] = tuple(sorted(asked))
     return events, publications
