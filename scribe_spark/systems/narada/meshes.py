@@ -1,8 +1,8 @@
 """The state of Narada's groups, as arrays: entries, links, and a square of cells for each group.
 
-An *entry* is a node that some member of its group knows.  The group's entries e and f, ascending by
-position, have a *cell* (e, f): what e knows of f.  The cells of all groups lie in flat arrays, group
-by group and row by row; the row of e has the cells of e.
+An *entry* is a node that some member of its group knows.  Two entries e and f of a group have a
+*cell* (e, f): what e knows of f.  The cells of all groups lie in flat arrays, group by group and row
+by row: the row of e has the cells of e, ascending by position.
 """
 
 from __future__ import annotations

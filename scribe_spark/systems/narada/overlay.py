@@ -14,8 +14,8 @@ import numpy as np
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.narada.meshes import TABLES, Meshes
 from scribe_spark.systems.narada.period import NaradaPeriod
 from scribe_spark.underlay.protocol import node_delays
@@ -61,7 +61,11 @@ class Narada(GrownOverlays):
         meshes = Meshes.of(overlays.state, len(network.ring))
         root = _roots(meshes, overlays, network)
         sent = np.flatnonzero((root >= 0) & (meshes.node[root] != overlays.source))
-        asked = {"publication": sent, "node": overlays.source[sent], "peer": meshes.node[root[sent]]}
+        asked = {
+            "publication": sent,
+            "node": overlays.source[sent],
+            "peer": meshes.node[root[sent]],
+        }
         served = np.flatnonzero(root >= 0)
         top, root = meshes.top[root[served]], root[served]
         of, e = expand(top, top + meshes.width[root])
@@ -87,7 +91,8 @@ def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
     guest = np.flatnonzero(root < 0)
     member = np.flatnonzero(meshes.is_in)
     begin, end = (
-        np.searchsorted(meshes.group[member], overlays.of[guest], side) for side in ("left", "right")
+        np.searchsorted(meshes.group[member], overlays.of[guest], side)
+        for side in ("left", "right")
     )
     of, place = expand(begin, end)
     router, member = network.ring.router, member[place]

@@ -148,7 +148,8 @@ class NaradaPeriod:
         if members.max(initial=0) > MOST_MEMBERS:
             which = int(members.argmax())
             number, count = self._period.group_number[which], int(members[which])
-            raise InputError("systems", "narada", f"has {count:,} members in group {number}, {TOO_MANY}")
+            remedy = f"has {count:,} members in group {number}; {TOO_MANY}"
+            raise InputError("systems", "narada", remedy)
 
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
