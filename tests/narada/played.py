@@ -13,7 +13,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.narada.config import NaradaConfig
-from scribe_spark.systems.narada.meshes import Meshes, read_waiting
+from scribe_spark.systems.narada.meshes import WAITING, CellRows, Meshes, read_table
 from scribe_spark.systems.narada.overlay import Narada
 
 __all__ = ["MatrixDelays", "Played", "pairs", "play_case"]
@@ -122,11 +122,11 @@ def _state_of(played: Played) -> dict[int, dict[str, list]]:
     of, groups = played.meshes, played.groups
     here = of.is_in[of.a] | of.is_in[of.b]
     once = np.flatnonzero(here & (of.a < of.b))
-    rows = of.rows(np.flatnonzero(of.is_in))
+    rows = CellRows(of, np.flatnonzero(of.is_in))
     knows = np.flatnonzero(of.cells["heard"][rows.cell] >= 0)
     cells = (of.cells[name][rows.cell[knows]] for name in ("heard", "number", "cost", "next"))
     owner = rows.e[rows.of[knows]]
-    waiting = read_waiting(played.state)
+    waiting = read_table(played.state, WAITING)
     found = {
         "in": _rows(groups, of.group[of.is_in], of.node[of.is_in]),
         "waiting": _rows(groups, *waiting.values()),

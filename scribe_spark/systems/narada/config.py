@@ -52,18 +52,8 @@ class NaradaConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse drawn groups that are too large."""
+        """Refuse drawn groups that are too large; by Zipf's law, the first has all nodes."""
         groups, nodes = config.groups, config.overlay.nodes
-        if groups.count and groups.custody is None:
-            most = nodes if groups.size is None else groups.size  # by Zipf, the first has all nodes
-            self._refuse(most)
-
-    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse groups of which some must be too large, since their mean is."""
-        if groups:
-            self._refuse(-(-memberships // groups))
-
-    def _refuse(self, most: int) -> None:
-        if most > MOST_MEMBERS:
-            remedy = f"has a group of {most:,} members or more; {TOO_MANY}"
-            raise InputError("systems", "narada", remedy)
+        most = nodes if groups.size is None else groups.size
+        if groups.count and groups.custody is None and most > MOST_MEMBERS:
+            raise InputError("systems", "narada", f"has a group of {most:,} members; {TOO_MANY}")
