@@ -119,7 +119,9 @@ class Tree:
         """Return the worst stress, and the usage of the tree and of unicast by IP multicast's."""
         peer = np.flatnonzero(self.parent >= 0)
         links, _ = placed.on_links(self.parent[peer], peer)
-        worst = max(np.bincount(self.parent[peer]).max(), np.unique(links, return_counts=True)[1].max())
+        worst = max(
+            np.bincount(self.parent[peer]).max(), np.unique(links, return_counts=True)[1].max()
+        )
         others = np.flatnonzero(np.arange(len(self.parent)) != self.source)
         ways, delays = placed.on_links(np.full(len(others), self.source), others)
         merged = delays[np.unique(ways, return_index=True)[1]].sum()
@@ -139,21 +141,49 @@ def rows(members: int, periods: int, seed: int) -> Iterator[Row]:
     sources = np.argsort(draws.bits_np(seed, "source", np.arange(members)))[:SOURCES].tolist()
     trees = [Tree.of(played, source) for source in sources]
     assert all(tree.reached(played.alive) == 1 for tree in trees)
-    ratios = [np.delete(tree.delay_us / np.maximum(placed.delay_us[tree.source], 1), tree.source) for tree in trees]
+    ratios = [
+        np.delete(tree.delay_us / np.maximum(placed.delay_us[tree.source], 1), tree.source)
+        for tree in trees
+    ]
     ratio = np.concatenate(ratios)
     stress, usage, unicast = (
-        np.array(one) for one in zip(*(tree.stress_and_usage(placed) for tree in trees), strict=True)
+        np.array(one)
+        for one in zip(*(tree.stress_and_usage(placed) for tree in trees), strict=True)
     )
     reference = REFERENCE.get(members, ("-",) * 5)
     if members == 128:
         reference = tuple(f"{c} (R: {r})" for c, r in zip(reference, RECALLED, strict=True))
     asserted = members in (128, 256)
     share, worst = float((ratio < 4).mean()), int(stress.max())
-    yield Row(members, "RDP < 4, %; mean", f"{reference[0]}; >= 90" if asserted else reference[0], f"{share:.1%}; {ratio.mean():.2f}", share >= 0.9 if asserted else None)
-    yield Row(members, f"worst stress (naive {members - 1})", reference[1], f"{worst}", worst < (members - 1) / 10 if asserted else None)
-    yield Row(members, "usage (unicast)", reference[2], f"{usage.mean():.2f} ({unicast.mean():.2f})", usage.mean() < 0.65 * unicast.mean() if asserted else None)
+    yield Row(
+        members,
+        "RDP < 4, %; mean",
+        f"{reference[0]}; >= 90" if asserted else reference[0],
+        f"{share:.1%}; {ratio.mean():.2f}",
+        share >= 0.9 if asserted else None,
+    )
+    yield Row(
+        members,
+        f"worst stress (naive {members - 1})",
+        reference[1],
+        f"{worst}",
+        worst < (members - 1) / 10 if asserted else None,
+    )
+    yield Row(
+        members,
+        "usage (unicast)",
+        reference[2],
+        f"{usage.mean():.2f} ({unicast.mean():.2f})",
+        usage.mean() < 0.65 * unicast.mean() if asserted else None,
+    )
     expected = kept["links"] * (28 + 20 * members) / 10_000
-    yield Row(members, "KB/s; links a node", reference[3], f"{kept['vectors']:.2f}; {kept['links']:.2f}", abs(kept["vectors"] / expected - 1) < 0.1)
+    yield Row(
+        members,
+        "KB/s; links a node",
+        reference[3],
+        f"{kept['vectors']:.2f}; {kept['links']:.2f}",
+        abs(kept["vectors"] / expected - 1) < 0.1,
+    )
     failed = np.argsort(draws.bits_np(seed, "fail", np.arange(members)))[: members // 10]
     played.play(died=failed.tolist())
     sources = [source for source in sources if played.alive[source]]
@@ -162,8 +192,16 @@ def rows(members: int, periods: int, seed: int) -> Iterator[Row]:
     while shares[-1] < 1 and until < 200:
         played.play()
         until += 1
-        shares.append(np.mean([Tree.of(played, source).reached(played.alive) for source in sources]))
-    yield Row(members, "10 % fail: reached; all after periods", reference[4], f"{shares[0]:.2f}; {until}", shares[-1] == 1)
+        shares.append(
+            np.mean([Tree.of(played, source).reached(played.alive) for source in sources])
+        )
+    yield Row(
+        members,
+        "10 % fail: reached; all after periods",
+        reference[4],
+        f"{shares[0]:.2f}; {until}",
+        shares[-1] == 1,
+    )
 
 
 def timed(members: int, periods: int) -> Row:
@@ -174,7 +212,13 @@ def timed(members: int, periods: int) -> Row:
     for _ in range(periods - 1):
         played.play()
     seconds = time.perf_counter() - begin
-    return Row(members, f"seconds of {periods} periods", "< 72 (30 calibrations)", f"{seconds:.1f}", seconds < 72)
+    return Row(
+        members,
+        f"seconds of {periods} periods",
+        "< 72 (30 calibrations)",
+        f"{seconds:.1f}",
+        seconds < 72,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

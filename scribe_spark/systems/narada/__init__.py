@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 #: The most members of a group.
 MOST_MEMBERS = 1024
 
-#: Why there may be no more.
+#: Why there may be no more, and what would do.
 TOO_MANY = (
-    f"must be at most {MOST_MEMBERS:,}, since every member stores n members, n x n in all; give "
-    "smaller groups, or another system"
+    f"there may be at most {MOST_MEMBERS:,}, since each of n members stores a row of n; give "
+    "smaller groups, or leave narada out"
 )
 
 

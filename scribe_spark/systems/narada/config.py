@@ -38,8 +38,8 @@ class NaradaConfig(Section):
         6, "Degree above which a link must carry half of the members (settled)"
     )
     threshold: Annotated[float, within(0.0, 1.0)] = setting(
-        0.008, "Utility of a link for each member and both degrees, below which it is dropped "
-        "(settled)"
+        0.008,
+        "Utility of a link for each member and both degrees, below which it is dropped (settled)",
     )
     young_periods: Annotated[int, within(0, 1000)] = setting(
         3, "Periods in which a new link is not dropped (settled)"
@@ -51,8 +51,9 @@ class NaradaConfig(Section):
         5, "Periods after which a member of whom nothing was heard is probed (Nemo: 50 s)"
     )
 
-    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse groups that must be too large, from the mean number of members."""
-        most = -(-memberships // groups) if groups else 0
-        if most > MOST_MEMBERS:
-            raise InputError("systems", "narada", f"has groups of {most:,} members, {TOO_MANY}")
+    def check_within(self, config: Any) -> None:
+        """Refuse drawn groups that are too large; by Zipf's law, the first has all nodes."""
+        groups, nodes = config.groups, config.overlay.nodes
+        most = nodes if groups.size is None else groups.size
+        if groups.count and groups.custody is None and most > MOST_MEMBERS:
+            raise InputError("systems", "narada", f"has a group of {most:,} members; {TOO_MANY}")

@@ -1,8 +1,8 @@
 """The state of Narada's groups, as arrays: entries, links, and a square of cells for each group.
 
-An *entry* is a node that some member of its group knows.  The group's entries e and f, ascending by
-position, have a *cell* (e, f): what e knows of f.  The cells of all groups lie in flat arrays, group
-by group and row by row; the row of e has the cells of e.
+An *entry* is a node that some member of its group knows.  Two entries e and f of a group have a
+*cell* (e, f): what e knows of f.  The cells lie in flat arrays, group by group and row by row: the
+row of e has the cells of e, ascending by position.
 """
 
 from __future__ import annotations
@@ -70,18 +70,15 @@ class Meshes:
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
         """Return the meshes of a state; `size` is the number of all nodes, if others are sought."""
-        entries, links, cells = (_read(state, name) for name in (ENTRIES, LINKS, CELLS))
+        entries, links, cells = (read_table(state, name) for name in (ENTRIES, LINKS, CELLS))
         size = size or 1 + int(entries["node"].max(initial=0))
         key = key_of([entries["group"], entries["node"]], size)
-        ends = (
-            find_sorted(key, key_of([links["group"], links[end]], size)) for end in ("node", "peer")
+        a, b = (
+            find_sorted(key, key_of([links["group"], links[x]], size)) for x in ("node", "peer")
         )
-        cells.pop("group")
-        return cls(
-            *(size, entries["group"], entries["node"], entries["is_in"].astype(bool), *ends),
-            *(links["since"], links["distance"]),
-            {name: column.astype(np.int32) for name, column in cells.items()},
-        )
+        cells = {name: cells[name].astype(np.int32) for name in _UNKNOWN}
+        members = entries["group"], entries["node"], entries["is_in"].astype(bool)
+        return cls(size, *members, a, b, links["since"], links["distance"], cells)
 
     def tables(self) -> dict[str, Columns]:
         """Return the tables of the state."""
@@ -122,10 +119,6 @@ class Meshes:
         """Return the cells (e, f)."""
         return self.start[e] + f - self.top[e]
 
-    def rows(self, e: np.ndarray) -> CellRows:
-        """Return the rows of different entries, ascending."""
-        return CellRows(self, e)
-
     # --- links
 
     @property
@@ -136,7 +129,7 @@ class Meshes:
     @property
     def known(self) -> np.ndarray:
         """The number of members that each entry knows, with itself."""
-        every = self.rows(np.arange(len(self.node)))
+        every = CellRows(self, np.arange(len(self.node)))
         return every.sums(self.cells["heard"][every.cell] >= 0)
 
     def find_links(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -190,7 +183,7 @@ class Meshes:
         made = Meshes(
             *(self.size, *np.divmod(key, self.size), is_in, *links, self.distance[lasting])
         )
-        rows = self.rows(here)
+        rows = CellRows(self, here)
         column = to[rows.column()]
         stays = np.flatnonzero(column >= 0)
         cell = made.cell(to[here][rows.of[stays]], column[stays])
@@ -199,30 +192,22 @@ class Meshes:
             made.cells[name][cell] = self.cells[name][rows.cell[stays]]
         return made
 
-    def forget(self, cells: np.ndarray, *names: str) -> None:
-        """Give columns of cells the values of unknown members."""
-        for name in names or _UNKNOWN:
-            self.cells[name][cells] = _UNKNOWN[name]
+    def forget(self, cells: np.ndarray) -> None:
+        """Give cells the values of unknown members."""
+        for name, unknown in _UNKNOWN.items():
+            self.cells[name][cells] = unknown
 
 
 class CellRows:
-    """The rows of entries: their cells, one after the other.
+    """The rows of entries `e`: their cells, one after the other.
 
-    Attributes
-    ----------
-    e : ndarray of int64, shape (n,)
-        The entries.
-    starts : ndarray of int64, shape (n,)
-        The beginning of each row in arrays of the cells.
-    cell : ndarray of int64
-        The cells.
+    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` its place.
     """
 
     def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
-        self._meshes, self.e, self._width = meshes, e, meshes.width[e]
-        self.starts = offsets_of(self._width)[:-1]
-        first = meshes.start[e]
-        self.of, self.cell = expand(first, first + self._width)
+        self._meshes, self.e = meshes, e
+        self.starts = offsets_of(meshes.width[e])[:-1]
+        self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
 
     def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the entries that cells are about, by their places in the rows."""
@@ -233,14 +218,8 @@ class CellRows:
         """Return the cells (f, x) for all cells (e, x); `f` has an entry for each row."""
         return self.cell + (self._meshes.start[f] - self._meshes.start[self.e])[self.of]
 
-    def each(self, values: np.ndarray) -> np.ndarray:
-        """Return the value of each row for all of its cells."""
-        return values[self.of]
-
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Return the sums of the rows: int64."""
-        if not len(self.e):
-            return np.zeros(0, dtype=np.int64)
         return np.add.reduceat(values, self.starts, dtype=np.int64)
 
     def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -258,13 +237,8 @@ class CellRows:
         return found
 
 
-def _read(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
+def read_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table; empty ones if the state does not have it."""
     none = np.empty(0, dtype=np.int64)
     columns = state.get(name) or {}
     return {one: columns.get(one, none) for one in ("group", *_COLUMNS[name])}
-
-
-def read_waiting(state: Mapping[str, Columns]) -> dict[str, np.ndarray]:
-    """Return the newcomers who have not begun to join, by group and node."""
-    return _read(state, WAITING)

@@ -14,8 +14,8 @@ import numpy as np
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.narada.meshes import TABLES, Meshes
 from scribe_spark.systems.narada.period import NaradaPeriod
 from scribe_spark.underlay.protocol import node_delays
@@ -60,21 +60,16 @@ class Narada(GrownOverlays):
         """Return the tree of each source (rule D13)."""
         meshes = Meshes.of(overlays.state, len(network.ring))
         root = _roots(meshes, overlays, network)
-        sent = np.flatnonzero((root >= 0) & (meshes.node[root] != overlays.source))
-        asked = {"publication": sent, "node": overlays.source[sent], "peer": meshes.node[root[sent]]}
         served = np.flatnonzero(root >= 0)
-        top, root = meshes.top[root[served]], root[served]
-        of, e = expand(top, top + meshes.width[root])
-        way = meshes.cells["next"][meshes.cell(e, root[of])].astype(np.int64)
-        some = np.flatnonzero((way >= 0) & (e != root[of]))
-        of, e, way = of[some], e[some], way[some]
+        root, source = root[served], overlays.source[served]
+        guest = np.flatnonzero(meshes.node[root] != source)
+        asked = served[guest], source[guest], meshes.node[root[guest]]
+        of, e = expand(meshes.top[root], meshes.top[root] + meshes.width[root])
+        way = meshes.cells["next"][meshes.cell(e, root[of])]
         linked = meshes.find_links(meshes.find(meshes.group[e], way), e) >= 0
-        down = {
-            "publication": served[of[linked]],
-            "node": way[linked],
-            "peer": meshes.node[e[linked]],
-        }
-        return {name: np.r_[asked[name], down[name]] for name in asked}
+        down = served[of[linked]], way[linked], meshes.node[e[linked]]
+        names = "publication", "node", "peer"
+        return {name: np.r_[up, on] for name, up, on in zip(names, asked, down, strict=True)}
 
 
 def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
@@ -84,16 +79,14 @@ def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
     """
     root = meshes.find(overlays.of, overlays.source)
     root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)
-    guest = np.flatnonzero(root < 0)
-    member = np.flatnonzero(meshes.is_in)
-    begin, end = (
-        np.searchsorted(meshes.group[member], overlays.of[guest], side) for side in ("left", "right")
-    )
-    of, place = expand(begin, end)
+    guest, member = np.flatnonzero(root < 0), np.flatnonzero(meshes.is_in)
+    sides = [
+        np.searchsorted(meshes.group[member], overlays.of[guest], x) for x in ("left", "right")
+    ]
+    of, place = expand(*sides)
     router, member = network.ring.router, member[place]
     ends = router[overlays.source[guest[of]]], router[meshes.node[member]]
-    delay = node_delays(network.kernel, network.lan_us, *ends)
-    order = np.lexsort((delay, of))
-    first = order[np.r_[True, of[order][1:] != of[order][:-1]]] if len(of) else order
-    root[guest[of[first]]] = member[first]
+    order = np.lexsort((node_delays(network.kernel, network.lan_us, *ends), of))
+    which, first = np.unique(of[order], return_index=True)
+    root[guest[which]] = member[order[first]]
     return root

@@ -24,10 +24,10 @@ from scribe_spark.core.arrays import NONE, distinct, find_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY
-from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, read_waiting
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, read_table
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
@@ -53,7 +53,10 @@ class NaradaPeriod:
         self._now, self._network = period.number, period.network
         self._ring = period.network.ring
         self._meshes = Meshes.of(state, len(self._ring))
-        self._waiting = read_waiting(state)
+        waiting = read_table(state, WAITING)
+        # newcomers who have not begun to join, by keys (group, node)
+        self._waiting = key_of([waiting["group"], waiting["node"]], len(self._ring))
+        self._begins = waiting["begins"]
         self._sent: dict[str, list[Columns]] = defaultdict(list)
 
     def play(self) -> dict[str, Columns]:
@@ -68,87 +71,73 @@ class NaradaPeriod:
         self._link(*(np.concatenate(ends) for ends in zip(adds, repairs, strict=True)))
         self._change_entries()
         self._send_vectors()
-        self._state |= {WAITING: self._waiting, **self._meshes.tables()}
+        group, node = np.divmod(self._waiting, len(self._ring))
+        waiting = {"group": group, "node": node, "begins": self._begins}
+        self._state |= {WAITING: waiting, **self._meshes.tables()}
         return {kind: concatenate(parts) for kind, parts in self._sent.items()}
 
     def _send(self, kind: str, a: np.ndarray, b: np.ndarray) -> None:
         """Count messages from entries `a` to entries `b`."""
         of = self._meshes
-        rows = {"group": of.group[a], "sender": of.node[a], "to": of.node[b]}
-        self._sent[kind].append(rows)
+        self._sent[kind].append({"group": of.group[a], "sender": of.node[a], "to": of.node[b]})
 
     def _draw(self, purpose: str, e: np.ndarray, *more: np.ndarray | int) -> np.ndarray:
         """Return a draw of each entry."""
         of = self._meshes
-        keys = self._period.group_number[of.group[e]], self._ring.node[of.node[e]]
-        return draws.bits_np(self._network.seed, f"narada {purpose}", *keys, *more)
+        keys = self._period.group_number[of.group[e]], self._ring.node[of.node[e]], *more
+        return draws.bits_np(self._network.seed, f"narada {purpose}", *keys)
 
     # --- events (rule D2)
 
     def _hear_events(self) -> None:
-        of, alive = self._meshes, self._period.alive
-        gone = ~alive[of.node] | (find_sorted(self._period.died, of.node) >= 0)
-        self._quit(of.find(*self._period.quit))
-        of.is_in &= ~gone
+        """Let members quit and die, and newcomers wait for their turn."""
+        of, period, size = self._meshes, self._period, len(self._ring)
+        dies = ~period.alive
+        dies[period.died] = True
+        quits = key_of(period.quit, size)
+        self._quit(find_sorted(quits, of.key) >= 0)
+        of.is_in &= ~dies[of.node]
         of.keep_links(of.is_in[of.a] | of.is_in[of.b])
-        waits = alive[self._waiting["node"]]
-        waits &= find_sorted(self._period.died, self._waiting["node"]) < 0
-        waits &= find_sorted(self._key(*self._period.quit), self._waiting_key()) < 0
-        self._waiting = take(self._waiting, waits)
-        self._join(*self._period.join)
-        self._check_sizes()
+        waits = ~dies[self._waiting % size] & (find_sorted(quits, self._waiting) < 0)
+        self._waiting, self._begins = self._waiting[waits], self._begins[waits]
+        self._join(key_of(period.join, size))
 
-    def _key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        return key_of([group, node], len(self._ring))
-
-    def _waiting_key(self) -> np.ndarray:
-        return self._key(self._waiting["group"], self._waiting["node"])
-
-    def _quit(self, e: np.ndarray) -> None:
-        """End all links of members that say so."""
+    def _quit(self, quits: np.ndarray) -> None:
+        """End all links of members that a mask marks, and say so."""
         of = self._meshes
-        quits = np.zeros(len(of.node), dtype=bool)
-        quits[e[e >= 0]] = True
         quits &= of.is_in
         told = quits[of.a]
         self._send("unlink", of.a[told], of.b[told])
         of.keep_links(~told & ~quits[of.b])
         of.is_in &= ~quits
 
-    def _join(self, group: np.ndarray, node: np.ndarray) -> None:
-        """Let newcomers wait for their turn; those of a new group come in a drawn order."""
-        of, size = self._meshes, len(self._ring)
-        members = distinct(np.r_[of.key[of.is_in], self._waiting_key()])
-        new = find_sorted(members, self._key(group, node)) < 0
-        group, node = group[new], node[new]
-        begins = np.full(len(group), self._now)
-        first = np.flatnonzero(find_sorted(distinct(members // size), group) < 0)
-        keys = self._period.group_number[group[first]], self._ring.node[node[first]]
-        drawn = draws.bits_np(self._network.seed, "narada begin", *keys)
-        begins[first] += (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
-        parts = self._waiting, {"group": group, "node": node, "begins": begins}
-        self._waiting = concatenate(parts)
-        self._waiting = take(self._waiting, np.argsort(self._waiting_key()))
-        back = of.find(group, node)
-        self._come_back(back[back >= 0])
-
-    def _come_back(self, e: np.ndarray) -> None:
-        """Let entries know nobody, as newcomers, and nobody be their neighbour."""
-        of = self._meshes
-        back = np.zeros(len(of.node), dtype=bool)
-        back[e] = True
+    def _join(self, joins: np.ndarray) -> None:
+        """Let newcomers wait; those of a new group begin in a drawn order."""
+        of, size, number = self._meshes, len(self._ring), self._period.group_number
+        members = distinct(np.r_[of.key[of.is_in], self._waiting])
+        joins = joins[find_sorted(members, joins) < 0]
+        group, node = np.divmod(joins, size)
+        drawn = draws.bits_np(
+            self._network.seed, "narada begin", number[group], self._ring.node[node]
+        )
+        later = (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
+        later[find_sorted(distinct(members // size), group) >= 0] = 0
+        waiting, begins = np.r_[self._waiting, joins], np.r_[self._begins, self._now + later]
+        order = np.argsort(waiting)
+        self._waiting, self._begins = waiting[order], begins[order]
+        # those that were members know nobody, and are nobody's neighbours
+        back = find_sorted(joins, of.key) >= 0
         of.keep_links(~back[of.a] & ~back[of.b])
-        of.forget(of.rows(e).cell)
+        of.forget(CellRows(of, np.flatnonzero(back)).cell)
+        self._check_sizes(np.r_[members, joins] // size)
 
-    def _check_sizes(self) -> None:
-        """Refuse groups whose cells would be too many."""
-        of, groups = self._meshes, len(self._period.group_number)
-        group = np.r_[of.group[of.is_in], self._waiting["group"]]
-        members = np.bincount(group, minlength=groups)
+    def _check_sizes(self, group: np.ndarray) -> None:
+        """Refuse groups whose cells would be too many; `group` has an element for each member."""
+        members = np.bincount(group)
         if members.max(initial=0) > MOST_MEMBERS:
-            which = int(members.argmax())
-            number, count = self._period.group_number[which], int(members[which])
-            raise InputError("systems", "narada", f"has {count:,} members in group {number}, {TOO_MANY}")
+            number = self._period.group_number[members.argmax()]
+            remedy = f"has {members.max():,} members in group {number}; {TOO_MANY}"
+            raise InputError("systems", "narada", remedy)
 
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
@@ -159,7 +148,7 @@ class NaradaPeriod:
         told = np.where(heard >= 0, number, NONE)
         best = np.full_like(number, NONE)
         for link in of.by_slot(of.is_in):
-            rows = of.rows(of.a[link])
+            rows = CellRows(of, of.a[link])
             best[rows.cell] = np.maximum(best[rows.cell], told[rows.beside(of.b[link])])
         mine = self._own_cells()
         best[mine] = self._now
@@ -189,7 +178,7 @@ class NaradaPeriod:
         """Probe a drawn member each; return the links that make ways much shorter (D6, D7)."""
         of, degree = self._meshes, self._meshes.degree
         e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
-        rows = of.rows(e)
+        rows = CellRows(of, e)
         place = self._strangers(rows)
         place = place[self._silence(rows.cell[place]) < self._rules.neighbour_periods]
         drawn = draws.more_bits(
@@ -217,10 +206,10 @@ class NaradaPeriod:
 
     def _utility(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return by how much links from `e` to `j` shorten the ways of `e`, in `_WHOLE`."""
-        of, rows = self._meshes, self._meshes.rows(e)
+        of, rows = self._meshes, CellRows(self._meshes, e)
         cost = of.cells["cost"]
         direct = distances(self._network, of.node[e], of.node[j])
-        old, new = cost[rows.cell], rows.each(direct) + cost[rows.beside(j)]
+        old, new = cost[rows.cell], direct[rows.of] + cost[rows.beside(j)]
         gain = np.zeros(len(old), dtype=np.int64)
         shorter = np.flatnonzero((new < old) & (of.cells["heard"][rows.cell] >= 0))
         old, new = old[shorter].astype(np.int64), new[shorter]
@@ -242,7 +231,7 @@ class NaradaPeriod:
         may &= self._now - of.since >= rules.young_periods
         link = np.flatnonzero(may)
         link = link[np.lexsort((ways[link], a[link]))]
-        link = link[np.r_[True, a[link[1:]] != a[link[:-1]]]] if len(link) else link
+        link = link[np.unique(a[link], return_index=True)[1]]
         a, b, ways = a[link], b[link], ways[link]
         useless = ways < self._least_use(a, degree[a] - 1, degree[b] - 1)
         useless |= (degree[a] > rules.many_links) & (2 * ways < self._known[a])
@@ -260,15 +249,15 @@ class NaradaPeriod:
         of = self._meshes
         ways = np.zeros(len(of.a), dtype=np.int64)
         for link in of.by_slot(np.ones(len(of.node), dtype=bool)):
-            rows = of.rows(of.a[link])
-            ways[link] = rows.sums(of.cells["next"][rows.cell] == rows.each(of.node[of.b[link]]))
+            rows = CellRows(of, of.a[link])
+            ways[link] = rows.sums(of.cells["next"][rows.cell] == of.node[of.b[link]][rows.of])
         return ways
 
     def _repair(self) -> tuple[np.ndarray, np.ndarray]:
         """Probe silent members; return links to those that live, and forget the others (D5)."""
         of = self._meshes
         e = np.flatnonzero(of.is_in)
-        rows = of.rows(e)
+        rows = CellRows(of, e)
         place = self._strangers(rows)
         place = place[self._silence(rows.cell[place]) > self._rules.silent_periods]
         silent = np.bincount(rows.of[place], minlength=len(e))
@@ -291,18 +280,18 @@ class NaradaPeriod:
         """Compute the ways of all members from the vectors of their neighbours (D9)."""
         of = self._meshes
         knows, cost, way = (of.cells[name] for name in ("heard", "cost", "next"))
-        rows = of.rows(np.flatnonzero(of.is_in))
+        rows = CellRows(of, np.flatnonzero(of.is_in))
         new_cost, new_way = cost.copy(), way.copy()
         new_cost[rows.cell], new_way[rows.cell] = UNREACHABLE, NONE
         mine = self._own_cells()
         new_cost[mine], new_way[mine] = 0, of.node[of.is_in]
         for link in of.by_slot(of.is_in):
             a, b = of.a[link], of.b[link]
-            rows = of.rows(a)
+            rows = CellRows(of, a)
             beside = rows.beside(b)
-            found = cost[beside] + rows.each(of.distance[link])
+            found = cost[beside] + of.distance[link][rows.of]
             better = found < new_cost[rows.cell]
-            better &= way[beside] != rows.each(of.node[a])
+            better &= way[beside] != of.node[a][rows.of]
             better &= knows[rows.cell] >= 0
             better = np.flatnonzero(better)
             cell = rows.cell[better]
@@ -317,12 +306,12 @@ class NaradaPeriod:
     def _change_entries(self) -> None:
         """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
         of = self._meshes
-        rows = of.rows(np.flatnonzero(of.is_in))
+        rows = CellRows(of, np.flatnonzero(of.is_in))
         known = rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))
         kept = np.bincount(known, minlength=len(of.node)) > 0
-        due = self._waiting["begins"] <= self._now
-        newcomers = self._waiting_key()[due]
-        self._waiting = take(self._waiting, ~due)
+        due = self._begins <= self._now
+        newcomers = self._waiting[due]
+        self._waiting, self._begins = self._waiting[~due], self._begins[~due]
         more = newcomers[find_sorted(of.key[kept], newcomers) < 0]
         if len(more) or not kept.all():
             self._meshes = of.replaced(kept, more)
@@ -338,9 +327,9 @@ class NaradaPeriod:
         of.cells["cost"][mine], of.cells["next"][mine] = 0, of.node[e]
         later = np.full(len(of.node), NONE)
         later[e] = e
-        rows = of.rows(e)
+        rows = CellRows(of, e)
         column = rows.column()
-        place = np.flatnonzero(of.is_in[column] & (later[column] < rows.each(e)))
+        place = np.flatnonzero(of.is_in[column] & (later[column] < e[rows.of]))
         row, column = rows.of[place], column[place]
         drawn = draws.more_bits(self._draw("join", e)[row], self._ring.node[of.node[column]])
         order = np.lexsort((drawn, row))
