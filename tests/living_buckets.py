@@ -118,9 +118,9 @@ class SystemBuckets:
 
     def tables_of(self, system: SystemOnBuckets) -> dict[str, Columns]:
         """Return all that the system keeps between rounds; nothing else is there."""
-        names = (*system.kept_in_buckets, *system.kept)
         there = {name for mine in self.engine.tables for name in mine if name not in system.reads}
-        assert there <= {PREFIX + name for name in names}
+        names = sorted(name.removeprefix(PREFIX) for name in there)
+        assert all(system.stays(name) for name in names)
         return self.player(system).gather(*names)
 
     def measure(

@@ -51,6 +51,10 @@ from scribe_spark.rounds.system import (
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
 
+#: The beginning of the names of the tables of the state in a bucket.
+_STATE = "state: "
+
+
 @dataclass(frozen=True)
 class Period:
     """The read-only description of a period; nodes are positions, groups are indices.
@@ -65,7 +69,7 @@ class Period:
         True in the first and in the last period of a round of the world.
     group_number : ndarray of int64, shape (G,)
         The numbers of all groups, which key draws.
-    key_hi, key_lo : ndarray of uint64, shape (G,)
+    key_hi, key_lo : ndarray of uint64, shape (G,), or None
         The halves of the groupIds.
     join, quit : tuple of ndarray
         The groups and nodes of these events, ascending.  A node that leaves quits its groups.
@@ -86,8 +90,8 @@ class Period:
     begins_round: bool
     ends_round: bool
     group_number: np.ndarray
-    key_hi: np.ndarray
-    key_lo: np.ndarray
+    key_hi: np.ndarray | None
+    key_lo: np.ndarray | None
     join: Pairs
     quit: Pairs
     died: np.ndarray
@@ -153,7 +157,7 @@ class GrownOverlays(GroupOverlays):
 
     def stays(self, name: str) -> bool:
         """See `SystemOnBuckets.stays`."""
-        return name in self.tables or super().stays(name)
+        return name.startswith(_STATE) or super().stays(name)
 
     def state_of(self, tables: Tables, groups: np.ndarray) -> dict[str, Columns]:
         """See `GroupOverlays.state_of`."""
@@ -174,13 +178,13 @@ class GrownOverlays(GroupOverlays):
             player.play(_TellBuilders(round, np.sort(leave)), changes)
         self.before_period(player, round, now)
         player.play(_PlayPeriod(round, self, now.key_lo, *_times(now), np.sort(fail)))
-        if now.in_run or now.ends_round or len(now.publish):
+        if now.in_run:
+            return self.publish(player, kept, round, of_world)
+        if now.begins_round:
             done = self.publish(player, kept, round, of_world)
         else:
             count_messages(player, now)
-            done = SystemRound({}, Publications(), begun=self.begun)
-        if now.in_run:
-            return done
+            done = SystemRound({}, Publications())
         taken = player.take(_COUNTS, _SUMS)
         counts, sums = (
             {name: float(column.sum()) for name, column in taken.get(table, {}).items()}
@@ -196,7 +200,8 @@ def _times(now: LivingRound) -> tuple[int, int, bool, bool]:
 
 
 def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
-    return {name: tables[name] for name in system.tables if tables.has_rows(name)}
+    there = (name for name in system.tables if tables.has_rows(_STATE + name))
+    return {name: tables[_STATE + name] for name in there}
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class _PlayPeriod(OverlayProgram):
     """Play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays
-    key_lo: np.ndarray
+    key_lo: np.ndarray | None
     number: int
     world_round: int
     begins_round: bool
@@ -257,7 +262,6 @@ class _PlayPeriod(OverlayProgram):
 
     def _period(self, changes: list[np.ndarray], handed: dict[str, Columns]) -> Period:
         round = self.round
-        assert round.key_hi is not None
         join, quit = (divided(key, round.size) for key in changes)
         when = self.number, self.world_round, self.begins_round, self.ends_round
         groups = round.number, round.key_hi, self.key_lo
@@ -282,9 +286,9 @@ def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) ->
     """Write the tables of the state; a table without rows is removed."""
     for name in system.tables:
         if name in state and count_rows(state[name]):
-            tables[name] = state[name]
-        elif name in tables:
-            del tables[name]
+            tables[_STATE + name] = state[name]
+        else:
+            tables.pop(_STATE + name, None)
 
 
 def _add_up_traffic(tables: Tables) -> None:

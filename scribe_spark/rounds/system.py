@@ -440,7 +440,8 @@ class SystemRound:
     counts : mapping of str to float
         Measures that are summed over the own rounds of a round of the world.
     multicasts : Multicasts, optional
-        The measured publications of the world's round, in its last own round; None: no measurement.
+        The measured publications of the world's round; None: no measurement.  Of several own
+        rounds, those of the last one that has some.
     begun : Begun, optional
         If publications have a size: the publications that the world simulates after the round,
         along the copies of :data:`CARRIED`; by default `multicasts`, from their starts.  A system
@@ -474,6 +475,8 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     counts = {name: sum(one.counts[name] for one in played) for name in played[0].counts}
     due = Publications.join(*(one.publications for one in played))
     last = played[-1]
+    of = next((one for one in reversed(played) if one.multicasts is not None), last)
+    last = replace(last, multicasts=of.multicasts, begun=of.begun)
     return replace(last, publications=due, counts=counts)
 
 
