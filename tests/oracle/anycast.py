@@ -182,6 +182,7 @@ def random_case(seed: int) -> Case:
     if seed % 20 == 7:  # no such group
         root, edges, members, accepts = NONE, [], set(), set()
     living = [x for x in range(count) if alive[x]]
+    hops = _random_hops(rng, tree[0], living)
     queries = tuple(rng.choice(living) for _ in range(rng.randint(1, 12)))
     return Case(
         rng.getrandbits(40),
@@ -192,7 +193,7 @@ def random_case(seed: int) -> Case:
         frozenset(members),
         frozenset(accepts),
         tuple(alive),
-        {x: _random_route(rng, x, tree[0], living) for x in sorted(set(queries))},
+        {x: _route(hops, x) for x in sorted(set(queries))},
         queries,
         tuple(
             tuple(0 if a == b else rng.randint(0, 99_999) for b in range(count))
@@ -201,9 +202,17 @@ def random_case(seed: int) -> Case:
     )
 
 
-def _random_route(rng: random.Random, origin: int, root: int, living: list[int]) -> tuple[int, ...]:
-    """Draw a route over living nodes."""
-    if origin == root:
-        return (root,)
-    others = [x for x in living if x not in (origin, root)]
-    return origin, *rng.sample(others, min(len(others), rng.randint(0, 4))), root
+def _random_hops(rng: random.Random, root: int, living: list[int]) -> dict[int, int]:
+    """Draw the next hop of each living node to the key's root, without circles."""
+    others = [x for x in living if x != root]
+    order = [root, *rng.sample(others, len(others))]
+    width = rng.choice([1, 4, len(order)])
+    return {x: rng.choice(order[max(0, k - width) : k]) for k, x in enumerate(order) if k}
+
+
+def _route(hops: dict[int, int], origin: int) -> tuple[int, ...]:
+    """Return the route from a node."""
+    route = [origin]
+    while route[-1] in hops:
+        route.append(hops[route[-1]])
+    return tuple(route)
