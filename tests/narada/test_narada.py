@@ -302,7 +302,7 @@ class World:
 
     def state(self) -> dict[str, list]:
         """Return the tables of the state, group by group."""
-        found = self.world.player(self.system).gather(*TABLES)
+        found = self.world.player(self.system).gather(*(f"state: {name}" for name in TABLES))
         return {
             name: [
                 np.stack([column[order] for column in columns.values()]).tolist()

@@ -1,4 +1,4 @@
-"""Narada on Spark: runs, worlds in tasks and as jobs, stopped worlds, and groups that are too large."""
+"""Narada on Spark: runs, worlds in tasks and as jobs, stopped worlds, groups that are too large."""
 
 from __future__ import annotations
 

@@ -16,20 +16,34 @@ could not be had; the rules are recalled, with choices where memory is silent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark import schemas
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    find_sorted,
+    index_sorted,
+    whole_numbers,
+    without,
+)
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Inbox, Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import Columns, count_rows, take
+from scribe_spark.engine.player import Player, PlaysPrograms
 from scribe_spark.engine.program import AT
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of
-from scribe_spark.systems.scribe.scribe import Applications, Scribe
+from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.upcalls import Application
 
 #: The kind of the message.
@@ -56,6 +70,26 @@ class Anycasts(Rows):
     group: np.ndarray = field(default_factory=whole_numbers)
     origin: np.ndarray = field(default_factory=whole_numbers)
 
+    @classmethod
+    def of(cls, messages: pa.Table, groups: Groups, ring: Ring) -> Anycasts:
+        """Return the anycasts of a table ``group, node`` and perhaps ``number``, sorted.
+
+        Raises
+        ------
+        InputError
+            A group or a node does not exist.
+        """
+        order = [(name, "ascending") for name in ("group", "node", "number")]
+        if "number" not in messages.column_names:
+            messages = messages.append_column("number", pa.array(np.zeros(len(messages), np.int64)))
+        columns = messages.sort_by(order).to_pydict()
+        group, node, number = (np.array(columns[name], dtype=np.int64) for name, _ in order)
+        for name, known, used in (("group", groups.number, group), ("node", ring.node, node)):
+            lacking = without(used, known)
+            if len(lacking):
+                raise InputError(f"{name} of an anycast", lacking[0], "does not exist")
+        return cls(number, index_sorted(groups.number, group), ring.positions(node))
+
 
 @dataclass(frozen=True)
 class AnycastResults(Rows):
@@ -71,12 +105,21 @@ class AnycastResults(Rows):
     visited: np.ndarray
     delay_us: np.ndarray
 
+    def table(self, of: Anycasts, groups: Groups, ring: Ring) -> pa.Table:
+        """Return `schemas.ANYCASTS`."""
+        nobody = self.accepted < 0
+        columns = {
+            **{"group": groups.number[of.group], "node": ring.node[of.origin]},
+            **{"number": of.number, "messages": self.messages, "visited": self.visited},
+            "accepted": pa.array(ring.node[self.accepted], pa.int64(), mask=nobody),
+            "delay_ms": self.delay_us / 1000,
+        }
+        return pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.ANYCASTS))
 
-def play_anycasts(player: RoundPlayer | SystemPlayer, program: Anycast) -> AnycastResults:
-    """Play anycasts; one from a dead origin is not sent."""
-    player.play(program)
-    while player.has(_UNDER_WAY):
-        player.play(replace(program, begins=False))
+
+def play_anycasts(player: Player | SystemPlayer, program: Anycast) -> AnycastResults:
+    """Play anycasts, in tasks if possible; one from a dead origin is not sent."""
+    player.keep(partial(_play, program), "anycasts")
     ended = player.take(ENDED).get(ENDED, {})
     count = len(program.anycasts)
     found = AnycastResults(np.full(count, NONE), *np.zeros((3, count), dtype=np.int64))
@@ -86,12 +129,17 @@ def play_anycasts(player: RoundPlayer | SystemPlayer, program: Anycast) -> Anyca
     return found
 
 
+def _play(program: Anycast, player: PlaysPrograms) -> None:
+    player.play(program)
+    while player.has(_UNDER_WAY):
+        player.play(replace(program, begins=False))
+
+
 @dataclass(frozen=True)
 class Anycast(RoundProgram):
     """The program of anycasts; the round is settled, and neither trees nor memory change."""
 
     anycasts: Anycasts = field(default_factory=Anycasts)
-    applications: Applications | None = None
     begins: bool = True  # False: goes on with anycasts that are under way
     writes: ClassVar[tuple[str, ...]] = ()
 
@@ -138,9 +186,8 @@ class Anycast(RoundProgram):
         accepts = (row >= 0) & (walks[AT] != walks["origin"])
         accepts[accepts] = scribe.state.entries.member[row[accepts]]
         asks = np.flatnonzero(accepts)
-        application = Application()
-        if self.applications is not None:
-            application = self.applications.of(tables)
+        applications = self.round.applications
+        application = Application() if applications is None else applications.of(tables)
         pair, node = scribe.key(walks["group"], walks[AT])[asks], scribe.ring.node
         called, call = np.unique(pair, return_inverse=True)
         calls = calls_of(scribe, called, scribe.state.entries.find(called))
@@ -245,9 +292,8 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
 
 def _refuse_long(walks: Columns) -> None:
     """Refuse messages with too many nodes in their lists."""
-    nodes = walks["visited"].shape[1] + walks["listed"].shape[1]
-    if nodes > MOST_LISTED:
-        remedy = (
-            f"is more than {MOST_LISTED:,}; let a member accept earlier, or take smaller groups"
-        )
-        raise InputError("nodes in the lists of an anycast", f"{nodes:,}", remedy)
+    lists = (np.count_nonzero(walks[name] >= 0, axis=1) for name in ("visited", "listed"))
+    most = int(sum(lists).max())
+    if most > MOST_LISTED:
+        remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
+        raise InputError("nodes in the lists of an anycast", most, remedy)
