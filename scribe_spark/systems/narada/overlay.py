@@ -66,7 +66,8 @@ class Narada(GrownOverlays):
         asked = served[guest], source[guest], meshes.node[root[guest]]
         of, e = expand(meshes.top[root], meshes.top[root] + meshes.width[root])
         way = meshes.cells["next"][meshes.cell(e, root[of])]
-        linked = meshes.find_links(meshes.find(meshes.group[e], way), e) >= 0
+        above = meshes.find(meshes.group[e], way)
+        linked = (meshes.find_links(above, e) >= 0) & meshes.is_in[above]
         down = served[of[linked]], way[linked], meshes.node[e[linked]]
         names = "publication", "node", "peer"
         return {name: np.r_[up, on] for name, up, on in zip(names, asked, down, strict=True)}

@@ -309,6 +309,7 @@ class NaradaPeriod:
         rows = CellRows(of, np.flatnonzero(of.is_in))
         known = rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))
         kept = np.bincount(known, minlength=len(of.node)) > 0
+        kept |= find_sorted(self._waiting, of.key) >= 0
         due = self._begins <= self._now
         newcomers = self._waiting[due]
         self._waiting, self._begins = self._waiting[~due], self._begins[~due]

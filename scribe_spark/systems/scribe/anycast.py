@@ -212,7 +212,8 @@ class Anycast(RoundProgram):
         seen = distinct(np.r_[visited.key(size), listed.key(size)])
         # 1. the children in a drawn order, what was listed, and the parent
         children = self._children(scribe, walks, row).but(seen, size)
-        above = np.where(row >= 0, scribe.state.entries.parent[row], NONE)
+        above = np.full(len(row), NONE)
+        above[row >= 0] = scribe.state.entries.parent[row[row >= 0]]
         parent = _Listed.of_rows(above[:, None]).but(
             distinct(np.r_[seen, children.key(size)]), size
         )
