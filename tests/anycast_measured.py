@@ -23,7 +23,10 @@ from scribe_spark.systems.scribe.upcalls import Application, Calls
 from scribe_spark.underlay.protocol import node_delays
 
 ORIGINS = 100
-HEAD = "| nodes, members, tree | accept | messages (C) | measured, max | rank | holds |\n|---|---|---|---|---|---|"
+HEAD = (
+    "| nodes, members, tree | accept | messages (C) | measured, max | rank | holds |\n"
+    "|---|---|---|---|---|---|"
+)
 
 #: Nodes, members -> messages if all, a tenth, one, or none accept (C).
 REFERENCE = {

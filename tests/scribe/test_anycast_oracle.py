@@ -16,7 +16,6 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.rounds.events import Lives
-from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.scribe import Applications
 from scribe_spark.systems.scribe.state import ChildrenTable, Copies, Entries, table_of
@@ -100,9 +99,9 @@ def _play(case: Case, buckets: int) -> list[tuple[int, int, int, int]]:
     applications = Applications(_Asks(frozenset(case.nodes[x] for x in case.accepts)), size)
     calls = np.arange(len(case.queries))
     anycasts = Anycasts(calls, np.zeros_like(calls), np.array(case.queries))
-    player = RoundPlayer(PoisonedTask(_tables(case, bounds)), environment)
-    program = Anycast(environment, round, anycasts=anycasts, applications=applications)
-    found = play_anycasts(player, program)
+    round = replace(round, applications=applications)
+    program = Anycast(environment, round, anycasts)
+    found = play_anycasts(PoisonedTask(_tables(case, bounds)), program)
     columns = found.accepted, found.messages, found.visited, found.delay_us
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

@@ -67,7 +67,7 @@ class Narada(GrownOverlays):
         of, e = expand(meshes.top[root], meshes.top[root] + meshes.width[root])
         way = meshes.cells["next"][meshes.cell(e, root[of])]
         above = meshes.find(meshes.group[e], way)
-        linked = (meshes.find_links(above, e) >= 0) & meshes.is_in[above]
+        linked = meshes.is_in[above] & (meshes.find_links(above, e) >= 0)
         down = served[of[linked]], way[linked], meshes.node[e[linked]]
         names = "publication", "node", "peer"
         return {name: np.r_[up, on] for name, up, on in zip(names, asked, down, strict=True)}

@@ -299,17 +299,15 @@ class NaradaPeriod:
         of.cells |= {"cost": new_cost, "next": new_way}
 
     def _link(self, a: np.ndarray, b: np.ndarray) -> None:
-        """Begin links."""
-        of = self._meshes
-        of.add_links(a, b, self._now, distances(self._network, of.node[a], of.node[b]))
+        distance = distances(self._network, self._meshes.node[a], self._meshes.node[b])
+        self._meshes.add_links(a, b, self._now, distance)
 
     def _change_entries(self) -> None:
         """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
-        known = rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))
-        kept = np.bincount(known, minlength=len(of.node)) > 0
-        kept |= find_sorted(self._waiting, of.key) >= 0
+        kept = find_sorted(self._waiting, of.key) >= 0
+        kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
         due = self._begins <= self._now
         newcomers = self._waiting[due]
         self._waiting, self._begins = self._waiting[~due], self._begins[~due]
