@@ -36,6 +36,10 @@ TOO_MANY = (
 )
 
 
+#: The measure of the bytes of all vectors of a round, also in answers.
+VECTOR_BYTES = "vector_bytes"
+
+
 def _live(config: Any) -> SystemOnBuckets:
     from scribe_spark.systems.narada.overlay import Narada
 
@@ -54,6 +58,6 @@ NARADA = System(
     world_measures={
         "links": "links per membership",
         "known": "members per membership",
-        "vectors": "kB/s per membership",
+        VECTOR_BYTES: "B",
     },
 )

@@ -1,9 +1,6 @@
 """The section ``narada``: the parameters of Narada, with their sources.
 
-References
-----------
-Y. Chu, S. Rao, H. Zhang: A case for end system multicast, SIGMETRICS 2000; the text could not be
-had.  Nemo (NWU-CS-04-36) quotes periods, silences and degrees.  "Settled" values are ours.
+Nemo (NWU-CS-04-36) quotes periods, silences and degrees.  "Settled" values are ours.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ class NaradaConfig(Section):
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("narada"), "narada in --systems")
     about: ClassVar[str] = "Narada's mesh of members, in periods of 10 s."
 
-    periods: Annotated[
-        int, within(1, 100_000), only_in_runs("rounds of worlds have the length round_seconds")
-    ] = setting(170, "Periods before the publications (settled)")
+    periods: Annotated[int, within(1, 100_000), only_in_runs("worlds have rounds")] = setting(
+        170, "Periods before the publications (settled)"
+    )
     join_periods: Annotated[int, within(1, 10_000)] = setting(
         20, "Periods in which the first members of a group join (Nemo: the first 200 s)"
     )

@@ -134,8 +134,8 @@ class Meshes:
 
     def find_links(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the links from `a` to `b`; NONE where there is none."""
-        count = len(self.node)
-        return find_sorted(key_of([self.a, self.b], count), key_of([a, b], count))
+        keys = (key_of(ends, len(self.node)) for ends in ([self.a, self.b], [a, b]))
+        return find_sorted(*keys)
 
     def keep_links(self, kept: np.ndarray) -> None:
         """Keep the links that a mask marks, which is equal for both directions."""
@@ -178,11 +178,9 @@ class Meshes:
         to = np.full(len(kept), NONE)
         to[here] = np.searchsorted(key, self.key[here])
         is_in[to[here]] = self.is_in[here]
-        lasting = kept[self.a] & kept[self.b]
-        links = to[self.a[lasting]], to[self.b[lasting]], self.since[lasting]
-        made = Meshes(
-            *(self.size, *np.divmod(key, self.size), is_in, *links, self.distance[lasting])
-        )
+        last = kept[self.a] & kept[self.b]
+        links = to[self.a[last]], to[self.b[last]], self.since[last], self.distance[last]
+        made = Meshes(self.size, *np.divmod(key, self.size), is_in, *links)
         rows = CellRows(self, here)
         column = to[rows.column()]
         stays = np.flatnonzero(column >= 0)
