@@ -14,7 +14,7 @@ payload  each member, down the tree of the source       `overlay.Narada.edges`
 =======  =============================================  ===================================
 
 Y. Chu, S. Rao, H. Zhang: A case for end system multicast, SIGMETRICS 2000.  The text could not be
-had: the rules are recalled, with choices where memory is silent (docs/rules.md, D1 to D14).
+had: the rules (docs/rules.md, D1 to D14) are recalled.
 """
 
 from __future__ import annotations

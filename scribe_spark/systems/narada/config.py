@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.section import Section, only_in_runs, setting, within
+from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY
+
+_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
 
 _Count = Annotated[int, within(1, MOST_MEMBERS)]
 _Silence = Annotated[int, within(1, 1000)]
@@ -23,7 +25,7 @@ class NaradaConfig(Section):
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("narada"), "narada in --systems")
     about: ClassVar[str] = "Narada's mesh of members, in periods of 10 s."
 
-    periods: Annotated[int, within(1, 100_000), only_in_runs("worlds have rounds")] = setting(
+    periods: Annotated[int, within(1, 100_000), _OF_RUNS] = setting(
         170, "Periods before the publications (settled)"
     )
     join_periods: Annotated[int, within(1, 10_000)] = setting(
@@ -32,7 +34,7 @@ class NaradaConfig(Section):
     contacts: _Count = setting(3, "Members that a newcomer links (settled)")
     degree: _Count = setting(12, "Degree from which on a member adds no link (Nemo)")
     many_links: _Count = setting(
-        6, "Degree above which a link must carry half of the members (settled)"
+        6, "Degree above which links must carry half the members (settled)"
     )
     threshold: Annotated[float, within(0.0, 1.0)] = setting(
         0.008,

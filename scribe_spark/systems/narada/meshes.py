@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of
+from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns
 
@@ -237,6 +237,5 @@ class CellRows:
 
 def read_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table; empty ones if the state does not have it."""
-    none = np.empty(0, dtype=np.int64)
     columns = state.get(name) or {}
-    return {one: columns.get(one, none) for one in ("group", *_COLUMNS[name])}
+    return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}
