@@ -21,7 +21,7 @@ from scribe_spark.systems.scribe.state import NOTHING
 from scribe_spark.systems.scribe.trees import settled_environment, settled_round
 from scribe_spark.systems.scribe.upcalls import Application, Calls
 
-__all__ = ["Accepting", "Routes", "play_case"]
+__all__ = ["Accepting", "Few", "Nobody", "Routes", "play_case"]
 
 
 class Accepting(Application):
@@ -35,6 +35,27 @@ class Accepting(Application):
         assert len(calls.here["node"]) == 1 + asked["call"].max()
         self.asked += asked["node"].tolist()
         return np.isin(asked["node"], sorted(self.nodes))
+
+
+class Few(Application):
+    """Of the members of a group, those with a number that seven divides accept."""
+
+    def __init__(self, nodes: int) -> None:
+        assert nodes > 0
+
+    def accept(self, calls, asked) -> np.ndarray:
+        """See `Application.accept`."""
+        members = calls.here["joined"][asked["call"]] >= 0
+        assert members.all()
+        return asked["node"] % 7 == 0
+
+
+class Nobody(Few):
+    """No member accepts."""
+
+    def accept(self, calls, asked) -> np.ndarray:
+        """See `Application.accept`."""
+        return np.zeros(len(asked["node"]), dtype=bool)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ class Played:
         events = pairs(joins), pairs(quits), died, self.alive.copy(), self.network
         period = Period(self.number, self.number, True, True, groups, *keys, *events)
         self.number += 1
-        return self.system.play_period(self.state, period)
+        sent = self.system.play_period(self.state, period)
+        self.counts = period.counts
+        return sent
 
     @property
     def meshes(self) -> Meshes:

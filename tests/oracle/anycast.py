@@ -1,4 +1,4 @@
-"""A slow oracle of anycast in Scribe's trees: rules A1 to A8 of docs/rules.md, and seeded cases.
+"""A slow oracle of anycast in Scribe's trees: rules A1 to A6 of docs/rules.md, and seeded cases.
 
 Written from the rules alone, by someone who has not seen the kernel.  ``walk(case, query)`` plays
 one call.  Nodes are positions; delays are whole microseconds.
@@ -73,7 +73,7 @@ def walk(case: Case, query: int) -> Walk:
             x = first_living(case, listed)
         else:
             x = next_hop(case, origin, x)
-        if x == NONE:  # A2, A7
+        if x == NONE:  # A2, A6
             break
         done.path.append(x)
     done.delay_us = sum(case.distance[a][b] for a, b in pairwise([origin, *done.path]))

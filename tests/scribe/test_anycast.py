@@ -15,7 +15,6 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.scribe import anycast
-from scribe_spark.systems.scribe.upcalls import Application
 
 SLOW = pytest.mark.slow
 
@@ -116,27 +115,6 @@ def test_long_walks_go_on_in_a_further_play_and_too_long_ones_are_refused(monkey
 # --- on Spark
 
 
-class Few(Application):
-    """Of the members of a group, those with a number that seven divides accept."""
-
-    def __init__(self, nodes: int) -> None:
-        assert nodes > 0
-
-    def accept(self, calls, asked) -> np.ndarray:
-        """See `Application.accept`."""
-        members = calls.here["joined"][asked["call"]] >= 0
-        assert members.all()
-        return asked["node"] % 7 == 0
-
-
-class Nobody(Few):
-    """No member accepts."""
-
-    def accept(self, calls, asked) -> np.ndarray:
-        """See `Application.accept`."""
-        return np.zeros(len(asked["node"]), dtype=bool)
-
-
 GROUPS = {**NETWORK, "nodes": 60, "groups": 2, "group_size": 15, "seed": 4}
 
 
@@ -159,9 +137,13 @@ def check(found, memberships) -> None:
 @SLOW
 def test_anycasts_on_the_trees_of_a_run(spark):
     with Simulation(spark, RunConfig(**GROUPS)) as simulation:
-        calls = simulation.nodes.select("node").crossJoin(simulation.groups.select("group"))
+        pairs = [(group, node) for group in (1, 2) for node in range(60)]
+        calls = spark.createDataFrame(pairs, "group bigint, node bigint")
         trees = simulation.grown.trees
-        found = [trees.anycast(calls, application) for application in (Few, Nobody)]
+        found = [
+            trees.anycast(calls, application)
+            for application in (anycast_played.Few, anycast_played.Nobody)
+        ]
         rows = trees.edges().collect()
         inside = {(row["group"], row[end]) for row in rows for end in ("parent", "child")}
         members = {(row["group"], row["node"]) for row in trees.read_members().frame.collect()}
@@ -173,7 +155,9 @@ def test_anycasts_on_the_trees_of_a_run(spark):
 def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
     config = WorldConfig(**GROUPS, generator="mass-failure", event_round=1, share=0.2, rounds=4)
     with Simulation(spark, config) as simulation:
-        world = make_world(simulation, config, buckets=buckets, engine=engine, application=Few)
+        world = make_world(
+            simulation, config, buckets=buckets, engine=engine, application=anycast_played.Few
+        )
         with pytest.raises(ValueError, match="no round has been played"):
             world.anycast(spark.createDataFrame([(1, 3)], "group bigint, node bigint"))
         for _ in range(3):
@@ -182,7 +166,7 @@ def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
         rows = [(group, node) for group in (1, 2) for node in range(60)]
         calls = spark.createDataFrame(rows, "group bigint, node bigint")
         alive = {row["node"] for row in world.nodes.collect()}
-        found = [world.anycast(calls), world.anycast(calls, Nobody)]
+        found = [world.anycast(calls), world.anycast(calls, anycast_played.Nobody)]
         found = [rows.toPandas() for rows in found]
         for rows in found:
             rows = rows[~rows["node"].isin(alive)]

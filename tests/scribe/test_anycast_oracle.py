@@ -99,7 +99,8 @@ def _play(case: Case, buckets: int) -> list[tuple[int, int, int, int]]:
     applications = Applications(_Asks(frozenset(case.nodes[x] for x in case.accepts)), size)
     calls = np.arange(len(case.queries))
     anycasts = Anycasts(calls, np.zeros_like(calls), np.array(case.queries))
-    program = Anycast(environment, replace(round, applications=applications), anycasts)
+    round = replace(round, applications=applications)
+    program = Anycast(environment, round, anycasts)
     found = play_anycasts(PoisonedTask(_tables(case, bounds)), program)
     columns = found.accepted, found.messages, found.visited, found.delay_us
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -14,7 +14,7 @@ payload  each member, down the tree of the source       `overlay.Narada.edges`
 =======  =============================================  ===================================
 
 Y. Chu, S. Rao, H. Zhang: A case for end system multicast, SIGMETRICS 2000.  The text could not be
-had: the rules are recalled, with choices where memory is silent (docs/rules.md, D1 to D14).
+had: the rules (docs/rules.md, D1 to D14) are recalled.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ TOO_MANY = (
 )
 
 
+#: The measure of the bytes of all vectors of a round, also in answers.
+VECTOR_BYTES = "vector_bytes"
+
+
 def _live(config: Any) -> SystemOnBuckets:
     from scribe_spark.systems.narada.overlay import Narada
 
@@ -54,6 +58,6 @@ NARADA = System(
     world_measures={
         "links": "links per membership",
         "known": "members per membership",
-        "vectors": "kB/s per membership",
+        VECTOR_BYTES: "B",
     },
 )

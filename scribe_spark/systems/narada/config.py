@@ -1,19 +1,18 @@
 """The section ``narada``: the parameters of Narada, with their sources.
 
-References
-----------
-Y. Chu, S. Rao, H. Zhang: A case for end system multicast, SIGMETRICS 2000; the text could not be
-had.  Nemo (NWU-CS-04-36) quotes periods, silences and degrees.  "Settled" values are ours.
+Nemo (NWU-CS-04-36) quotes periods, silences and degrees.  "Settled" values are ours.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.section import Section, only_in_runs, setting, within
+from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY
+
+_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
 
 _Count = Annotated[int, within(1, MOST_MEMBERS)]
 _Silence = Annotated[int, within(1, 1000)]
@@ -26,16 +25,16 @@ class NaradaConfig(Section):
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("narada"), "narada in --systems")
     about: ClassVar[str] = "Narada's mesh of members, in periods of 10 s."
 
-    periods: Annotated[
-        int, within(1, 100_000), only_in_runs("rounds of worlds have the length round_seconds")
-    ] = setting(170, "Periods before the publications (settled)")
+    periods: Annotated[int, within(1, 100_000), _OF_RUNS] = setting(
+        170, "Periods before the publications (settled)"
+    )
     join_periods: Annotated[int, within(1, 10_000)] = setting(
         20, "Periods in which the first members of a group join (Nemo: the first 200 s)"
     )
     contacts: _Count = setting(3, "Members that a newcomer links (settled)")
     degree: _Count = setting(12, "Degree from which on a member adds no link (Nemo)")
     many_links: _Count = setting(
-        6, "Degree above which a link must carry half of the members (settled)"
+        6, "Degree above which links must carry half the members (settled)"
     )
     threshold: Annotated[float, within(0.0, 1.0)] = setting(
         0.008,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of
+from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns
 
@@ -134,8 +134,8 @@ class Meshes:
 
     def find_links(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the links from `a` to `b`; NONE where there is none."""
-        count = len(self.node)
-        return find_sorted(key_of([self.a, self.b], count), key_of([a, b], count))
+        keys = (key_of(ends, len(self.node)) for ends in ([self.a, self.b], [a, b]))
+        return find_sorted(*keys)
 
     def keep_links(self, kept: np.ndarray) -> None:
         """Keep the links that a mask marks, which is equal for both directions."""
@@ -178,11 +178,9 @@ class Meshes:
         to = np.full(len(kept), NONE)
         to[here] = np.searchsorted(key, self.key[here])
         is_in[to[here]] = self.is_in[here]
-        lasting = kept[self.a] & kept[self.b]
-        links = to[self.a[lasting]], to[self.b[lasting]], self.since[lasting]
-        made = Meshes(
-            *(self.size, *np.divmod(key, self.size), is_in, *links, self.distance[lasting])
-        )
+        last = kept[self.a] & kept[self.b]
+        links = to[self.a[last]], to[self.b[last]], self.since[last], self.distance[last]
+        made = Meshes(self.size, *np.divmod(key, self.size), is_in, *links)
         rows = CellRows(self, here)
         column = to[rows.column()]
         stays = np.flatnonzero(column >= 0)
@@ -239,6 +237,5 @@ class CellRows:
 
 def read_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table; empty ones if the state does not have it."""
-    none = np.empty(0, dtype=np.int64)
     columns = state.get(name) or {}
-    return {one: columns.get(one, none) for one in ("group", *_COLUMNS[name])}
+    return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}

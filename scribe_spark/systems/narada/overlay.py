@@ -16,15 +16,13 @@ from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.systems.narada import VECTOR_BYTES
 from scribe_spark.systems.narada.meshes import TABLES, Meshes
 from scribe_spark.systems.narada.period import NaradaPeriod
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.narada.config import NaradaConfig
-
-#: The bytes of a vector: of all, and of each member; and the seconds of a period.
-_HEAD, _ENTRY, _SECONDS = 28, 20, 10
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Narada(GrownOverlays):
 
     rules: NaradaConfig
     tables: ClassVar[tuple[str, ...]] = TABLES
+    counted: ClassVar[tuple[str, ...]] = (VECTOR_BYTES,)
 
     @property
     def control(self) -> tuple[str, ...]:
@@ -49,12 +48,10 @@ class Narada(GrownOverlays):
         return NaradaPeriod(self.rules, state, period).play()
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over members: links, known members, and kB/s of vectors."""
+        """Return sums over members: their links, and the members that they know."""
         meshes = Meshes.of(state)
-        links, known = meshes.degree[meshes.is_in], meshes.known[meshes.is_in]
-        kilobytes = links * (_HEAD + _ENTRY * known) / 1000 / _SECONDS
-        sums = {"members": len(links), "links": links, "known": known, "vectors": kilobytes}
-        return {name: float(np.sum(one)) for name, one in sums.items()}
+        sums = {"members": meshes.is_in, "links": meshes.degree, "known": meshes.known}
+        return {name: float(one[meshes.is_in].sum()) for name, one in sums.items()}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the tree of each source (rule D13)."""
@@ -67,17 +64,14 @@ class Narada(GrownOverlays):
         of, e = expand(meshes.top[root], meshes.top[root] + meshes.width[root])
         way = meshes.cells["next"][meshes.cell(e, root[of])]
         above = meshes.find(meshes.group[e], way)
-        linked = (meshes.find_links(above, e) >= 0) & meshes.is_in[above]
+        linked = meshes.is_in[above] & (meshes.find_links(above, e) >= 0)
         down = served[of[linked]], way[linked], meshes.node[e[linked]]
         names = "publication", "node", "peer"
         return {name: np.r_[up, on] for name, up, on in zip(names, asked, down, strict=True)}
 
 
 def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
-    """Return the entry at which each publication's tree begins; NONE if there are no members.
-
-    It is the source, or the member nearest to a source that is none.
-    """
+    """Return the source of each publication, or the member nearest to it: entries, or NONE."""
     root = meshes.find(overlays.of, overlays.source)
     root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)
     guest, member = np.flatnonzero(root < 0), np.flatnonzero(meshes.is_in)

@@ -26,13 +26,16 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY
+from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY, VECTOR_BYTES
 from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, read_table
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.grown_overlays import Period
     from scribe_spark.systems.narada.config import NaradaConfig
+
+#: The bytes of a vector: of all, and of each entry.
+_HEAD, _ENTRY = 28, 20
 
 #: The unit of utilities: a way that becomes shorter by all of its length counts as much.
 _WHOLE = 2**20
@@ -299,17 +302,15 @@ class NaradaPeriod:
         of.cells |= {"cost": new_cost, "next": new_way}
 
     def _link(self, a: np.ndarray, b: np.ndarray) -> None:
-        """Begin links."""
-        of = self._meshes
-        of.add_links(a, b, self._now, distances(self._network, of.node[a], of.node[b]))
+        distance = distances(self._network, self._meshes.node[a], self._meshes.node[b])
+        self._meshes.add_links(a, b, self._now, distance)
 
     def _change_entries(self) -> None:
         """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
-        known = rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))
-        kept = np.bincount(known, minlength=len(of.node)) > 0
-        kept |= find_sorted(self._waiting, of.key) >= 0
+        kept = find_sorted(self._waiting, of.key) >= 0
+        kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
         due = self._begins <= self._now
         newcomers = self._waiting[due]
         self._waiting, self._begins = self._waiting[~due], self._begins[~due]
@@ -341,7 +342,10 @@ class NaradaPeriod:
         self._link(e, column)
 
     def _send_vectors(self) -> None:
-        """Let each member send its vector to its neighbours."""
+        """Let each member send its vector to its neighbours; count bytes, also of answers."""
         of = self._meshes
         sends = of.is_in[of.a]
         self._send("vector", of.a[sends], of.b[sends])
+        told = concatenate([*self._sent["vector"], *self._sent["answer"]])
+        known = of.known[of.find(told["group"], told["sender"])]
+        self._period.counts[VECTOR_BYTES] = int((_HEAD + _ENTRY * known).sum())
