@@ -57,13 +57,17 @@ def test_a_run_reaches_each_member_once(spark, tmp_path):
     execution = Execution(out=str(tmp_path / "out"), master="local[2]", engine="tasks")
     with run(spark, config, execution, PHASES) as done:
         members = done.table("members").toPandas().groupby("group").size()
-        copies, deliveries, control = (
-            done.table(name).toPandas() for name in ("copies", "deliveries", "control")
+        copies, deliveries, control, state = (
+            done.table(name).toPandas()
+            for name in ("copies", "deliveries", "control", "system_state")
         )
     for group, size in members.items():
         for rows in (copies[copies["kind"] == "payload"], deliveries):
             mine = rows[(rows["system"] == "narada") & (rows["group"] == group)]
             assert size - 1 <= len(mine) <= size
+    stored = state[state["system"] == "narada"].groupby(["kind", "group"])["entries"].sum()
+    assert (stored["members"] == members**2).all()
+    assert (stored["neighbours"] >= 2 * (members - 1)).all()
     sent = control[control["system"] == "narada"].groupby("kind")["messages"].sum()
     assert set(sent.index) == {"vector", "probe", "answer", "link", "unlink"}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -55,6 +54,9 @@ class Meshes:
         What an entry knows of another: the period in which it last received a higher refresh number
         (NONE: it does not know the other), that number, the cost in microseconds, and the position
         of the neighbour on the way (NONE: there is no way).
+    key, top, width, start : ndarray of int64, shape (E,)
+        The key (group, node) of each entry, the first entry of its group, the length of its row of
+        cells (the number of entries of the group), and the first of these cells.
     """
 
     size: int
@@ -66,6 +68,12 @@ class Meshes:
     since: np.ndarray
     distance: np.ndarray
     cells: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.key = key_of([self.group, self.node], self.size)
+        self.top = np.searchsorted(self.group, self.group)
+        self.width = np.searchsorted(self.group, self.group, side="right") - self.top
+        self.start = offsets_of(self.width)[:-1]
 
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
@@ -90,26 +98,6 @@ class Meshes:
         }
 
     # --- places
-
-    @cached_property
-    def key(self) -> np.ndarray:
-        """The keys (group, node) of the entries, ascending."""
-        return key_of([self.group, self.node], self.size)
-
-    @cached_property
-    def top(self) -> np.ndarray:
-        """The first entry of the group of each entry."""
-        return np.searchsorted(self.group, self.group)
-
-    @cached_property
-    def width(self) -> np.ndarray:
-        """The number of the entries of the group of each entry: the length of its row."""
-        return np.searchsorted(self.group, self.group, side="right") - self.top
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """The first cell of the row of each entry."""
-        return offsets_of(self.width)[:-1]
 
     def find(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the entries of nodes; NONE for nodes that are no entries."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.group_overlays import Built, Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.narada import VECTOR_BYTES
 from scribe_spark.systems.narada.meshes import TABLES, Meshes
@@ -32,6 +32,7 @@ class Narada(GrownOverlays):
     rules: NaradaConfig
     tables: ClassVar[tuple[str, ...]] = TABLES
     counted: ClassVar[tuple[str, ...]] = (VECTOR_BYTES,)
+    state: ClassVar[Mapping[str, str]] = {"neighbours": "narada links", "members": "narada members"}
 
     @property
     def control(self) -> tuple[str, ...]:
@@ -52,6 +53,14 @@ class Narada(GrownOverlays):
         meshes = Meshes.of(state)
         sums = {"members": meshes.is_in, "links": meshes.degree, "known": meshes.known}
         return {name: float(one[meshes.is_in].sum()) for name, one in sums.items()}
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the trees, and in a run the numbers of neighbours and members that are stored."""
+        of = Meshes.of(overlays.state if network.in_run else {}, len(network.ring))
+        here, sizes = np.flatnonzero(of.is_in), {"neighbours": of.degree, "members": of.known}
+        ends = {"group": of.group[here], "node": of.node[here]}
+        kept = {name: {**ends, "entries": count[here]} for name, count in sizes.items()}
+        return Built(self.edges(overlays, network), kept)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the tree of each source (rule D13)."""

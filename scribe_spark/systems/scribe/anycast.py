@@ -185,21 +185,19 @@ class Anycast(RoundProgram):
         """Return True for walks whose members accept; the upcall `accept` (rules A3, A4)."""
         accepts = (row >= 0) & (walks[AT] != walks["origin"])
         accepts[accepts] = scribe.state.entries.member[row[accepts]]
-        asks = np.flatnonzero(accepts)
+        if not accepts.any():
+            return accepts
+        asks, node = take(walks, accepts), scribe.ring.node
+        pair, call = np.unique(scribe.key(asks["group"], asks[AT]), return_inverse=True)
+        asked = {
+            **{"call": call, "number": asks["number"]},
+            "group": scribe.groups.number[asks["group"]],
+            **{"node": node[asks[AT]], "origin": node[asks["origin"]]},
+        }
         applications = self.round.applications
         application = Application() if applications is None else applications.of(tables)
-        pair, node = scribe.key(walks["group"], walks[AT])[asks], scribe.ring.node
-        called, call = np.unique(pair, return_inverse=True)
-        calls = calls_of(scribe, called, scribe.state.entries.find(called))
-        asked = {
-            "call": call,
-            "number": walks["number"][asks],
-            "group": scribe.groups.number[walks["group"][asks]],
-            "node": node[walks[AT][asks]],
-            "origin": node[walks["origin"][asks]],
-        }
-        if len(asks):
-            accepts[asks] = application.accept(calls, asked)
+        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+        accepts[accepts] = application.accept(calls, asked)
         return accepts
 
     def _walk(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> None:
@@ -214,10 +212,8 @@ class Anycast(RoundProgram):
         children = self._children(scribe, walks, row).but(seen, size)
         above = np.full(len(row), NONE)
         above[row >= 0] = scribe.state.entries.parent[row[row >= 0]]
-        parent = _Listed.of_rows(above[:, None]).but(
-            distinct(np.r_[seen, children.key(size)]), size
-        )
-        parts = children, listed, parent
+        seen = distinct(np.r_[seen, children.key(size)])
+        parts = children, listed, _Listed.of_rows(above[:, None]).but(seen, size)
         of, node = (np.concatenate([getattr(part, x) for part in parts]) for x in ("of", "node"))
         order = np.argsort(of, kind="stable")
         # 2. the first living node is the next one; those before it leave the list
