@@ -1,0 +1,116 @@
+"""Rounds of Overcast's kernel in process, on networks with routes and rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.config import TopologyConfig
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.systems.overcast.config import OvercastConfig
+from scribe_spark.systems.overcast.overlay import Overcast
+from scribe_spark.topology import transit_stub
+from scribe_spark.topology.rates import link_rates
+from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.paths import last_links, merged_links, path_links
+
+NOBODY = np.empty(0, dtype=np.int64)
+NO_PAIRS = NOBODY, NOBODY
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Routes between routers 0 to R - 1 (`underlay.protocol.Kernel`)."""
+
+    delay_us: np.ndarray
+    pred: np.ndarray
+    links: np.ndarray  # src * R + dst, ascending
+    link_rates: np.ndarray
+
+    @classmethod
+    def of_graph(cls, graph, config) -> Routed:
+        """The network of a graph whose routers are 0 to R - 1."""
+        routers, edges = graph.vertices["id"].to_numpy(), graph.edges
+        found = route_block(LinkArrays.of(routers, edges, "delay", 1), routers)
+        links = edges["src"].to_numpy() * len(routers) + edges["dst"].to_numpy()
+        return cls(*found, links, link_rates(graph, config))
+
+    def index(self, routers):
+        return routers
+
+    def ids(self, index):
+        return index
+
+    def losses(self, a, b):
+        """No packet is lost."""
+
+    def delays(self, a, b):
+        return self.delay_us[a, b]
+
+    def route_links(self, a, b):
+        route, link = path_links(last_links(self.pred), a, b)
+        return route, np.searchsorted(self.links, link)
+
+    def merged_packets(self, tree, a, b):
+        on_links = merged_links(last_links(self.pred), len(self.pred), tree, a, b)
+        link, packets = np.unique(on_links, return_counts=True)
+        return *np.divmod(link, len(self.pred)), packets
+
+
+def paper_network(seed: int) -> Routed:
+    """600 routers, of which 0 to 23 are transit routers."""
+    sizes = {"transit_domains": 3, "transit_size": 8, "stubs_per_transit": 1, "stub_size": 24}
+    config = TopologyConfig(**sizes, p_top=0.5, p_transit=0.5, p_stub=0.5)
+    graph = transit_stub.KIND.make("", config, seed)
+    kinds = graph.vertices["kind"].to_numpy()
+    assert len(kinds) == 600
+    assert (kinds[:24] == "transit").all()
+    assert (kinds[24:] == "stub").all()
+    return Routed.of_graph(graph, config)
+
+
+@dataclass
+class Played:
+    """Groups 0 to G - 1 in one builder; node i is at position i and at router ``router[i]``."""
+
+    kernel: Routed
+    router: np.ndarray
+    rules: dict = field(default_factory=dict)
+    groups: int = 1
+    seed: int = 1
+    alive: np.ndarray | None = None
+    state: dict = field(default_factory=dict)
+    number: int = 0
+    counts: dict = field(default_factory=dict)
+    sent: dict = field(default_factory=dict)
+    node: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        size = len(self.router)
+        self.system = Overcast(OvercastConfig(**self.rules).for_tasks())
+        self.alive = np.ones(size, dtype=bool)
+        self.node = np.arange(size) if self.node is None else self.node
+        ids = np.arange(size, dtype=np.uint64)
+        ring = Ring(ids, ids, self.node, self.router)
+        self.network = Network(ring, self.kernel, 1000, self.seed)
+
+    def play(self, join=NO_PAIRS, quit=NO_PAIRS, died=NOBODY, measure=False) -> None:
+        """Play a period."""
+        self.alive[died] = False
+        self.alive[join[1]] = True
+        numbers = np.arange(self.groups)
+        self.counts = {}
+        period = Period(
+            *(self.number, 0, True, measure, numbers, numbers.astype(np.uint64)),
+            *(numbers.astype(np.uint64), join, quit, died, self.alive, self.network),
+            counts=self.counts,
+        )
+        self.sent = self.system.play_period(self.state, period)
+        self.number += 1
+
+    def measures(self) -> dict[str, float]:
+        """The measures of the last period."""
+        return self.system.measures_of(self.system.sums(self.state))
