@@ -68,7 +68,8 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
         edge[is_root] = np.inf
         least, depth = down_trees(edge, child, parent, is_root)
         found[f"{name}_sum"] = add_up(least, limited)
-        found[f"{name}_fractions"] = add_up(least / possible, limited)
+        fraction = np.divide(least, possible, out=np.zeros(len(least)), where=limited)
+        found[f"{name}_fractions"] = add_up(fraction, limited)
     flows = Flows.of(kernel, True, routes, of[child], child)
     tree = flows.key // len(flows.rates)
     found["load"] = np.bincount(tree, weights=flows.count, minlength=len(group))

@@ -67,7 +67,8 @@ class Overcast(GrownOverlays):
         child, parent = tree_edges(members, len(network.ring))
         ends = {"node": members["node"][parent], "peer": members["node"][child]}
         down = overlays.each_publication({"group": members["group"][child], **ends})
-        down = take(down, down["peer"] != overlays.source[down["publication"]])
+        other = down["peer"] != overlays.source[down["publication"]]
+        down = take({name: down[name] for name in ("publication", "node", "peer")}, other)
         is_root = members["rank"] == 0
         top = find_sorted(members["group"][is_root], overlays.of)
         root = np.where(top < 0, overlays.source, members["node"][is_root][top])
