@@ -201,9 +201,9 @@ class _AttributeReader:
         if not self._has("bandwidth"):
             return {}
         for edge in self._edges:
-            if "bandwidth" not in edge.values:
+            if "bandwidth" not in edge.values and len({*edge.ends}) > 1:
                 raise self._refused(f"{edge} has no bandwidth; other edges have one")
-        return {"rate": [self._value(edge, "bandwidth", parse_rate) for edge in self._edges]}
+        return {"rate": [self._value(edge, "bandwidth", parse_rate, 0) for edge in self._edges]}
 
     # --- places
 
