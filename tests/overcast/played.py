@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.engine.facts import Ring
@@ -12,7 +13,7 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
-from scribe_spark.topology import transit_stub
+from scribe_spark.topology import graph_of_links, transit_stub
 from scribe_spark.topology.rates import link_rates
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, path_links
@@ -114,3 +115,35 @@ class Played:
     def measures(self) -> dict[str, float]:
         """The measures of the last period."""
         return self.system.measures_of(self.system.sums(self.state))
+
+
+def small_network(seed: int, routers: int = 12) -> Routed:
+    """A ring of routers with shortcuts; delays and rates are drawn."""
+    drawn = np.random.default_rng(seed)
+    pairs = {(at, (at + 1) % routers) for at in range(routers)}
+    pairs |= {tuple(drawn.choice(routers, 2, replace=False).tolist()) for _ in range(routers // 2)}
+    rates, delays = (
+        drawn.choice([1e6, 2e6, 5e6, 45e6], len(pairs)),
+        drawn.integers(1, 9, len(pairs)),
+    )
+    links = pd.DataFrame(sorted(pairs), columns=["src", "dst"])
+    graph = graph_of_links(None, links.assign(delay_ms=delays * 1.0, rate=rates), "drawn")
+    return Routed.of_graph(graph, TopologyConfig())
+
+
+def drawn_changes(drawn, members: set, alive: set, groups: int, busy: bool) -> tuple:
+    """Draw the joins, quits and deaths of a round: pairs, pairs and nodes; the dead stay dead."""
+    if not busy:
+        return set(), set(), set()
+    died = {node for node in alive if drawn.random() < 0.02}
+    living = sorted(alive - died)
+    there = {pair for pair in members if pair[1] not in died}
+    quit = {pair for pair in there if drawn.random() < 0.02}
+    every = {(group, node) for group in range(groups) for node in living}
+    join = {pair for pair in every - there if drawn.random() < 0.06}
+    return join, quit, died
+
+
+def pairs_of(some: set) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs as two columns, ascending."""
+    return tuple(np.array(sorted(some), dtype=np.int64).reshape(-1, 2).T)
