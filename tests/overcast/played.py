@@ -9,7 +9,7 @@ import pandas as pd
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
@@ -111,6 +111,21 @@ class Played:
         )
         self.sent = self.system.play_period(self.state, period)
         self.number += 1
+
+    def copies(self, group: int, source: int) -> set[tuple[int, int, int]]:
+        """The copies (group, sender, receiver) of a publication after the last period."""
+        of, node = self.state["members"]["group"], self.state["members"]["node"]
+        topic = np.array([group]), np.array([source])
+        numbers = np.arange(self.groups)
+        overlays = Overlays(numbers, of, node, *topic, state=self.state)
+        edges = self.system.edges(overlays, self.network)
+        ends = zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)
+        told, found, waiting = {source}, set(), [*ends]
+        while some := [(a, b) for a, b in waiting if a in told]:
+            found |= {(group, a, b) for a, b in some}
+            waiting = [pair for pair in waiting if pair not in some]
+            told |= {b for _, b in some if self.alive[b]}
+        return found
 
     def measures(self) -> dict[str, float]:
         """The measures of the last period."""
