@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.config import ExperimentConfig, TopologyConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.topology.graph import Graph
 
@@ -36,6 +37,9 @@ def link_rates(graph: Graph, config: TopologyConfig) -> np.ndarray | None:
 
 
 def refuse_network(config: ExperimentConfig, graph: Graph) -> None:
-    """Refuse settings of systems that do not fit to a network."""
+    """Refuse settings of systems, or of links, that do not fit to a network."""
     has_rates = link_rates(graph, config.topology) is not None
+    if config.bandwidth.link_rates and not has_rates:
+        remedy = f"needs rates of links on kept routes, which {graph.source} does not have"
+        raise InputError("link_rates", True, remedy)
     config.refuse_network(graph.source, len(graph.vertices), has_rates)

@@ -141,7 +141,14 @@ def case_of(
         ends = zip(publication.tolist(), links["place"].tolist(), links["to"].tolist(), strict=True)
         return np.array([rules.lost(*one) for one in ends], dtype=bool)
 
-    setting = ClockSetting(given, published, discipline, lost=lost if loses else None)
+    def narrowest(node: np.ndarray, peer: np.ndarray) -> np.ndarray:
+        ends = zip(node.tolist(), peer.tolist(), strict=True)
+        rates = [network.narrowest(by_ident[y], by_ident[x]) for y, x in ends]
+        return np.array(rates, dtype=np.int64)
+
+    setting = ClockSetting(
+        given, published, discipline, lost=lost if loses else None, narrowest=narrowest
+    )
     return Case(setting, named, place_of)
 
 
