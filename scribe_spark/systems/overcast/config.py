@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from scribe_spark.config.section import Section, only_in_runs, setting, within
+from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.overcast import MOST_MEMBERS, SHARED
+
+_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
 
 _Rounds = Annotated[int, within(4, 10_000)]
 
@@ -45,9 +47,9 @@ class OvercastConfig(Section):
     linear: Annotated[int, within(0, 100)] = setting(
         0, "Number of nodes in a line below the root, which replace it when it fails"
     )
-    rounds: Annotated[
-        int, within(0, 100_000), only_in_runs("a world publishes in each of its rounds")
-    ] = setting(200, "Rounds from the joining of all members to the publications of a run")
+    rounds: Annotated[int, within(0, 100_000), _OF_RUNS] = setting(
+        200, "Rounds of a run before its publications; all members join in the first one"
+    )
 
     def check_within(self, config: Any) -> None:
         """Refuse groups that are too large for tables of all nodes below a node."""

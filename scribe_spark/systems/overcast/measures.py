@@ -21,10 +21,10 @@ QUOTIENTS = {
     "bottleneck": ("bottleneck_sum", "possible_sum"),
     "bottleneck.mean": ("bottleneck_fractions", "nodes"),
     "load": ("load", "ip_load"),
-    "stress": ("load", "links"),
-    "stress.max": ("most", "groups"),
+    "flows": ("load", "links"),
+    "flows.max": ("most", "groups"),
     "depth.max": ("depth", "groups"),
-    "faults": ("faults", "members"),
+    "table.faults": ("faults", "members"),
 }
 
 

@@ -302,10 +302,13 @@ class Round:
         self.current[row] = self.node[self.entry[self.of[row]]]
 
     def _evaluating(self) -> np.ndarray:
-        """Return the members that evaluate their position, and have a living parent."""
+        """Return the members that evaluate their position, and have a living parent.
+
+        Those whom a parent listed anew in this round do not: a round has one certificate of a node.
+        """
         due = np.flatnonzero(self.alive & (self.next_evaluation == self.now))
         self.next_evaluation[due] += self.rules.evaluation
-        return due[self.alive[self.parent[due]]]
+        return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mask of members that ask their grandparent, and the grandparents' rows."""
