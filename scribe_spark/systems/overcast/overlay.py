@@ -61,7 +61,7 @@ class Overcast(GrownOverlays):
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of trees, and those from other sources to the root: rule E13."""
         members = overlays.state.get(MEMBERS)
-        if members is None:
+        if members is None or not len(members["group"]):
             none = np.empty(0, dtype=np.int64)
             return {"publication": none, "node": none, "peer": none}
         child, parent = tree_edges(members, len(network.ring))
