@@ -411,6 +411,41 @@ class Group:
         view, truth = self.view(), self.truth()
         return sum(view.get(x) != truth.get(x) for x in {*view, *truth})
 
+    # --- measures
+
+    def measures(self) -> dict[str, float]:
+        """Return sums over the members; who is at the root's router has no bound of bandwidth."""
+        if not self.members:
+            return {}
+        self.count_flows()
+        root, capacity = self.root(), self.network.capacity
+        found = dict.fromkeys(("shared", "bottleneck"), 0.0)
+        fractions, possible, nodes, depths, union = dict(found), 0.0, 0, [0], set()
+        for x in self.members:
+            way = self.chain(x)
+            is_below = set(way) <= set(self.members) and way[-1] == root
+            depths.append(len(way) - 1 if is_below else 0)
+            direct = self.network.route(root, x)
+            union |= set(direct)
+            if not direct:
+                continue
+            most = min(capacity[link] for link in direct)
+            possible, nodes = possible + most, nodes + 1
+            links = [link for z in way[:-1] for link in self.flow[z]] if is_below else []
+            for name in found:
+                flows = self.flows if name == "shared" else dict.fromkeys(links, 1)
+                gets = min((capacity[link] / flows[link] for link in links), default=0.0)
+                found[name] += gets
+                fractions[name] += gets / most
+        return {
+            **{f"{name}_sum": total for name, total in found.items()},
+            **{f"{name}_fractions": total for name, total in fractions.items()},
+            **{"groups": 1, "members": len(self.members), "nodes": nodes, "possible_sum": possible},
+            **{"load": sum(self.flows.values()), "links": len(self.flows), "ip_load": len(union)},
+            **{"most": max(self.flows.values(), default=0), "depth": max(depths)},
+            "faults": self.faults(),
+        }
+
     # --- results
 
     def state(self) -> dict[str, list[list[int]]]:
@@ -459,9 +494,9 @@ def play_period(groups: Sequence[Group], t: int, period: Mapping[str, list]) -> 
 
 
 def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
-    """Play a case; return what comes of it."""
+    """Play a case; return what comes of it, and the measures of all groups after each period."""
     groups = groups_of(case)
-    out: Case = {name: [] for name in ("states", "messages", "certificates", "moves")}
+    out: Case = {name: [] for name in ("states", "messages", "certificates", "moves", "measures")}
     out |= {"copies": [], "receivers": []}
     for t, period in enumerate(case["periods"]):
         play_period(groups, t, period)
@@ -482,6 +517,11 @@ def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
         )
         out["certificates"].append([group.certificates for group in groups])
         out["moves"].append([group.moves for group in groups])
+        sums: dict[str, float] = defaultdict(float)
+        for group in groups:
+            for name, number in group.measures().items():
+                sums[name] += number
+        out["measures"].append(dict(sums))
     for index, source in case["publications"]:
         copies = groups[index].copies(source)
         out["copies"].append([list(copy) for copy in copies])

@@ -1,4 +1,4 @@
-"""Overcast's kernel leaves what the plain-Python rules leave: states, messages, copies, counts."""
+"""Overcast's kernel leaves what plain-Python rules leave: states, messages, copies, measures."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ class Routed:
         lengths = [len(route) for route in routes]
         return np.repeat(np.arange(len(a)), lengths), np.array(links, dtype=np.int64)
 
+    def merged_packets(self, tree, a, b):
+        route, link = self.route_links(a, b)
+        pairs = sorted(set(zip(tree[route].tolist(), link.tolist(), strict=True)))
+        return np.array(pairs), np.array(pairs), np.ones(len(pairs), dtype=np.int64)
+
 
 class Played:
     """A case in one builder."""
@@ -57,7 +62,7 @@ class Played:
         died = np.array(period["died"], dtype=np.int64)
         self.alive[died] = False
         self.alive[join[1]] = True
-        when, counts = (number, 0, True, False), {}
+        when, counts = (number, 0, True, True), {}
         groups = self.numbers, None, None
         now = Period(*when, *groups, join, quit, died, self.alive, self.network, counts=counts)
         sent = self.system.play_period(self.state, now)
@@ -114,6 +119,8 @@ def check(case: Case) -> Counter:
         state = played.canonical()
         for name, rows in expected["states"][number].items():
             assert state[name] == rows, (number, name)
+        sums = played.system.sums(played.state)
+        assert sums == pytest.approx(expected["measures"][number], rel=1e-12), number
         for name in ("moves", "certificates"):
             assert counts[name] == sum(expected[name][number]), (number, name)
     for (group, source), copies in zip(case["publications"], expected["copies"], strict=True):
@@ -121,6 +128,10 @@ def check(case: Case) -> Counter:
     return sent
 
 
-@pytest.mark.parametrize("seed", seeds(range(1, 201), in_each_run=12))
+#: Of the faults that were put into the kernel, the first two seeds find those that are rarely seen.
+_SEEDS = [33, 70, *(seed for seed in range(1, 201) if seed not in (33, 70))]
+
+
+@pytest.mark.parametrize("seed", seeds(_SEEDS, in_each_run=14))
 def test_drawn_cases(seed):
     check(random_case(seed))

@@ -46,7 +46,9 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     members, kernel = state[MEMBERS], network.kernel
     child, parent = tree_edges(members, len(network.ring))
     is_root = members["rank"] == 0
-    group, of = np.unique(members["group"][is_root], return_inverse=True)
+    group = np.unique(members["group"][is_root])
+    if not len(group):
+        return {"group": group}
     of = np.searchsorted(group, members["group"])  # each group with members has a root
     root = np.flatnonzero(is_root)[of]
     router = network.ring.router[members["node"]]
