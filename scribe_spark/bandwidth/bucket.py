@@ -9,6 +9,7 @@ Rules: docs/rules.md, W1 to W8.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +87,9 @@ class ClockSetting:
     #: The copies that the network loses; if there are any, kept copies also have the column
     #: ``lost``.  A lost copy takes its sender's uplink only.
     lost: Lost | None = None
+    #: ``narrowest(node, peer)`` returns the rates of the narrowest links of routes (0: no limit);
+    #: None if links between routers have no rates.
+    narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -110,6 +114,7 @@ class ClockBucket:
         starts = run_starts(links.room, links.node)
         self._senders = key_of([links.room[starts], links.node[starts]], size)
         self._starts, self._ends = starts, np.append(starts[1:], len(links))
+        self._narrowest = given.narrowest and given.narrowest(links.node, links.peer)
         columns = {name: compact(column) for name, column in columns.items()}
         self.links = TimedLinks.from_columns(columns)
         extra = set(columns) - set(TimedLinks.__dataclass_fields__)
@@ -452,7 +457,11 @@ class ClockBucket:
         copies = np.zeros((len(link), _WIDTH), dtype=np.int32)
         times = _times(copies)
         times[:, _ARRIVES] = started.start_us + links.delay_us[link]
-        times[:, _ENDS] = times[:, _ARRIVES] + started.spans_us
+        spans_us = started.spans_us
+        if self._narrowest is not None:
+            size = self.given.publications.size[started.publication]
+            spans_us = np.maximum(spans_us, transmission_us(size, self._narrowest[link]))
+        times[:, _ENDS] = times[:, _ARRIVES] + spans_us
         copies[:, _PUBLICATION], copies[:, _HOPS] = started.publication, started.hops + 1
         copies[:, _LINK] = self._number[link]
         if self.given.lost is not None:

@@ -158,6 +158,8 @@ class Wires:
         How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
     shared : bool
         True if a node has one uplink and one downlink; False if one of each per room.
+    narrowest : callable, optional
+        ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
     """
 
     up: np.ndarray
@@ -165,6 +167,7 @@ class Wires:
     size: np.ndarray
     uplink: str
     shared: bool = True
+    narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -486,6 +489,10 @@ class BucketClock:
         takes_us = transmission_us(wires.size[rows[:, FIELDS]], wires.down[rows[:, NODE]])
         takes_us[link[order] == len(self.key)] = 0  # no place, no downlink
         done_us = self._downlinks.take(link[order], at_us, takes_us)
+        if wires.narrowest is not None:
+            rates = wires.narrowest(rows[:, SENDER], rows[:, NODE])
+            routes_us = transmission_us(wires.size[rows[:, FIELDS]], rates)
+            rows[:, -1] = np.maximum(rows[:, -1], routes_us)
         times(rows)[:] = np.maximum(at_us + rows[:, -1], done_us)
         rows[:, -1] = times(rows) - at_us  # what the links took
         self._calendar.add(self.window_of(rows), rows)

@@ -182,10 +182,10 @@ class ExperimentConfig(NetworkConfig):
         for section in self._systems():
             section.check_groups(self, groups, memberships, members)
 
-    def refuse_routers(self, routers: int) -> None:
-        """Refuse settings of systems that do not fit to the number of routers of the network."""
+    def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
+        """Refuse settings of systems that do not fit to a network."""
         for section in self._systems():
-            section.check_routers(routers)
+            section.check_network(source, routers, has_rates)
 
 
 class RunConfig(ExperimentConfig):

@@ -7,10 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.kinds import TakenAs, Time
+from scribe_spark.config.kinds import Rate, TakenAs, Time
 from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.units import parse_rate
 
 #: The greatest transit-stub network.  Its links have different weights, so its routes need matrices
 #: of all pairs of routers: 6 bytes per pair, 600 MB for this number.
@@ -73,8 +74,8 @@ class TopologyConfig(Section):
         "transit-stub",
         "Network of routers: transit-stub, power-law, topohub:NAME (a real network of the package "
         "topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge list (columns src, "
-        "dst, delay_ms[, weight]; or two routers per line); in Python also a GraphFrame, Topology "
-        "or DataFrames",
+        "dst, delay_ms[, weight, rate]; or two routers per line); in Python also a GraphFrame, "
+        "Topology or DataFrames",
     )
     routes: Literal["shortest", "direct"] = setting(
         "shortest",
@@ -119,6 +120,15 @@ class TopologyConfig(Section):
         True,
         "Draw transit domains, except the first, like stubs (p_stub, a square of a stub's size), "
         "as the generator GT-ITM does",
+    )
+    transit_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+        "45Mbit/s", "Rate of a link between transit routers, for systems that choose by bandwidth"
+    )
+    transit_stub_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+        "1500kbit/s", "Rate of a link between a stub and a transit router"
+    )
+    stub_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+        "100Mbit/s", "Rate of a link between routers of stubs"
     )
     power_law_routers: Annotated[int, within(1, MOST_POWER_LAW_ROUTERS), _OF_POWER_LAW] = setting(
         102_639, "Number of routers of a power-law network"
@@ -190,6 +200,12 @@ class TopologyConfig(Section):
         fields = type(self).model_fields
         name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)
         return InputError(name, getattr(self, name), remedy)
+
+    @property
+    def rates_of_links(self) -> tuple[int, ...]:
+        """The rates of links by the number of their transit routers: 0, 1, 2 (bits per second)."""
+        rates = self.stub_rate, self.transit_stub_rate, self.transit_rate
+        return tuple(parse_rate(rate) for rate in rates)
 
     def _pairs(self) -> int:
         transit = self.transit_domains * self.transit_size

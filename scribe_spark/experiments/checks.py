@@ -25,6 +25,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.topology import Graph, load, needs_spark
+from scribe_spark.topology.rates import refuse_network
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world, extent_of
 
@@ -64,15 +65,15 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark; refuse one without routes, or with too few
-    routers for the config's systems.
+    """Return the network if it is known without Spark; refuse one without routes, or that does not
+    fit to the config's systems.
     """
     if needs_spark(config.topology.kind):
         return None
     graph = load(config)
     check_routes(graph, config.topology.tie, config.seed)
     if isinstance(config, ExperimentConfig):
-        config.refuse_routers(len(graph.vertices))
+        refuse_network(config, graph)
     return graph
 
 

@@ -29,6 +29,7 @@ from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology import Graph, load
 from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.rates import link_rates, refuse_network
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.protocol import Underlay
@@ -166,7 +167,7 @@ class Stages:
         if self._shares is not None:
             return self._shares.graph
         graph = load(self.config, self.spark)
-        self.config.refuse_routers(len(graph.vertices))  # `checks.check` cannot load all graphs
+        refuse_network(self.config, graph)  # `checks.check` cannot load all graphs
         return graph
 
     @cached_property
@@ -200,7 +201,9 @@ class Stages:
         routes = with_own_delays(routes, graph.hosts.own_us)
         lost = graph.losses
         loss = None if lost is None else route_losses(routes.pred, routes.routers, lost)
-        made = MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us, loss)
+        bits = link_rates(graph, config.topology)
+        rates = None if bits is None else graph.edges.assign(rate=bits)
+        made = MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us, loss, rates)
         return self._files.own(made)
 
     @property

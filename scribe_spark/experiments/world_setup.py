@@ -180,7 +180,7 @@ def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMea
     parts, links = tuple[NodeParts, ...](), None
     if config.bandwidth.on:
         parts = simulation.node_parts
-        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us)
+        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us, underlay.kernel)
     return MulticastMeasures(tuple(sorted(names)), *network, config.groups.source, parts, links)
 
 

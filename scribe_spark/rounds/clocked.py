@@ -266,7 +266,8 @@ class _ClockedRound:
         if links is not None:
             up, down, validation_us = links.rates(ring.node, ring.router, links.validation_us)
             size = self.publish.size if len(room) else room
-            wires = Wires(up, down, size, links.uplink, links.shared)
+            routes = None if links.routes is None else partial(links.narrowest, ring)
+            wires = Wires(up, down, size, links.uplink, links.shared, routes)
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)

@@ -27,6 +27,7 @@ from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.narada import NARADA
+from scribe_spark.systems.overcast import OVERCAST
 from scribe_spark.systems.plumtree import PLUMTREE
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ _SYSTEMS.build_in(
     GOSSIPSUB,
     PLUMTREE,
     NARADA,
+    OVERCAST,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,

@@ -57,6 +57,7 @@ WEIGHT = Bounds(LEAST_WEIGHT, MOST_WEIGHT)
 SHARE = LOSS = Bounds(0.0, 1.0)
 LONGITUDE, LATITUDE = Bounds(-180.0, 180.0), Bounds(-90.0, 90.0)
 _RATE = Bounds(0, MOST_BITS_PER_SECOND)
+_LINK_RATE = Bounds(1, MOST_BITS_PER_SECOND)
 
 #: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 SHARE_TOLERANCE = 1e-6
@@ -147,6 +148,9 @@ def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
     yield ends, loops, "a link must join two different routers; leave self-loops out"
     yield edges[["src", "dst", "delay_ms"]], ~DELAY_MS.hold(delay), f"delay_ms must be {DELAY_MS}"
     yield edges[["src", "dst", "weight"]], ~WEIGHT.hold(weight), f"weight must be {WEIGHT}"
+    if "rate" in edges:
+        strange = ~_LINK_RATE.hold(edges["rate"])
+        yield edges[["src", "dst", "rate"]], strange, f"rate (bits per second) must be {_LINK_RATE}"
     if (losses := graph.losses) is not None:
         yield losses[["src", "dst", "loss"]], ~LOSS.hold(losses["loss"]), f"loss must be {LOSS}"
     hosts = graph.hosts

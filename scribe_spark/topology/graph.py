@@ -82,10 +82,10 @@ class Graph:
     vertices : pandas.DataFrame, shape (R, 5)
         ``id`` (int64), ``kind`` (``transit``, ``stub`` or None), ``domain`` (Int64, NA if unknown),
         ``x``, ``y`` (float64, NaN if unknown), ascending by id.
-    edges : pandas.DataFrame, shape (links, 4)
+    edges : pandas.DataFrame, shape (links, 4 or 5)
         ``src``, ``dst`` (int64), ``delay_ms`` (float64, milliseconds, whole microseconds),
-        ``weight`` (float64, for the choice of routes), one row per direction, ascending by (src,
-        dst).
+        ``weight`` (float64, for the choice of routes) and perhaps ``rate`` (float64, bits per
+        second), one row per direction, ascending by (src, dst).
     source : str
         The origin of the graph, for messages.
     hosts : Hosts

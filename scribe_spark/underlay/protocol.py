@@ -76,6 +76,16 @@ class Kernel(Protocol):
     def without_losses(self) -> Self:
         """Return the kernel of the same network, on which no packet is lost, or withheld."""
 
+    @property
+    def link_rates(self) -> np.ndarray | None:
+        """The rate of each directed core link in bits per second: int64, by the number of the link.
+
+        None if the rates are unknown.
+        """
+
+    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return every link of every route: the row of the route, and the number of the link."""
+
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,6 +132,17 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
     return kernel.delays(a, b) + 2 * lan_us
 
 
+def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the least rate of the links on each route, row by row: float64; infinite without
+    links.
+    """
+    least = np.full(len(a), np.inf)
+    if kernel.link_rates is not None:
+        route, link = kernel.route_links(a, b)
+        np.minimum.at(least, route, kernel.link_rates[link])
+    return least
+
+
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
@@ -153,6 +174,15 @@ class RouterIds:
     def without_losses(self) -> Self:
         """Return the kernel of the same network, without losses."""
         return self.withholding(None)
+
+    @property
+    def link_rates(self) -> np.ndarray | None:
+        """None: the rates of links are unknown."""
+        return None
+
+    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Raise an error: links are numbered only if their rates are known."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
