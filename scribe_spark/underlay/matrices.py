@@ -393,5 +393,5 @@ class MatrixUnderlay(Underlay):
             ends = (index_sorted(routes.routers, rates[end].to_numpy()) for end in ("src", "dst"))
             made["links"] = key_of(list(ends), len(routes.routers))
             made["rates"] = rates["rate"].to_numpy(np.int64)
-        names = dict(zip(made, distribute_arrays(spark, **made), strict=True))
+        names: dict[str, Any] = dict(zip(made, distribute_arrays(spark, **made), strict=True))
         return cls(MatrixKernel(**names), routes.routers, links, lan_us)
