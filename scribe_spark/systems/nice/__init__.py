@@ -1,0 +1,71 @@
+"""NICE: a hierarchy of clusters; the leaders of a layer's clusters are the next layer's members.
+
+Messages between members, and the rules that send and read them:
+
+===========  ==========================================  ===================================
+message      sent by                                     handler
+===========  ==========================================  ===================================
+query        a newcomer, to a leader                     `period.NicePeriod.join` (V2)
+answer       that leader: the members of its cluster     `period.NicePeriod.join` (V2)
+ping, pong   a newcomer or a member, to leaders; back    `join` (V2), `beat`, `move` (V4)
+join         a newcomer or a member, to its new leader   `join` (V2), `move` (V4)
+heartbeat    a member, to all others of its clusters     `period.NicePeriod.beat`
+leave        a member, to the leader that it leaves      `vacate` (V3), `move` (V4)
+transfer     a leader, to a new one: the cluster         `vacate` (V3), `split`, `lead_anew`
+add          a new leader, to the leader above           `vacate` (V3), `split`, `lead_anew`
+remove       a former leader, to the leader above        `vacate` (V3)
+merge        a leader, to another one: its cluster       `merge` (V6)
+force_merge  the rendezvous point, to a leader           `merge` (V6)
+payload      a member, to its peers in other clusters    `overlay.Nice.forwards` (V9)
+===========  ==========================================  ===================================
+
+References
+----------
+S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multicast, SIGCOMM 2002.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.rounds.declaration import TREE, System
+
+if TYPE_CHECKING:
+    from scribe_spark.rounds.system import SystemOnBuckets
+
+
+def _live(config: Any) -> SystemOnBuckets:
+    from scribe_spark.systems.nice.overlay import Nice
+
+    return Nice(config.nice.for_tasks())
+
+
+def _period(config: Any) -> float:
+    return config.nice.period_seconds
+
+
+_EVENTS = "events"
+
+NICE = System(
+    "nice",
+    "NICE",
+    TREE,
+    requested=True,
+    config="scribe_spark.systems.nice.config:NiceConfig",
+    control=True,
+    world=_live,
+    round_seconds=_period,
+    world_measures={
+        "layers": "layers per group",
+        "clusters": "clusters per group",
+        "peers": "peers per member",
+        "waiting": "share of members",
+        "sound": "share of groups",
+        "joins": _EVENTS,
+        "moves": _EVENTS,
+        "splits": _EVENTS,
+        "merges": _EVENTS,
+        "new_leaders": _EVENTS,
+        "control_bytes": "bytes",
+    },
+)

@@ -1,0 +1,83 @@
+"""The section ``nice``: the parameters of NICE, with their sources.
+
+References
+----------
+S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multicast, SIGCOMM 2002.
+Its text could not be had: k = 3 and sizes up to 3k - 1 are recalled; OverSim's ``Nice.cc`` has
+3k + 1, the share of .7 and 10 % of the mean distance, at least 5 ms.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from scribe_spark.config.section import Section, setting, unset, within
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.core.errors import InputError
+
+#: The most members of all groups: larger overlays do not fit into the memory of a builder.
+MOST_MEMBERS = 1_000_000
+
+_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
+
+_Percent = Annotated[int, within(0, 100)]
+_Periods = Annotated[int, within(1, 100_000)]
+
+
+class NiceConfig(Section):
+    """The parameters of NICE."""
+
+    flat_prefix: ClassVar[str] = "nice_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("nice"), "nice in --systems")
+    about: ClassVar[str] = "NICE's hierarchy of clusters."
+
+    k: Annotated[int, within(2, 100)] = setting(
+        3, "Least size of a cluster; the largest is 3k + 1 (recalled; OverSim)"
+    )
+    period_seconds: Annotated[float, within(0.001, 86_400.0)] = setting(
+        5.0, "Seconds between two heartbeats of a member (settled)"
+    )
+    join_periods: Annotated[int | None, within(1, 100_000)] = unset(
+        "Periods in which the members of the beginning join, drawn [default: 40; worlds: 6]"
+    )
+    settle_periods: Annotated[_Periods, _OF_RUNS] = setting(
+        10, "Periods between the last join of a run and its publications (settled)"
+    )
+    silence: _Periods = setting(3, "Missed heartbeats after which a member is given up (settled)")
+    stay_percent: _Percent = setting(
+        70, "Share of a leader's distance, or radius, below which a better one may be (OverSim)"
+    )
+    mean_percent: _Percent = setting(
+        10, "Share of the mean distance that a better leader must save (OverSim)"
+    )
+    least_gain_ms: Annotated[float, within(0.0, 3_600_000.0)] = setting(
+        5.0, "Distance that a better leader must save at least, in ms (OverSim)"
+    )
+    guard: bool = setting(
+        True, "A member moves only if both clusters keep their bounds (settled); else at will"
+    )
+    message_bytes: Annotated[int, within(1, 65_535)] = setting(
+        36, "Bytes of a control message without entries: IP and UDP 28, fields 8 (settled)"
+    )
+    entry_bytes: Annotated[int, within(1, 65_535)] = setting(
+        12, "Bytes of a member in a heartbeat, an answer or a cluster sent: id 8, distance 4 (settled)"
+    )
+
+    @property
+    def most(self) -> int:
+        """The largest size of a cluster."""
+        return 3 * self.k + 1
+
+    @property
+    def least_gain_us(self) -> int:
+        """The least gain of a better leader in microseconds."""
+        return round(self.least_gain_ms * 1000)
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
+        """Refuse more members of all groups than builders can hold."""
+        if memberships > MOST_MEMBERS:
+            remedy = (
+                f"with {memberships:,} members of all groups needs too much memory; at most "
+                f"{MOST_MEMBERS:,}; give fewer or smaller groups"
+            )
+            raise InputError("systems", "nice", remedy)
