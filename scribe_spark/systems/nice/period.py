@@ -353,19 +353,29 @@ class NicePeriod:
         gain = self._rules.stay_percent * stays - 100 * near
         rows, goal, gain = rows[wants], goal[wants], gain[wants]
         if self._rules.guard:
-            for ends, room in (
-                (leader[rows], clusters.size - self._rules.k),
-                (goal, self._rules.most - clusters.size),
-            ):
-                order = np.lexsort((key[rows], -gain, ends))
-                some = order[index_in_run(ends[order]) < room[clusters.find(ends[order])]]
-                rows, goal, gain = rows[some], goal[some], gain[some]
+            may_go = self._first_of_each(
+                leader[rows], gain, key[rows], clusters, clusters.size - self._rules.k
+            )
+            rows, goal, gain = rows[may_go], goal[may_go], gain[may_go]
+            may_come = self._first_of_each(
+                goal, gain, key[rows], clusters, self._rules.most - clusters.size
+            )
+            rows, goal = rows[may_come], goal[may_come]
         self.sent.send("leave", key[rows], leader[rows])
         self.sent.send("join", key[rows], goal)
         self._count("moves", rows)
         leader = leader.copy()
         leader[rows] = goal
         self._layer = Layer(key, leader)
+
+    @staticmethod
+    def _first_of_each(
+        head: np.ndarray, gain: np.ndarray, key: np.ndarray, clusters: Clusters, room: np.ndarray
+    ) -> np.ndarray:
+        """Return the moves of most gain for which each cluster has room."""
+        order = np.lexsort((key, -gain, head))
+        head = head[order]
+        return order[index_in_run(head) < room[clusters.find(head)]]
 
     def _change(self, clusters: Clusters) -> None:
         """Split, merge, or lead anew."""
