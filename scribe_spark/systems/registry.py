@@ -26,6 +26,7 @@ from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imp
 from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
+from scribe_spark.systems.nice import NICE
 from scribe_spark.systems.plumtree import PLUMTREE
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ _SYSTEMS.build_in(
     CAN,
     GOSSIPSUB,
     PLUMTREE,
+    NICE,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,

@@ -63,7 +63,11 @@ def routes(seed: int) -> Routes:
     graph = generate(TopologyConfig(), seed)
     links = LinkArrays.of(graph.vertices["id"].to_numpy(), graph.edges, "delay", seed)
     components = pendant_components(links)
-    rows = [row for unit in range(units(links, components)) for row in route_unit(links, components, unit)]
+    rows = [
+        row
+        for unit in range(units(links, components))
+        for row in route_unit(links, components, unit)
+    ]
     found = unpack_routes(links, components, pa.Table.from_batches(rows))
     return Routes(found.delay_us, found.pred)
 
@@ -126,7 +130,8 @@ def measured(members: int, topology: int, seed: int, **rules) -> dict[str, float
         "RDP, mean": float(rdp.mean()),
         "RDP, 90 %": float(np.quantile(rdp, 0.9)),
         "peers, max": int(peers.max()),
-        "messages a member and s": sum(len(rows["group"]) for rows in played.sent.values()) / seconds,
+        "messages a member and s": sum(len(rows["group"]) for rows in played.sent.values())
+        / seconds,
         "bytes a member and s": played.counts["control_bytes"] / seconds,
         "periods until quiet": settled,
     }
@@ -143,7 +148,11 @@ def rows(members: int, cases: list[tuple[int, int]], **rules) -> Iterator[str]:
         "RDP, mean": (_text(*rdp), *(RDP if members >= 128 else (None, None))),
         "RDP, 90 %": (str(ninety), None, None),
         "peers, max": (str(peers), None, None),
-        "messages a member and s": (str(messages), messages * (1 - MESSAGES), messages * (1 + MESSAGES)),
+        "messages a member and s": (
+            str(messages),
+            messages * (1 - MESSAGES),
+            messages * (1 + MESSAGES),
+        ),
         "bytes a member and s": (str(size), None, None),
         "periods until quiet": ("0-3", 0, SETTLES),
     }

@@ -127,7 +127,9 @@ class Played:
         while len(first["node"]):
             lives = self.alive[first["node"]]
             first = {name: column[lives] for name, column in first.items()}
-            ends = (np.searchsorted(edges["node"], first["node"], side) for side in ("left", "right"))
+            ends = (
+                np.searchsorted(edges["node"], first["node"], side) for side in ("left", "right")
+            )
             of_first, edge = expand(*ends)
             mine = {name: column[edge] for name, column in edges.items()}
             some = self.system.forwards({n: c[of_first] for n, c in first.items()}, mine)

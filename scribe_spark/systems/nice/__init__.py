@@ -60,7 +60,7 @@ NICE = System(
         "clusters": "clusters per group",
         "peers": "peers per member",
         "waiting": "share of members",
-        "sound": "share of groups",
+        "unsound": "share of groups",
         "joins": _EVENTS,
         "moves": _EVENTS,
         "splits": _EVENTS,

@@ -56,12 +56,6 @@ class NiceConfig(Section):
     guard: bool = setting(
         True, "A member moves only if both clusters keep their bounds (settled); else at will"
     )
-    message_bytes: Annotated[int, within(1, 65_535)] = setting(
-        36, "Bytes of a control message without entries: IP and UDP 28, fields 8 (settled)"
-    )
-    entry_bytes: Annotated[int, within(1, 65_535)] = setting(
-        12, "Bytes of a member in a heartbeat, an answer or a cluster sent: id 8, distance 4 (settled)"
-    )
 
     @property
     def most(self) -> int:

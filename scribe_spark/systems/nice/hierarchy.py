@@ -7,7 +7,7 @@ it leads a cluster in layer i, and then the head of that seat names the *cluster
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,67 +20,58 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.underlay.protocol import node_delays
 
 #: The most pairs of nodes whose distances are computed at once.
 _PAIRS = 1 << 21
+#: A round trip above all others, in microseconds.
+_FAR = 1 << 36
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters, or other sets, and their members.
+    """Clusters, or other sets, by ascending heads.
 
-    Attributes
-    ----------
-    head : ndarray of int64, shape (c,)
-        The heads, ascending.
-    first, end : ndarray of int64, shape (c,)
-        The range of each cluster in `member`.
-    member : ndarray of int64, shape (m,)
-        The seats, ascending within a cluster.
+    Those of `head[i]` are ``member[first[i]:first[i] + size[i]]``, ascending.
     """
 
     head: np.ndarray
     first: np.ndarray
-    end: np.ndarray
+    size: np.ndarray
     member: np.ndarray
 
     @classmethod
     def of(cls, head: np.ndarray, key: np.ndarray) -> Clusters:
-        """Return the clusters of seats, which are ascending."""
+        """Return the clusters of ascending seats."""
         order = np.argsort(head, kind="stable")
         head = head[order]
         first = run_starts(head)
-        end = np.append(first[1:], len(head))[: len(first)]
-        return cls(head[first], first, end, key[order])
-
-    def __len__(self) -> int:
-        return len(self.head)
-
-    @property
-    def size(self) -> np.ndarray:
-        """The number of members of each cluster."""
-        return self.end - self.first
+        return cls(head[first], first, np.diff(first, append=len(head)), key[order])
 
     @property
     def index(self) -> np.ndarray:
         """The index of the cluster of each member."""
-        return np.repeat(np.arange(len(self)), self.size)
+        return np.repeat(np.arange(len(self.head)), self.size)
 
     def find(self, head: np.ndarray) -> np.ndarray:
-        """Return the indices of clusters by their heads, or NONE."""
+        """Return the indices of clusters, or NONE."""
         return find_sorted(self.head, head)
 
     def members_of(self, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of each head, ascending, and the members of its cluster, if any."""
+        """Return pairs of the index of a head, ascending, and a member of its cluster, if any."""
         at = self.find(head)
-        if not len(self):
-            return whole_numbers(), whole_numbers()
-        first, end = (np.where(at < 0, 0, bound[at]) for bound in (self.first, self.end))
-        pair, row = expand(first, end)
-        return pair, self.member[row]
+        there = np.flatnonzero(at >= 0)
+        first = self.first[at[there]]
+        pair, row = expand(first, first + self.size[at[there]])
+        return there[pair], self.member[row]
+
+    def peers(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the indices of all pairs of a marked member and another one of its cluster."""
+        first = self.first[self.index]
+        row, other = expand(first, first + self.size[self.index] * some)
+        return row[row != other], other[row != other]
 
 
 @dataclass(frozen=True)
@@ -96,12 +87,12 @@ class Layer:
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
         """Return the layer with more seats."""
-        keys, heads = np.r_[self.key, key], np.r_[self.head, head]
-        order = np.argsort(keys, kind="stable")
-        return Layer(keys[order], heads[order])
+        key, head = np.r_[self.key, key], np.r_[self.head, head]
+        order = np.argsort(key, kind="stable")
+        return Layer(key[order], head[order])
 
     def head_of(self, key: np.ndarray) -> np.ndarray:
-        """Return the heads of seats, or NONE for nodes without a seat."""
+        """Return the heads of nodes, or NONE for those without a seat."""
         at = find_sorted(self.key, key)
         return np.where(at < 0, NONE, self.head[at]) if len(self.key) else at
 
@@ -126,7 +117,7 @@ def read_layers(rows: Columns | None, size: int) -> list[Layer]:
     return [Layer(key[some], head[some]) for some in np.split(order, ends)]
 
 
-def layer_table(layers: list[Layer], size: int) -> dict[str, np.ndarray]:
+def layer_table(layers: Sequence[Layer], size: int) -> Columns:
     """Return the table of clusters, sorted by its columns."""
     key, head = (np.concatenate([getattr(one, of) for one in layers]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])
@@ -135,7 +126,7 @@ def layer_table(layers: list[Layer], size: int) -> dict[str, np.ndarray]:
     return {"group": group, "layer": layer[order], "leader": head[order] % size, "node": node}
 
 
-def tops(layers: list[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def tops(layers: Sequence[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the groups with members, ascending, their top layers, and the heads of these."""
     group = distinct(layers[0].key // size) if layers else whole_numbers()
     top, head = np.zeros_like(group), np.zeros_like(group)
@@ -148,12 +139,12 @@ def tops(layers: list[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 @dataclass(frozen=True)
 class Distances:
-    """Round trips between nodes, twice the distances of NICE, in microseconds."""
+    """Round trips between nodes, which are twice NICE's distances, in microseconds."""
 
     network: Network
 
     def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the round trips between nodes given by seats, row by row: int64."""
+        """Return the round trips between nodes in groups, row by row: int64."""
         size, router = len(self.network.ring), self.network.ring.router
         ends = router[a % size], router[b % size]
         facts = self.network.kernel, self.network.lan_us
@@ -161,48 +152,33 @@ class Distances:
         return np.where(a == b, 0, trip)
 
     def radii(self, sets: Clusters) -> np.ndarray:
-        """Return the longest round trip from each member to the others of its set."""
-        first, end = (np.repeat(bound, sets.size) for bound in (sets.first, sets.end))
-        radius = np.zeros(len(sets.member), dtype=np.int64)
-        for some in _chunks(end - first):
-            row, other = expand(first[some], end[some])
-            trip = self.trips(sets.member[some][row], sets.member[other])
-            radius[some] = np.maximum.reduceat(trip, run_starts(row))
+        """Return the longest round trip of each member to the others of its set."""
+        first, size = sets.first[sets.index], sets.size[sets.index]
+        radius, ends = np.zeros(len(size), dtype=np.int64), np.cumsum(size)
+        start = 0
+        while start < len(size):
+            most = ends[start] - size[start] + _PAIRS
+            stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
+            row, other = expand(first[start:stop], (first + size)[start:stop])
+            trip = self.trips(sets.member[start + row], sets.member[other])
+            radius[start:stop] = np.maximum.reduceat(trip, run_starts(row))
+            start = stop
         return radius
 
     def nearest(
-        self, pair: np.ndarray, trip: np.ndarray, candidate: np.ndarray
+        self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nearest candidate of each pair's index, ascending, and its round trip."""
-        least = np.minimum.reduceat(self._rank(trip, candidate), run_starts(pair))
-        trip, node = np.divmod(least, len(self.network.ring))
-        return candidate[run_starts(pair)] // len(self.network.ring) * len(self.network.ring) + node, trip
+        """Return the nearest of the nodes of each pair, the least of equals, and its round trip."""
+        size, start = len(self.network.ring), run_starts(pair)
+        trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
+        return node[start] // size * size + least, trip
 
-    def _rank(self, value: np.ndarray, key: np.ndarray) -> np.ndarray:
-        """Return numbers in the order of values, and then of nodes."""
-        return value * len(self.network.ring) + key % len(self.network.ring)
+    def centres(self, sets: Clusters, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the centres of sets, and all radii.
 
-    def centres(self, sets: Clusters, answers: np.ndarray) -> np.ndarray:
-        """Return the centre of each set: the member of least radius, of those that answer if any do.
-
-        `answers` are marks of the members.
+        A centre has the least radius, of the members that answer (a mark of each), if any do.
         """
-        if not len(sets):
-            return whole_numbers()
-        radius = np.where(answers, self.radii(sets), _SILENT)
-        return self.nearest(sets.index, radius, sets.member)[0]
-
-
-#: A radius above all others.
-_SILENT = 1 << 36
-
-
-def _chunks(lengths: np.ndarray) -> Iterator[slice]:
-    """Yield slices of rows whose lengths add up to about `_PAIRS`."""
-    ends = np.cumsum(lengths)
-    start = 0
-    while start < len(lengths):
-        before = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + _PAIRS, side="right")))
-        yield slice(start, stop)
-        start = stop
+        if not len(sets.head):
+            return whole_numbers(), whole_numbers()
+        radius = self.radii(sets)
+        return self.nearest(sets.index, radius + _FAR * ~answers, sets.member)[0], radius

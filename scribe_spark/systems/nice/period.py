@@ -14,7 +14,6 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
-    NONE,
     distinct,
     expand,
     find_sorted,
@@ -41,29 +40,8 @@ if TYPE_CHECKING:  # not on executors
 #: The tables of the state.
 CLUSTERS, SILENT, WAITING = "clusters", "silent", "waiting"
 
-
-class Sent:
-    """The messages of a period, by kind, and their bytes."""
-
-    def __init__(self, rules: NiceConfig, size: int) -> None:
-        self._rules, self._size, self.bytes = rules, size, 0
-        self._rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
-
-    def send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
-        """Send messages between seats of a group; `entries` are the members that each contains."""
-        if len(sender):
-            self._rows[kind].append((sender, to))
-            self.bytes += self._rules.message_bytes * len(sender)
-            self.bytes += self._rules.entry_bytes * int(np.sum(entries))
-
-    def by_kind(self) -> dict[str, Columns]:
-        """Return the messages as `GrownOverlays.play_period` does."""
-        found = {}
-        for kind, rows in self._rows.items():
-            sender, to = (np.concatenate(ends) for ends in zip(*rows, strict=True))
-            group, node = np.divmod(sender, self._size)
-            found[kind] = {"group": group, "sender": node, "to": to % self._size}
-        return found
+#: Bytes of a control message: IP and UDP 28, fields 8; of a member that it names: id 8, distance 4.
+MESSAGE, ENTRY = 36, 12
 
 
 class NicePeriod:
@@ -78,8 +56,8 @@ class NicePeriod:
         self._layers = read_layers(state.get(CLUSTERS), self._size)
         self._silent, self._missed = self._pairs(state.get(SILENT), "periods")
         self._waiting, self._start = self._pairs(state.get(WAITING), "start")
-        self._quits = self._departs = whole_numbers()
-        self.sent = Sent(rules, self._size)
+        self._lost = whole_numbers()
+        self._messages: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
 
     def _pairs(self, rows: Columns | None, column: str) -> tuple[np.ndarray, np.ndarray]:
         if rows is None:
@@ -90,34 +68,47 @@ class NicePeriod:
         """Play the period."""
         self.take_events()
         groups, top, head = tops(self._layers, self._size)
-        self._head = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
-        newcomers, leader = self.join(groups, top, head)
+        self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
+        newcomers, leaders = self.join(groups, top, head)
         self.beat()
         if len(newcomers):
-            first = self._layers[:1] or [Layer()]
-            self._layers[:1] = [first[0].with_seats(newcomers, leader)]
-        self._count("joins", newcomers)
-        self._lost = whole_numbers()
+            lowest = self._layers[0] if self._layers else Layer()
+            self._layers[:1] = [lowest.with_seats(newcomers, leaders)]
         number = 0
         while number < len(self._layers):
-            self._mend(number)
+            self.mend(number)
             number += 1
         self.dissolve()
 
     def state(self) -> dict[str, Columns]:
         """Return the tables of the state."""
         found = {CLUSTERS: layer_table(self._layers, self._size)} if self._layers else {}
-        names = (SILENT, "periods", self._silent, self._missed), (
-            WAITING, "start", self._waiting, self._start,
-        )  # fmt: skip
-        for name, column, key, value in names:
+        for name, key, column, value in (
+            (SILENT, self._silent, "periods", self._missed),
+            (WAITING, self._waiting, "start", self._start),
+        ):
             group, node = np.divmod(key, self._size)
             found[name] = {"group": group, "node": node, column: value}
         return found
 
-    def _count(self, name: str, events: np.ndarray) -> None:
-        counts = self._period.counts
-        counts[name] = counts.get(name, 0) + len(events)
+    def messages(self) -> dict[str, Columns]:
+        """Return the messages by kind, as `GrownOverlays.play_period` does."""
+        found: dict[str, Columns] = {}
+        for kind, rows in self._messages.items():
+            sender, to = (np.concatenate(ends) for ends in zip(*rows, strict=True))
+            group, node = np.divmod(sender, self._size)
+            found[kind] = {"group": group, "sender": node, "to": to % self._size}
+        return found
+
+    def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
+        """Send messages, each with a number of entries."""
+        if len(sender):
+            self._messages[kind].append((sender, to))
+            size = MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
+            self._count("control_bytes", size)
+
+    def _count(self, name: str, number: int) -> None:
+        self._period.counts[name] = self._period.counts.get(name, 0) + number
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
         """Mark the nodes that are neither silent nor departing."""
@@ -130,42 +121,32 @@ class NicePeriod:
         period, size = self._period, self._size
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         seated = self._layers[0].key if self._layers else whole_numbers()
-        # 1. the dead
-        dead = seated[find_sorted(period.died, seated % size) >= 0]
-        self._keep_silent(distinct(np.r_[self._silent, dead]))
-        self._keep_waiting(period.alive[self._waiting % size])
-        # 2. quits, and nodes that are back before their silence was noticed
-        has_seat = find_sorted(seated, quit) >= 0
-        self._quits = quit[has_seat & (find_sorted(self._silent, quit) < 0)]
-        self._keep_waiting(find_sorted(quit, self._waiting) < 0)
-        back = join[find_sorted(seated, join) >= 0]
-        self._keep_silent(without(self._silent, back))
-        # 3. newcomers
-        spread = np.zeros(len(join), dtype=np.int64)
-        if period.network.in_run or not period.number:
-            spread = self._spread(join)
-        waiting = np.r_[self._waiting, join]
+        back = join[find_sorted(seated, join) >= 0]  # before their silence was noticed
+        # 1. who is silent, and who departs
+        quits = quit[(find_sorted(seated, quit) >= 0) & (find_sorted(self._silent, quit) < 0)]
+        self._quits = quits[find_sorted(period.died, quits % size) < 0]
+        dead = without(seated[find_sorted(period.died, seated % size) >= 0], self._silent)
+        silent = np.r_[self._silent, dead]
+        missed = np.r_[self._missed, np.zeros(len(dead), dtype=np.int64)] + 1
+        gone = (missed >= self._rules.silence) | (find_sorted(back, silent) >= 0)
+        self._departs = distinct(np.r_[self._quits, back, silent[gone]])
+        order = np.argsort(silent)
+        order = order[~gone[order]]
+        self._silent, self._missed = silent[order], missed[order]
+        self._mute = distinct(np.r_[self._silent, self._departs])
+        # 2. who waits; those who depart leave their seats first
+        stays = period.alive[self._waiting % size] & (find_sorted(quit, self._waiting) < 0)
+        begins = np.maximum(self._spread(join), find_sorted(back, join) >= 0)
+        waiting = np.r_[self._waiting[stays], join]
         order = np.argsort(waiting, kind="stable")
         self._waiting = waiting[order]
-        self._start = np.r_[self._start, period.number + spread][order]
-        # 4. one more heartbeat is missed
-        self._missed = self._missed + 1
-        noticed = self._missed >= self._rules.silence
-        self._departs = distinct(np.r_[self._quits, back, self._silent[noticed]])
-        self._silent, self._missed = self._silent[~noticed], self._missed[~noticed]
-        self._mute = distinct(np.r_[self._silent, self._departs])
-
-    def _keep_silent(self, key: np.ndarray) -> None:
-        at = find_sorted(self._silent, key)
-        had = self._missed[at] if len(self._missed) else 0
-        self._silent, self._missed = key, np.where(at < 0, 0, had)
-
-    def _keep_waiting(self, some: np.ndarray) -> None:
-        self._waiting, self._start = self._waiting[some], self._start[some]
+        self._start = np.r_[self._start[stays], period.number + begins][order]
 
     def _spread(self, key: np.ndarray) -> np.ndarray:
-        """Return the number of periods after which members begin to join."""
+        """Return the number of periods after which nodes begin to join."""
         network = self._period.network
+        if self._period.number and not network.in_run:
+            return np.zeros(len(key), dtype=np.int64)
         periods = self._rules.join_periods or (40 if network.in_run else 6)
         group, node = np.divmod(key, self._size)
         numbers = self._period.group_number[group], network.ring.node[node]
@@ -180,247 +161,210 @@ class NicePeriod:
         `groups` have members; `top` and `head` are the top layers and their leaders.
         """
         begins = np.flatnonzero(self._start <= self._period.number)
-        key = self._waiting[begins]
+        key, start = self._waiting[begins], self._start[begins]
         at = find_sorted(groups, key // self._size)
         # 1. the first member of a group
-        new = np.flatnonzero(at < 0)
-        order = new[np.lexsort((key[new], self._start[begins[new]], key[new] // self._size))]
+        order = np.lexsort((key, start, key // self._size))
+        order = order[at[order] < 0]
         first = key[order[run_starts(key[order] // self._size)]]
         # 2. all others ask the rendezvous point
         key, at = key[at >= 0], at[at >= 0]
-        self.sent.send("query", key, head[at])
+        self._send("query", key, head[at])
         heard = self._answers(head[at])
-        key, top, now = key[heard], top[at[heard]], head[at[heard]]
+        key, top, leader = key[heard], top[at[heard]], head[at[heard]]
+        # 3. the nearest in its cluster is asked for the layer below
         for number in range(int(top.max(initial=0)), -1, -1):
-            mine = np.flatnonzero(top >= number)
-            if number < top.max(initial=0):
-                lower = mine[top[mine] > number]
-                if number:
-                    self.sent.send("query", key[lower], now[lower])
-            clusters = self._layers[number].clusters if len(mine) else Clusters.of(key, key)
-            asked = mine if number else mine[top[mine] == 0]
-            self.sent.send(
-                "answer", now[asked], key[asked], clusters.size[clusters.find(now[asked])]
-            )
+            clusters = self._layers[number].clusters if len(key) else Clusters.of(key, key)
+            lower = np.flatnonzero(top > number) if number else top[:0]
+            self._send("query", key[lower], leader[lower])
+            asked = np.flatnonzero(top >= number) if number else np.flatnonzero(top == 0)
+            size = clusters.size[clusters.find(leader[asked])]
+            self._send("answer", leader[asked], key[asked], size)
             if number:
-                now[mine] = self._nearest_of(clusters, key[mine], now[mine])
-        self.sent.send("join", key, now)
-        newcomers, leader = np.r_[first, key], np.r_[first, now]
+                leader[asked] = self._nearest(clusters, key[asked], leader[asked])
+        self._send("join", key, leader)
+        newcomers, leader = np.r_[first, key], np.r_[first, leader]
         order = np.argsort(newcomers)
-        self._keep_waiting(find_sorted(newcomers[order], self._waiting) < 0)
+        stays = find_sorted(newcomers[order], self._waiting) < 0
+        self._waiting, self._start = self._waiting[stays], self._start[stays]
+        self._count("joins", len(order))
         return newcomers[order], leader[order]
 
-    def _nearest_of(self, clusters: Clusters, key: np.ndarray, now: np.ndarray) -> np.ndarray:
+    def _nearest(self, clusters: Clusters, key: np.ndarray, leader: np.ndarray) -> np.ndarray:
         """Return the nearest member that answers, in the cluster of a leader."""
-        pair, member = clusters.members_of(now)
-        others = member != now[pair]
+        pair, member = clusters.members_of(leader)
+        self._ping(key[pair], member, member != leader[pair])
         heard = self._answers(member)
-        self.sent.send("ping", key[pair[others]], member[others])
-        pongs = others & heard
-        self.sent.send("pong", member[pongs], key[pair[pongs]])
         pair, member = pair[heard], member[heard]
         return self._distances.nearest(pair, self._distances.trips(key[pair], member), member)[0]
+
+    def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
+        """Measure some leaders, which answer."""
+        key, leader = key[some], leader[some]
+        self._send("ping", key, leader)
+        heard = self._answers(leader)
+        self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
         """Send heartbeats; members that do not lead measure the leaders above.
 
-        A leader's heartbeat also has the members of the cluster above.
+        Heartbeats have the members of the cluster, those of leaders also of the cluster above.
         """
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
-            answers = self._answers(clusters.member)
-            size = np.repeat(clusters.size, clusters.size)
-            first, end = (np.repeat(b, clusters.size) for b in (clusters.first, clusters.end))
-            row, other = expand(np.where(answers, first, 0), np.where(answers, end, 0))
-            some = row != other
-            row, other = row[some], other[some]
-            head = np.repeat(clusters.head, clusters.size)
-            up = upper.find(above.head_of(head))
-            known = np.where(up < 0, 0, upper.size[up]) if len(upper) else np.zeros_like(up)
-            entries = size + np.where(clusters.member == head, known, 0)
-            ends = clusters.member[row], clusters.member[other]
-            self.sent.send("heartbeat", *ends, entries[row])
-            asks = np.flatnonzero((clusters.member != head) & answers & self._answers(head))
+            member, head = clusters.member, clusters.head[clusters.index]
+            answers = self._answers(member)
+            row, other = clusters.peers(answers)
+            at = upper.find(above.head_of(head))
+            leads = (member == head) & (at >= 0)
+            size = clusters.size[clusters.index]
+            size[leads] += upper.size[at[leads]]
+            self._send("heartbeat", member[row], member[other], size[row])
+            asks = np.flatnonzero((member != head) & answers & self._answers(head))
             pair, leader = upper.members_of(above.head_of(head[asks]))
-            some = leader != head[asks[pair]]
-            member, leader = clusters.member[asks[pair[some]]], leader[some]
-            self.sent.send("ping", member, leader)
-            heard = self._answers(leader)
-            self.sent.send("pong", leader[heard], member[heard])
+            self._ping(member[asks[pair]], leader, leader != head[asks[pair]])
 
     # --- the turn of a layer
 
-    def _mend(self, number: int) -> None:
+    def mend(self, number: int) -> None:
         """Play the turn of a layer: rules V3 to V7."""
         self._layer = self._layers[number]
         self._above = self._layers[number + 1] if number + 1 < len(self._layers) else Layer()
-        #: New seats in the layer above, with their heads; and those who lose theirs.
+        #: The changes of the layer above: new seats, with their heads; and seats that are lost.
         self._rise: list[tuple[np.ndarray, np.ndarray]] = []
         self._fall: list[np.ndarray] = []
-        self.vacate()
+        new, of_new = self.vacate()
         clusters = self._layer.clusters
-        here = self._answers(self._above.key) & (clusters.find(self._above.key) >= 0)
-        #: The leaders of the layer that answer, in their clusters above.
-        self._leaders = self._above.take(here).clusters
-        self._member_of = self._heads_above(clusters.head)
-        self._move(clusters)
-        self._change(self._layer.clusters)
+        #: The clusters above, or NONE; and the leaders of this layer that answer, in them.
+        self._upper = self._above.head_of(clusters.head)
+        self._upper[clusters.find(new)] = of_new
+        leads = self._answers(self._above.key) & (clusters.find(self._above.key) >= 0)
+        self._leaders = self._above.take(leads).clusters
+        self._acts = self._answers(clusters.head)
+        self.move(clusters)
+        clusters = self._layer.clusters
+        is_top = find_sorted(self._heads, clusters.head) >= 0
+        is_top |= self._upper < 0
+        big = self._acts & (clusters.size > self._rules.most)
+        small = clusters.size < self._rules.k
+        merged = self.merge(clusters, self._acts & small & (self._upper >= 0), is_top, big)
+        self.lead_anew(clusters, np.flatnonzero(self._acts & ~is_top & ~merged & ~big & ~small))
+        self.split(clusters, np.flatnonzero(big), is_top)
         self._layers[number] = self._layer
-        rise = self._rise or [(whole_numbers(), whole_numbers())]
-        key, head = (np.concatenate(ends) for ends in zip(*rise, strict=True))
         self._lost = distinct(np.concatenate([whole_numbers(), *self._fall]))
-        if len(key):
-            self._layers[number + 1 : number + 2] = [self._above.with_seats(key, head)]
+        rise = [np.concatenate(ends) for ends in zip(*self._rise, strict=True)]
+        if rise and len(rise[0]):
+            self._layers[number + 1 : number + 2] = [self._above.with_seats(*rise)]
 
     def _promote(self, leader: np.ndarray, above: np.ndarray) -> None:
         """Give new leaders a seat in clusters above."""
         self._rise.append((leader, above))
-        self.sent.send("add", leader, above)
+        self._send("add", leader, above)
 
-    def vacate(self) -> None:
-        """Remove those who depart or have lost their seat; centres lead their clusters: rule V3."""
-        layer, lost = self._layer, self._lost
+    def vacate(self) -> tuple[np.ndarray, np.ndarray]:
+        """Remove those who depart or have lost their seat: rule V3.
+
+        Centres lead the clusters that are vacant now; return these centres and their clusters
+        above.
+        """
+        layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
-        goes = departs | (find_sorted(lost, layer.key) >= 0)
-        self._renamed = whole_numbers(), whole_numbers()
-        if not goes.any():
-            return
-        key, head, departs = layer.key[goes], layer.head[goes], departs[goes]
-        quits = find_sorted(self._quits, key) >= 0
-        leads = key == head
-        for kind, some in (("leave", quits), ("remove", ~departs)):
-            self.sent.send(kind, key[some & ~leads], head[some & ~leads])
-        old, speaks = key[leads], (quits | ~departs)[leads]
+        goes = departs | (find_sorted(self._lost, layer.key) >= 0)
+        key, head, stays = layer.key[goes], layer.head[goes], ~departs[goes]
+        quits, leads = find_sorted(self._quits, key) >= 0, key == head
+        for kind, some in (("leave", quits & ~leads), ("remove", stays & ~leads)):
+            self._send(kind, key[some], head[some])
+        old, speaks = key[leads], (quits | stays)[leads]
         above = self._above.head_of(old)
         self._fall.append(old[above >= 0])
         layer = layer.take(~goes)
-        # the clusters that have members but no leader
-        vacant = find_sorted(old, layer.head) >= 0
-        rest = Clusters.of(layer.head[vacant], layer.key[vacant])
-        new = self._distances.centres(rest, self._answers(rest.member))
-        at = find_sorted(old, rest.head)
+        vacant = layer.take(find_sorted(old, layer.head) >= 0).clusters
+        new, _ = self._distances.centres(vacant, self._answers(vacant.member))
+        at = find_sorted(old, vacant.head)
         old, speaks, above = old[at], speaks[at], above[at]
         self._layer = layer.led_by(old, new)
-        self._renamed = new, above
-        self.sent.send("transfer", old[speaks], new[speaks], rest.size[speaks])
+        self._send("transfer", old[speaks], new[speaks], vacant.size[speaks])
         self._promote(new[above >= 0], above[above >= 0])
-        self._count("new_leaders", new)
+        self._count("new_leaders", len(new))
+        return new, above
 
-    def _heads_above(self, head: np.ndarray) -> np.ndarray:
-        """Return the clusters above of clusters, also of those whose leader is new; or NONE."""
-        above = self._above.head_of(head)
-        new, of_new = self._renamed
-        above[find_sorted(head, new)] = of_new
-        return above
-
-    def _candidates(
+    def _others(
         self, asks: np.ndarray, leader: np.ndarray, above: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the other leaders above that answer: the index in `asks`, leader, round trip."""
+        """Return pairs of the index of a node that asks and another leader above; round trips."""
         pair, other = self._leaders.members_of(above)
         some = other != leader[pair]
         pair, other = pair[some], other[some]
         return pair, other, self._distances.trips(asks[pair], other)
 
     def _saves(
-        self, mean: tuple[np.ndarray, np.ndarray], old: np.ndarray, new: np.ndarray
+        self, old: np.ndarray, new: np.ndarray, total: np.ndarray, number: np.ndarray
     ) -> np.ndarray:
-        """Mark the round trips that are enough below old ones; `mean` is a sum and a number."""
-        rules, (total, number) = self._rules, mean
-        gain = number * (rules.stay_percent * old - 100 * new)
-        return gain > np.maximum(
-            rules.mean_percent * total, 200 * number * rules.least_gain_us
-        )
+        """Mark the round trips that are far below old ones; the mean is `total` / `number`."""
+        rules = self._rules
+        least = np.maximum(rules.mean_percent * total, 200 * number * rules.least_gain_us)
+        return number * (rules.stay_percent * old - 100 * new) > least
 
-    def _move(self, clusters: Clusters) -> None:
+    def move(self, clusters: Clusters) -> None:
         """Let members go to a leader that is much nearer: rule V4."""
-        acts = (self._member_of >= 0) & self._answers(clusters.head)
-        at = clusters.find(self._layer.head)
-        key, leader = self._layer.key, self._layer.head
-        rows = np.flatnonzero(acts[at] & (key != leader) & self._answers(key))
-        pair, other, trip = self._candidates(
-            key[rows], leader[rows], self._member_of[at[rows]]
-        )
+        key, head = self._layer.key, self._layer.head
+        at = clusters.find(head)
+        rows = np.flatnonzero(self._acts[at] & (key != head) & self._answers(key))
+        pair, other, trip = self._others(key[rows], head[rows], self._upper[at[rows]])
         if not len(pair):
             return
         start = run_starts(pair)
         rows = rows[pair[start]]
-        number = np.diff(start, append=len(pair)) + 1
-        stays = self._distances.trips(key[rows], leader[rows])
-        total = np.add.reduceat(trip, start) + stays
+        now = self._distances.trips(key[rows], head[rows])
         goal, near = self._distances.nearest(pair, trip, other)
-        wants = self._saves((total, number), stays, near)
-        gain = self._rules.stay_percent * stays - 100 * near
+        total = np.add.reduceat(trip, start) + now
+        wants = self._saves(now, near, total, np.diff(start, append=len(pair)) + 1)
+        gain = self._rules.stay_percent * now - 100 * near
         rows, goal, gain = rows[wants], goal[wants], gain[wants]
+
+        def first(end: np.ndarray, room: np.ndarray) -> np.ndarray:
+            """Return the moves of most gain for which the clusters at one end have room."""
+            order = np.lexsort((key[rows], -gain, end))
+            return order[index_in_run(end[order]) < room[clusters.find(end[order])]]
+
         if self._rules.guard:
-            may_go = self._first_of_each(
-                leader[rows], gain, key[rows], clusters, clusters.size - self._rules.k
-            )
-            rows, goal, gain = rows[may_go], goal[may_go], gain[may_go]
-            may_come = self._first_of_each(
-                goal, gain, key[rows], clusters, self._rules.most - clusters.size
-            )
-            rows, goal = rows[may_come], goal[may_come]
-        self.sent.send("leave", key[rows], leader[rows])
-        self.sent.send("join", key[rows], goal)
-        self._count("moves", rows)
-        leader = leader.copy()
-        leader[rows] = goal
-        self._layer = Layer(key, leader)
+            some = first(head[rows], clusters.size - self._rules.k)
+            rows, goal, gain = rows[some], goal[some], gain[some]
+            some = first(goal, self._rules.most - clusters.size)
+            rows, goal = rows[some], goal[some]
+        self._send("leave", key[rows], head[rows])
+        self._send("join", key[rows], goal)
+        self._count("moves", len(rows))
+        head = head.copy()
+        head[rows] = goal
+        self._layer = Layer(key, head)
 
-    @staticmethod
-    def _first_of_each(
-        head: np.ndarray, gain: np.ndarray, key: np.ndarray, clusters: Clusters, room: np.ndarray
-    ) -> np.ndarray:
-        """Return the moves of most gain for which each cluster has room."""
-        order = np.lexsort((key, -gain, head))
-        head = head[order]
-        return order[index_in_run(head) < room[clusters.find(head)]]
-
-    def _change(self, clusters: Clusters) -> None:
-        """Split, merge, or lead anew."""
-        acts = self._answers(clusters.head)
-        below = self._member_of >= 0
-        is_head = (find_sorted(self._head, clusters.head) >= 0) | ~below
-        big = clusters.size > self._rules.most
-        small = below & (clusters.size < self._rules.k)
-        changed = self.merge(clusters, acts & small, is_head, acts & big)
-        steady = acts & below & ~big & ~small & ~is_head & ~changed
-        self.lead_anew(clusters, np.flatnonzero(steady))
-        self.split(clusters, np.flatnonzero(acts & big), is_head)
-
-    def split(self, clusters: Clusters, some: np.ndarray, is_head: np.ndarray) -> None:
+    def split(self, clusters: Clusters, some: np.ndarray, is_top: np.ndarray) -> None:
         """Split large clusters into halves, which their centres lead: rule V5."""
-        if not len(some):
-            return
-        index, row = expand(clusters.first[some], clusters.end[some])
+        first = clusters.first[some]
+        index, row = expand(first, first + clusters.size[some])
         member, old = clusters.member[row], clusters.head[some]
-        half = self._halves(clusters, some, index, member)
+        half = self._halves(index, member, clusters.size[some])
         sets = Clusters.of(2 * index + half, member)
-        new = self._distances.centres(sets, self._answers(sets.member))
-        stays = is_head[some[index]] & (member == old[index])
+        new, _ = self._distances.centres(sets, self._answers(sets.member))
+        stays = is_top[some[index]] & (member == old[index])
         new[2 * index[stays] + half[stays]] = member[stays]
-        # 1. the members of halves have new leaders
         head = self._layer.head.copy()
-        head[find_sorted(self._layer.key, sets.member)] = np.repeat(new, sets.size)
+        head[find_sorted(self._layer.key, sets.member)] = new[sets.index]
         self._layer = Layer(self._layer.key, head)
-        # 2. seats above
-        of, above = np.repeat(old, 2), np.repeat(self._member_of[some], 2)
+        # seats above; two leaders of a top layer make a new one
+        of, above = np.repeat(old, 2), np.repeat(self._upper[some], 2)
         others = new != of
-        self.sent.send("transfer", of[others], new[others], sets.size[others])
+        self._send("transfer", of[others], new[others], sets.size[others])
         self._promote(new[others], np.where(above < 0, of, above)[others])
-        ends = above[::2] < 0
-        self._rise.append((old[ends], old[ends]))
+        top = old[above[::2] < 0]
+        self._rise.append((top, top))
         self._fall.append(old[others[::2] & others[1::2]])
-        self._count("splits", some)
+        self._count("splits", len(some))
 
-    def _halves(
-        self, clusters: Clusters, some: np.ndarray, index: np.ndarray, member: np.ndarray
-    ) -> np.ndarray:
-        """Return the half of each member: 0 or 1."""
-        size = clusters.size[some]
-        place = index_in_run(index)
-        half = (place >= (size[index] + 1) // 2).astype(np.int64)
+    def _halves(self, index: np.ndarray, member: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Return the half, 0 or 1, of each member of clusters by index."""
+        half = (index_in_run(index) >= (size[index] + 1) // 2).astype(np.int64)
         for m in distinct(size[size < 6 * self._rules.k]).tolist():
             rows = np.flatnonzero(size[index] == m)
             nodes = member[rows].reshape(-1, m)
@@ -430,71 +374,66 @@ class NicePeriod:
         return half
 
     def merge(
-        self, clusters: Clusters, small: np.ndarray, is_head: np.ndarray, splits: np.ndarray
+        self, clusters: Clusters, small: np.ndarray, is_top: np.ndarray, splits: np.ndarray
     ) -> np.ndarray:
         """Merge small clusters with the nearest one; mark both: rule V6."""
-        changed = np.zeros(len(clusters), dtype=bool)
+        merged = np.zeros(len(clusters.head), dtype=bool)
         asks = clusters.head[small]
-        pair, other, trip = self._candidates(asks, asks, self._member_of[small])
+        pair, other, trip = self._others(asks, asks, self._upper[small])
         if not len(pair):
-            return changed
-        nearest = self._distances.nearest(pair, trip, other)[0]
-        asks = asks[pair[run_starts(pair)]]
+            return merged
+        nearest, _ = self._distances.nearest(pair, trip, other)
+        asks = asks[distinct(pair)]
         # 1. who goes where; the rendezvous point forces its choice to come
-        forces = is_head[clusters.find(asks)]
-        forced = nearest[forces]
-        keeps = ~forces & (find_sorted(np.sort(forced), asks) < 0)
-        goes, to = np.r_[asks[keeps], forced], np.r_[nearest[keeps], asks[forces]]
+        forces = is_top[clusters.find(asks)]
+        forced = np.sort(nearest[forces])
+        goes = ~forces & (find_sorted(forced, asks) < 0)
+        goes, to = np.r_[asks[goes], nearest[forces]], np.r_[nearest[goes], asks[forces]]
         order = np.argsort(goes)
         goes, to = goes[order], to[order]
         # 2. the least of two that would go to each other stays; who goes takes nobody in
         at = find_sorted(goes, to)
-        mutual = (at >= 0) & (to[at] == goes) & (goes < to)
-        goes, to = goes[~mutual], to[~mutual]
-        ends = clusters.find(goes), clusters.find(to)
-        played = (find_sorted(goes, to) < 0) & ~splits[ends[0]] & ~splits[ends[1]]
-        goes, to, ends = goes[played], to[played], tuple(end[played] for end in ends)
-        comes = find_sorted(np.sort(forced), goes) >= 0
-        self.sent.send("force_merge", to[comes], goes[comes])
-        self.sent.send("merge", goes, to, clusters.size[ends[0]])
+        stays = (at >= 0) & (to[at] == goes) & (goes < to)
+        goes, to = goes[~stays], to[~stays]
+        ends = np.stack([clusters.find(goes), clusters.find(to)])
+        played = (find_sorted(goes, to) < 0) & ~splits[ends].any(axis=0)
+        goes, to, ends = goes[played], to[played], ends[:, played]
+        comes = find_sorted(forced, goes) >= 0
+        self._send("force_merge", to[comes], goes[comes])
+        self._send("merge", goes, to, clusters.size[ends[0]])
         self._layer = self._layer.led_by(goes, to)
         self._fall.append(goes)
-        self._count("merges", goes)
-        changed[ends[0]] = changed[ends[1]] = True
-        return changed
+        self._count("merges", len(goes))
+        merged[ends] = True
+        return merged
 
     def lead_anew(self, clusters: Clusters, some: np.ndarray) -> None:
         """Replace leaders by centres that are much nearer to all: rule V7."""
-        index, row = expand(clusters.first[some], clusters.end[some])
-        sets = Clusters.of(index, clusters.member[row])
-        old = clusters.head[some]
-        answers = self._answers(sets.member)
-        radius = self._distances.radii(sets)
-        ranked = np.where(answers, radius, np.iinfo(np.int64).max >> 28)
-        if not len(old):
+        first = clusters.first[some]
+        index, row = expand(first, first + clusters.size[some])
+        sets, old = Clusters.of(index, clusters.member[row]), clusters.head[some]
+        if not len(some):
             return
-        new, least = self._distances.nearest(sets.index, ranked, sets.member)
-        trip = self._distances.trips(old[sets.index], sets.member)
-        mean = np.add.reduceat(trip, sets.first), sets.size - 1
-        longest = np.maximum.reduceat(trip, sets.first)
-        goes = (new != old) & self._saves(mean, longest, least)
-        old, new, above = old[goes], new[goes], self._member_of[some[goes]]
+        new, radius = self._distances.centres(sets, self._answers(sets.member))
+        trip = self._distances.trips(old[index], sets.member)
+        longest, total = (by.reduceat(trip, sets.first) for by in (np.maximum, np.add))
+        least = radius[sets.member == new[index]]
+        goes = (new != old) & self._saves(longest, least, total, sets.size - 1)
+        old, new = old[goes], new[goes]
         self._layer = self._layer.led_by(old, new)
-        self.sent.send("transfer", old, new, sets.size[goes])
-        self._promote(new, above)
+        self._send("transfer", old, new, sets.size[goes])
+        self._promote(new, self._upper[some[goes]])
         self._fall.append(old)
-        self._count("new_leaders", old)
+        self._count("new_leaders", len(old))
 
     def dissolve(self) -> None:
         """Remove top layers of one member: rule V8."""
+        upper = whole_numbers()  # the groups with a layer above
         for number in range(len(self._layers) - 1, 0, -1):
             layer, group = self._layers[number], self._layers[number].key // self._size
-            start = run_starts(group)
-            alone = np.zeros(len(group), dtype=bool)
-            alone[start] = np.diff(start, append=len(group)) == 1
-            if number + 1 < len(self._layers):
-                upper = self._layers[number + 1].key // self._size
-                alone &= find_sorted(distinct(upper), group) < 0
+            members = np.bincount(group) if len(group) else group
+            alone = (members[group] == 1) & (find_sorted(upper, group) < 0)
             self._layers[number] = layer.take(~alone)
+            upper = distinct(self._layers[number].key // self._size)
         while self._layers and not len(self._layers[-1].key):
             self._layers.pop()
