@@ -162,7 +162,8 @@ def rows(members: int, cases: list[tuple[int, int]], **rules) -> Iterator[str]:
         # the last one holds in each case, all others as means
         held = ends[1] if name == "periods until quiet" else mean
         holds = "-" if least is None else "yes" if least <= held <= most_ else "NO"
-        yield f"| {members:,} | {name} | {bar} | {mean:.2f} ({ends[0]:.2f}-{ends[1]:.2f}) | {holds} |"
+        value = f"{mean:.2f} ({ends[0]:.2f}-{ends[1]:.2f})"
+        yield f"| {members:,} | {name} | {bar} | {value} | {holds} |"
 
 
 def _text(least: float, most: float) -> str:

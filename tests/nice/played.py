@@ -1,4 +1,4 @@
-"""NICE's kernel in this process, without a seam: periods of groups, and the copies of publications."""
+"""NICE's kernel in this process, without a seam: periods of groups, copies of publications."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Played:
         }
 
     def copies(self, group: int, source: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Senders, receivers and times (in microseconds, at the receiver) of a publication's copies.
+        """Senders, receivers and arrivals in microseconds of a publication's copies.
 
         A living node forwards once.  No node gets two copies, or this fails.
         """
