@@ -89,7 +89,9 @@ def check_rest(played: Played) -> None:
 )
 def test_members_sit_once_and_come_to_rest(seed, k, values):
     network = drawn_network(NODES, seed, values, in_run=bool(seed % 2))
-    played = Played(network, {"join_periods": 1 + seed % 5, "k": k}, GROUPS)
+    played = Played(
+        network, {"join_periods": 1 + seed % 5, "newcomers": 2 + 5 * (seed % 3), "k": k}, GROUPS
+    )
     for one in events(seed, NODES, len(GROUPS), PERIODS, CALM):
         played.play(one.join, one.quit, one.fail, one.back)
         check_structure(played)
@@ -142,6 +144,19 @@ def test_a_group_begins_with_its_least_member_and_newcomers_ask_it():
     played.play()
     assert played.quiet
     assert played.messages()["heartbeat"].total() == 6
+
+
+def test_a_leader_takes_those_in_who_have_waited_longest():
+    played = Played(line(*range(6)), {"newcomers": 1})
+    for newcomers, members in (
+        ((5,), {5}),
+        ((1, 4), {1, 5}),
+        ((0,), {1, 4, 5}),
+        ((), {0, 1, 4, 5}),
+    ):
+        played.play(join=[(0, node) for node in newcomers])
+        assert played.clusters() == {(0, 0, 5): members}
+        assert played.messages().get("join", {}).keys() <= {(0, 0, 5), (0, 1, 5), (0, 4, 5)}
 
 
 #: Eleven members at two places, 0 to 4 and 5 to 10, split into these places.

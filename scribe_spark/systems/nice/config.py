@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.section import Section, setting, unset, within
+from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 
@@ -37,8 +37,11 @@ class NiceConfig(Section):
     period_seconds: Annotated[float, within(0.001, 86_400.0)] = setting(
         5.0, "Seconds between two heartbeats of a member (settled)"
     )
-    join_periods: Annotated[int | None, within(1, 100_000)] = unset(
-        "Periods in which the members of the beginning join, drawn [default: 40; worlds: 6]"
+    join_periods: Annotated[_Periods, _OF_RUNS] = setting(
+        40, "Periods of a run in which members begin to join, drawn (settled)"
+    )
+    newcomers: Annotated[int, within(1, 1_000_000)] = setting(
+        100, "Most newcomers that a leader takes in a period; the others ask again (settled)"
     )
     settle_periods: Annotated[_Periods, _OF_RUNS] = setting(
         10, "Periods between the last join of a run and its publications (settled)"

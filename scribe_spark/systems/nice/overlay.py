@@ -40,7 +40,7 @@ class Nice(GrownOverlays):
     @property
     def rounds_before(self) -> int:
         """The number of periods of a run before its publications."""
-        return (self.rules.join_periods or 40) + self.rules.settle_periods
+        return self.rules.join_periods + self.rules.settle_periods
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """Play one period: rules V1 to V8."""

@@ -145,13 +145,12 @@ class NicePeriod:
     def _spread(self, key: np.ndarray) -> np.ndarray:
         """Return the number of periods after which nodes begin to join."""
         network = self._period.network
-        if self._period.number and not network.in_run:
+        if not network.in_run:
             return np.zeros(len(key), dtype=np.int64)
-        periods = self._rules.join_periods or (40 if network.in_run else 6)
         group, node = np.divmod(key, self._size)
         numbers = self._period.group_number[group], network.ring.node[node]
         drawn = draws.bits_np(network.seed, "nice join", *numbers)
-        return (drawn % np.uint64(periods)).astype(np.int64)
+        return (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
 
     def join(
         self, groups: np.ndarray, top: np.ndarray, head: np.ndarray
@@ -168,10 +167,10 @@ class NicePeriod:
         order = order[at[order] < 0]
         first = key[order[run_starts(key[order] // self._size)]]
         # 2. all others ask the rendezvous point
-        key, at = key[at >= 0], at[at >= 0]
+        key, start, at = key[at >= 0], start[at >= 0], at[at >= 0]
         self._send("query", key, head[at])
         heard = self._answers(head[at])
-        key, top, leader = key[heard], top[at[heard]], head[at[heard]]
+        key, start, top, leader = key[heard], start[heard], top[at[heard]], head[at[heard]]
         # 3. the nearest in its cluster is asked for the layer below
         for number in range(int(top.max(initial=0)), -1, -1):
             clusters = self._layers[number].clusters if len(key) else Clusters.of(key, key)
@@ -183,6 +182,10 @@ class NicePeriod:
             if number:
                 leader[asked] = self._nearest(clusters, key[asked], leader[asked])
         self._send("join", key, leader)
+        # 4. a leader takes in those who have waited longest; the others ask again
+        order = np.lexsort((key, start, leader))
+        order = order[index_in_run(leader[order]) < self._rules.newcomers]
+        key, leader = key[order], leader[order]
         newcomers, leader = np.r_[first, key], np.r_[first, leader]
         order = np.argsort(newcomers)
         stays = find_sorted(newcomers[order], self._waiting) < 0
