@@ -69,9 +69,12 @@ def play(seed: int, buckets: int) -> Counter:
             columns = tables.get(_STATE + name, {})
             rows = zip(*(column.tolist() for column in columns.values()), strict=True)
             assert sorted(rows) == plain.rows(name)
-        clusters = plain.clusters()
-        groups = len({group for group, _, _ in clusters})
-        assert done.measures["clusters"] == len(clusters) / groups
+        rows = plain.rows("clusters")
+        members = sum(layer == 0 for _, layer, _, _ in rows)
+        tops = {group: layer for group, layer, _, _ in rows}  # the last one of a group
+        layers = sum(1 + tops[group] for group, layer, _, _ in rows if layer == 0)
+        assert done.measures["layers"] == layers / members
+        assert done.measures["clusters"] == len(plain.clusters()) / members
         seen.update(counts)
         seen["lost"] += tally.lost.total()
     return seen

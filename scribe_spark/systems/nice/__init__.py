@@ -40,12 +40,6 @@ def _live(config: Any) -> SystemOnBuckets:
     return Nice(config.nice.for_tasks())
 
 
-def _period(config: Any) -> float:
-    return config.nice.period_seconds
-
-
-_EVENTS = "events"
-
 NICE = System(
     "nice",
     "NICE",
@@ -54,18 +48,11 @@ NICE = System(
     config="scribe_spark.systems.nice.config:NiceConfig",
     control=True,
     world=_live,
-    round_seconds=_period,
+    round_seconds=lambda config: config.nice.period_seconds,
     world_measures={
-        "layers": "layers per group",
-        "clusters": "clusters per group",
-        "peers": "peers per member",
-        "waiting": "share of members",
-        "unsound": "share of groups",
-        "joins": _EVENTS,
-        "moves": _EVENTS,
-        "splits": _EVENTS,
-        "merges": _EVENTS,
-        "new_leaders": _EVENTS,
+        **{"layers": "mean over members", "peers": "mean over members"},
+        **dict.fromkeys(("clusters", "unsound", "waiting"), "per member"),
+        **dict.fromkeys(("joins", "moves", "splits", "merges", "new_leaders"), "events"),
         "control_bytes": "bytes",
     },
 )

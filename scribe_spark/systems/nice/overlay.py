@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import find_sorted, numbered, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
@@ -54,9 +54,8 @@ class Nice(GrownOverlays):
         """Return the edges of members, and those of guests to rendezvous points: rule V9."""
         size, state = len(network.ring), overlays.state
         layers = read_layers(state.get(CLUSTERS), size)
-        none = {"group": whole_numbers(), "node": whole_numbers()}
-        silent = state.get(SILENT, none)
-        mute = silent["group"] * size + silent["node"]
+        silent = state.get(SILENT, {})
+        mute = silent["group"] * size + silent["node"] if silent else whole_numbers()
         parts = [(whole_numbers(),) * 3]
         for number, layer in enumerate(layers):
             clusters = layer.clusters
@@ -83,31 +82,22 @@ class Nice(GrownOverlays):
         return edges["layer"] != first["layer"]
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Count groups, members, clusters and peers at the end of a round."""
-        waiting = float(len(state[WAITING]["node"])) if WAITING in state else 0.0
+        """Count members, those that wait, layers, clusters and peers, added over members."""
+        found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
         if CLUSTERS not in state:
-            return {"waiting": waiting}
+            return found
         rows = state[CLUSTERS]
         start = run_starts(rows["group"], rows["layer"], rows["leader"])
         size = np.diff(start, append=len(rows["group"]))
-        group, layer = rows["group"][start], rows["layer"][start]
-        last = np.append(group[1:] != group[:-1], True)  # the cluster of the top layer
-        unsound = (size > self.rules.most) | (size < np.where(last, 1, self.rules.k))
+        is_top = np.append(np.diff(rows["group"][start]) != 0, True)
+        unsound = (size > self.rules.most) | (size < np.where(is_top, 1, self.rules.k))
+        lowest = rows["layer"] == 0
+        top = rows["layer"][start][is_top][numbered(rows["group"][lowest])]
         return {
-            "waiting": waiting,
-            "members": float(np.count_nonzero(rows["layer"] == 0)),
-            "groups": float(np.count_nonzero(last)),
-            "layers": float((layer[last] + 1).sum()),
+            **found,
+            "members": float(np.count_nonzero(lowest)),
+            "layers": float((top + 1).sum()),
             "clusters": float(len(start)),
             "peers": float((size * (size - 1)).sum()),
-            "unsound": float(len(distinct(group[unsound]))),
+            "unsound": float(np.count_nonzero(unsound)),
         }
-
-    def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return means over groups, members, and all who want to be members."""
-        of = {name: sums.get(name, 0.0) for name in ("members", "groups", "peers", "waiting")}
-        found = {"peers": of["peers"] / max(1.0, of["members"])}
-        found["waiting"] = of["waiting"] / max(1.0, of["members"] + of["waiting"])
-        for name in ("layers", "clusters", "unsound"):
-            found[name] = sums.get(name, 0.0) / max(1.0, of["groups"])
-        return found

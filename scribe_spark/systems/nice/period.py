@@ -15,7 +15,6 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     distinct,
-    expand,
     find_sorted,
     index_in_run,
     run_starts,
@@ -67,13 +66,10 @@ class NicePeriod:
     def play(self) -> None:
         """Play the period."""
         self.take_events()
-        groups, top, head = tops(self._layers, self._size)
-        self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
-        newcomers, leaders = self.join(groups, top, head)
+        newcomers = self.join()
         self.beat()
-        if len(newcomers):
-            lowest = self._layers[0] if self._layers else Layer()
-            self._layers[:1] = [lowest.with_seats(newcomers, leaders)]
+        if len(newcomers[0]):
+            self._layers[:1] = [(self._layers or [Layer()])[0].with_seats(*newcomers)]
         number = 0
         while number < len(self._layers):
             self.mend(number)
@@ -135,7 +131,8 @@ class NicePeriod:
         self._silent, self._missed = silent[order], missed[order]
         self._mute = distinct(np.r_[self._silent, self._departs])
         # 2. who waits; those who depart leave their seats first
-        stays = period.alive[self._waiting % size] & (find_sorted(quit, self._waiting) < 0)
+        changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
+        stays = period.alive[self._waiting % size] & ~changes
         begins = np.maximum(self._spread(join), find_sorted(back, join) >= 0)
         waiting = np.r_[self._waiting[stays], join]
         order = np.argsort(waiting, kind="stable")
@@ -145,20 +142,16 @@ class NicePeriod:
     def _spread(self, key: np.ndarray) -> np.ndarray:
         """Return the number of periods after which nodes begin to join."""
         network = self._period.network
-        if not network.in_run:
-            return np.zeros(len(key), dtype=np.int64)
+        periods = self._rules.join_periods if network.in_run else 1
         group, node = np.divmod(key, self._size)
         numbers = self._period.group_number[group], network.ring.node[node]
         drawn = draws.bits_np(network.seed, "nice join", *numbers)
-        return (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
+        return (drawn % np.uint64(periods)).astype(np.int64)
 
-    def join(
-        self, groups: np.ndarray, top: np.ndarray, head: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top; return them and their leaders: rule V2.
-
-        `groups` have members; `top` and `head` are the top layers and their leaders.
-        """
+    def join(self) -> tuple[np.ndarray, np.ndarray]:
+        """Let newcomers descend from the top; return them and their leaders: rule V2."""
+        groups, top, head = tops(self._layers, self._size)
+        self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
         begins = np.flatnonzero(self._start <= self._period.number)
         key, start = self._waiting[begins], self._start[begins]
         at = find_sorted(groups, key // self._size)
@@ -173,10 +166,12 @@ class NicePeriod:
         key, start, top, leader = key[heard], start[heard], top[at[heard]], head[at[heard]]
         # 3. the nearest in its cluster is asked for the layer below
         for number in range(int(top.max(initial=0)), -1, -1):
-            clusters = self._layers[number].clusters if len(key) else Clusters.of(key, key)
-            lower = np.flatnonzero(top > number) if number else top[:0]
-            self._send("query", key[lower], leader[lower])
             asked = np.flatnonzero(top >= number) if number else np.flatnonzero(top == 0)
+            if not len(asked):
+                continue
+            lower = asked[top[asked] > number]
+            self._send("query", key[lower], leader[lower])
+            clusters = self._layers[number].clusters
             size = clusters.size[clusters.find(leader[asked])]
             self._send("answer", leader[asked], key[asked], size)
             if number:
@@ -187,11 +182,10 @@ class NicePeriod:
         order = order[index_in_run(leader[order]) < self._rules.newcomers]
         key, leader = key[order], leader[order]
         newcomers, leader = np.r_[first, key], np.r_[first, leader]
-        order = np.argsort(newcomers)
-        stays = find_sorted(newcomers[order], self._waiting) < 0
+        stays = find_sorted(np.sort(newcomers), self._waiting) < 0
         self._waiting, self._start = self._waiting[stays], self._start[stays]
-        self._count("joins", len(order))
-        return newcomers[order], leader[order]
+        self._count("joins", len(newcomers))
+        return newcomers, leader
 
     def _nearest(self, clusters: Clusters, key: np.ndarray, leader: np.ndarray) -> np.ndarray:
         """Return the nearest member that answers, in the cluster of a leader."""
@@ -344,9 +338,8 @@ class NicePeriod:
 
     def split(self, clusters: Clusters, some: np.ndarray, is_top: np.ndarray) -> None:
         """Split large clusters into halves, which their centres lead: rule V5."""
-        first = clusters.first[some]
-        index, row = expand(first, first + clusters.size[some])
-        member, old = clusters.member[row], clusters.head[some]
+        old = clusters.head[some]
+        index, member = clusters.members_of(old)
         half = self._halves(index, member, clusters.size[some])
         sets = Clusters.of(2 * index + half, member)
         new, _ = self._distances.centres(sets, self._answers(sets.member))
@@ -412,11 +405,11 @@ class NicePeriod:
 
     def lead_anew(self, clusters: Clusters, some: np.ndarray) -> None:
         """Replace leaders by centres that are much nearer to all: rule V7."""
-        first = clusters.first[some]
-        index, row = expand(first, first + clusters.size[some])
-        sets, old = Clusters.of(index, clusters.member[row]), clusters.head[some]
         if not len(some):
             return
+        old = clusters.head[some]
+        index, member = clusters.members_of(old)
+        sets = Clusters.of(index, member)
         new, radius = self._distances.centres(sets, self._answers(sets.member))
         trip = self._distances.trips(old[index], sets.member)
         longest, total = (by.reduceat(trip, sets.first) for by in (np.maximum, np.add))
