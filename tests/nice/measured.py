@@ -94,7 +94,7 @@ def grown(members: int, topology: int = 1, seed: int = 1, most: int = 60, **rule
     played.play(join=[(0, node) for node in range(members)])
     last = 0
     while played.number < JOINS + most:
-        if played.counts.get("joins"):
+        if played.counts.get("joined"):
             last = played.number
         if played.quiet and played.number > last:
             break

@@ -80,7 +80,7 @@ class Played:
     @property
     def quiet(self) -> bool:
         """True if no cluster changed in the last period."""
-        names = "joins", "moves", "splits", "merges", "new_leaders"
+        names = "joined", "moves", "splits", "merges", "new_leaders"
         waits = len(self.state.get("waiting", {"group": ()})["group"])
         return not waits and not sum(self.counts.get(name, 0) for name in names)
 

@@ -83,5 +83,5 @@ def play(seed: int, buckets: int) -> Counter:
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_buckets_play_the_rules(buckets: int) -> None:
     seen = sum((play(seed, buckets) for seed in range(2)), Counter())
-    names = "joins", "moves", "splits", "merges", "new_leaders", "lost"
+    names = "joined", "moves", "splits", "merges", "new_leaders", "lost"
     assert min(seen[name] for name in names) > 0, seen

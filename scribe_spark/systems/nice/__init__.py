@@ -2,22 +2,22 @@
 
 Messages between members, and the rules that send and read them:
 
-===========  ==========================================  ===================================
+===========  ==========================================  =============================
 message      sent by                                     handler
-===========  ==========================================  ===================================
-query        a newcomer, to a leader                     `period.NicePeriod.join` (V2)
-answer       that leader: the members of its cluster     `period.NicePeriod.join` (V2)
-ping, pong   a newcomer or a member, to leaders; back    `join` (V2), `beat`, `move` (V4)
-join         a newcomer or a member, to its new leader   `join` (V2), `move` (V4)
+===========  ==========================================  =============================
+query        a newcomer, to a leader                     `period.NicePeriod.join`
+answer       that leader: the members of its cluster     `period.NicePeriod.join`
+join         a newcomer or a member, to its new leader   `period.NicePeriod.join`
 heartbeat    a member, to all others of its clusters     `period.NicePeriod.beat`
-leave        a member, to the leader that it leaves      `vacate` (V3), `move` (V4)
-transfer     a leader, to a new one: the cluster         `vacate` (V3), `split`, `lead_anew`
-add          a new leader, to the leader above           `vacate` (V3), `split`, `lead_anew`
-remove       a former leader, to the leader above        `vacate` (V3)
-merge        a leader, to another one: its cluster       `merge` (V6)
-force_merge  the rendezvous point, to a leader           `merge` (V6)
-payload      a member, to its peers in other clusters    `overlay.Nice.forwards` (V9)
-===========  ==========================================  ===================================
+ping, pong   a newcomer or a member, to leaders; back    `period.NicePeriod.beat`
+leave        a member, to the leader that it leaves      `period.NicePeriod.move`
+transfer     a leader, to a new one: the cluster         `period.NicePeriod.lead_anew`
+add          a new leader, to the leader above           `period.NicePeriod.split`
+remove       a former leader, to the leader above        `period.NicePeriod.vacate`
+merge        a leader, to another one: its cluster       `period.NicePeriod.merge`
+force_merge  the rendezvous point, to a leader           `period.NicePeriod.merge`
+payload      a member, to its peers in other clusters    `overlay.Nice.forwards`
+===========  ==========================================  =============================
 
 References
 ----------
@@ -52,7 +52,7 @@ NICE = System(
     world_measures={
         **{"layers": "mean over members", "peers": "mean over members"},
         **dict.fromkeys(("clusters", "unsound", "waiting"), "per member"),
-        **dict.fromkeys(("joins", "moves", "splits", "merges", "new_leaders"), "events"),
+        **dict.fromkeys(("joined", "moves", "splits", "merges", "new_leaders"), "events"),
         "control_bytes": "bytes",
     },
 )

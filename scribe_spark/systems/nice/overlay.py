@@ -30,7 +30,7 @@ class Nice(GrownOverlays):
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
     carried: ClassVar[tuple[str, ...]] = ("layer",)
     counted: ClassVar[tuple[str, ...]] = (
-        *("joins", "moves", "splits", "merges", "new_leaders", "control_bytes"),
+        *("joined", "moves", "splits", "merges", "new_leaders", "control_bytes"),
     )
     control: ClassVar[tuple[str, ...]] = (
         *("query", "answer", "ping", "pong", "join", "leave", "heartbeat"),

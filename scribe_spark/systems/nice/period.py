@@ -184,7 +184,7 @@ class NicePeriod:
         newcomers, leader = np.r_[first, key], np.r_[first, leader]
         stays = find_sorted(np.sort(newcomers), self._waiting) < 0
         self._waiting, self._start = self._waiting[stays], self._start[stays]
-        self._count("joins", len(newcomers))
+        self._count("joined", len(newcomers))
         return newcomers, leader
 
     def _nearest(self, clusters: Clusters, key: np.ndarray, leader: np.ndarray) -> np.ndarray:
