@@ -12,14 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.underlay.protocol import node_delays
@@ -107,7 +100,7 @@ class Layer:
         return Clusters.of(self.head, self.key)
 
 
-def read_layers(rows: Columns | None, size: int) -> list[Layer]:
+def layers_of(rows: Columns | None, size: int) -> list[Layer]:
     """Return the layers of the table of clusters (``group, layer, leader, node``) of K nodes."""
     if rows is None:
         return []
@@ -117,7 +110,7 @@ def read_layers(rows: Columns | None, size: int) -> list[Layer]:
     return [Layer(key[some], head[some]) for some in np.split(order, ends)]
 
 
-def layer_table(layers: Sequence[Layer], size: int) -> Columns:
+def rows_of(layers: Sequence[Layer], size: int) -> Columns:
     """Return the table of clusters, sorted by its columns."""
     key, head = (np.concatenate([getattr(one, of) for one in layers]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])

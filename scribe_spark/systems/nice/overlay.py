@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import find_sorted, numbered, run_starts, whole_nu
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
-from scribe_spark.systems.nice.hierarchy import read_layers, tops
+from scribe_spark.systems.nice.hierarchy import layers_of, tops
 from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
 
 if TYPE_CHECKING:  # not on executors
@@ -53,7 +53,7 @@ class Nice(GrownOverlays):
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of members, and those of guests to rendezvous points: rule V9."""
         size, state = len(network.ring), overlays.state
-        layers = read_layers(state.get(CLUSTERS), size)
+        layers = layers_of(state.get(CLUSTERS), size)
         silent = state.get(SILENT, {})
         mute = silent["group"] * size + silent["node"] if silent else whole_numbers()
         parts = [(whole_numbers(),) * 3]

@@ -13,25 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    distinct,
-    find_sorted,
-    index_in_run,
-    run_starts,
-    whole_numbers,
-    without,
-)
+from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.nice.halves import halves
-from scribe_spark.systems.nice.hierarchy import (
-    Clusters,
-    Distances,
-    Layer,
-    layer_table,
-    read_layers,
-    tops,
-)
+from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, layers_of, rows_of, tops
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.nice.config import NiceConfig
@@ -52,7 +38,7 @@ class NicePeriod:
     def __init__(self, rules: NiceConfig, state: dict[str, Columns], period: Period) -> None:
         self._rules, self._period, self._size = rules, period, len(period.network.ring)
         self._distances = Distances(period.network)
-        self._layers = read_layers(state.get(CLUSTERS), self._size)
+        self._layers = layers_of(state.get(CLUSTERS), self._size)
         self._silent, self._missed = self._pairs(state.get(SILENT), "periods")
         self._waiting, self._start = self._pairs(state.get(WAITING), "start")
         self._lost = whole_numbers()
@@ -78,7 +64,7 @@ class NicePeriod:
 
     def state(self) -> dict[str, Columns]:
         """Return the tables of the state."""
-        found = {CLUSTERS: layer_table(self._layers, self._size)} if self._layers else {}
+        found = {CLUSTERS: rows_of(self._layers, self._size)} if self._layers else {}
         for name, key, column, value in (
             (SILENT, self._silent, "periods", self._missed),
             (WAITING, self._waiting, "start", self._start),
@@ -121,7 +107,8 @@ class NicePeriod:
         # 1. who is silent, and who departs
         quits = quit[(find_sorted(seated, quit) >= 0) & (find_sorted(self._silent, quit) < 0)]
         self._quits = quits[find_sorted(period.died, quits % size) < 0]
-        dead = without(seated[find_sorted(period.died, seated % size) >= 0], self._silent)
+        dead = seated[find_sorted(period.died, seated % size) >= 0]
+        dead = dead[find_sorted(self._silent, dead) < 0]
         silent = np.r_[self._silent, dead]
         missed = np.r_[self._missed, np.zeros(len(dead), dtype=np.int64)] + 1
         gone = (missed >= self._rules.silence) | (find_sorted(back, silent) >= 0)
@@ -240,8 +227,7 @@ class NicePeriod:
         self._acts = self._answers(clusters.head)
         self.move(clusters)
         clusters = self._layer.clusters
-        is_top = find_sorted(self._heads, clusters.head) >= 0
-        is_top |= self._upper < 0
+        is_top = (find_sorted(self._heads, clusters.head) >= 0) | (self._upper < 0)
         big = self._acts & (clusters.size > self._rules.most)
         small = clusters.size < self._rules.k
         merged = self.merge(clusters, self._acts & small & (self._upper >= 0), is_top, big)
@@ -261,8 +247,7 @@ class NicePeriod:
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
         """Remove those who depart or have lost their seat: rule V3.
 
-        Centres lead the clusters that are vacant now; return these centres and their clusters
-        above.
+        Return the centres that lead vacant clusters now, and their clusters above.
         """
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
@@ -318,17 +303,12 @@ class NicePeriod:
         wants = self._saves(now, near, total, np.diff(start, append=len(pair)) + 1)
         gain = self._rules.stay_percent * now - 100 * near
         rows, goal, gain = rows[wants], goal[wants], gain[wants]
-
-        def first(end: np.ndarray, room: np.ndarray) -> np.ndarray:
-            """Return the moves of most gain for which the clusters at one end have room."""
-            order = np.lexsort((key[rows], -gain, end))
-            return order[index_in_run(end[order]) < room[clusters.find(end[order])]]
-
-        if self._rules.guard:
-            some = first(head[rows], clusters.size - self._rules.k)
+        room = (0, clusters.size - self._rules.k), (1, self._rules.most - clusters.size)
+        for end, places in room if self._rules.guard else ():  # both clusters keep their bounds
+            of = (head[rows], goal)[end]
+            order = np.lexsort((key[rows], -gain, of))
+            some = order[index_in_run(of[order]) < places[clusters.find(of[order])]]
             rows, goal, gain = rows[some], goal[some], gain[some]
-            some = first(goal, self._rules.most - clusters.size)
-            rows, goal = rows[some], goal[some]
         self._send("leave", key[rows], head[rows])
         self._send("join", key[rows], goal)
         self._count("moves", len(rows))
@@ -411,9 +391,8 @@ class NicePeriod:
         index, member = clusters.members_of(old)
         sets = Clusters.of(index, member)
         new, radius = self._distances.centres(sets, self._answers(sets.member))
-        trip = self._distances.trips(old[index], sets.member)
-        longest, total = (by.reduceat(trip, sets.first) for by in (np.maximum, np.add))
-        least = radius[sets.member == new[index]]
+        total = np.add.reduceat(self._distances.trips(old[index], member), sets.first)
+        longest, least = (radius[member == leader[index]] for leader in (old, new))
         goes = (new != old) & self._saves(longest, least, total, sets.size - 1)
         old, new = old[goes], new[goes]
         self._layer = self._layer.led_by(old, new)
