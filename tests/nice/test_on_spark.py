@@ -17,7 +17,7 @@ GROUPS = {**NETWORK, "nodes": 60, "groups": 3, "group_size": 40, "systems": "nic
 CONFIG = WorldConfig(
     **GROUPS, rounds=5, event_round=3, share=0.2, generator="mass-failure+publications",
     measures=("delay", "node_stress", "link_stress"), publish_source="any", link_stress_period=2,
-    nice_newcomers=20,
+    nice_newcomers=20, round_seconds=30.0,
 )  # fmt: skip
 
 

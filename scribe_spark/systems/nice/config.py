@@ -47,11 +47,6 @@ class NiceConfig(Section):
         """The largest size of a cluster."""
         return 3 * self.k + 1
 
-    @property
-    def least_gain_us(self) -> int:
-        """The least gain of a better leader in microseconds."""
-        return round(self.least_gain_ms * 1000)
-
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
         """Refuse more members of all groups than builders can hold."""
         if memberships > MOST_MEMBERS:

@@ -22,6 +22,8 @@ _PAIRS = 1 << 21
 #: A round trip above all others, in microseconds.
 _FAR = 1 << 36
 
+Pair = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -52,7 +54,7 @@ class Clusters:
         """Return the indices of clusters, or NONE."""
         return find_sorted(self.head, head)
 
-    def members_of(self, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def members_of(self, head: np.ndarray) -> Pair:
         """Return pairs of the index of a head, ascending, and a member of its cluster, if any."""
         at = self.find(head)
         there = np.flatnonzero(at >= 0)
@@ -60,7 +62,7 @@ class Clusters:
         pair, row = expand(first, first + self.size[at[there]])
         return there[pair], self.member[row]
 
-    def peers(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def peers(self, some: np.ndarray) -> Pair:
         """Return the indices of all pairs of a marked member and another one of its cluster."""
         first = self.first[self.index]
         row, other = expand(first, first + self.size[self.index] * some)
@@ -147,26 +149,22 @@ class Distances:
     def radii(self, sets: Clusters) -> np.ndarray:
         """Return the longest round trip of each member to the others of its set."""
         first, size = sets.first[sets.index], sets.size[sets.index]
-        radius, ends = np.zeros(len(size), dtype=np.int64), np.cumsum(size)
-        start = 0
-        while start < len(size):
-            most = ends[start] - size[start] + _PAIRS
-            stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
-            row, other = expand(first[start:stop], (first + size)[start:stop])
-            trip = self.trips(sets.member[start + row], sets.member[other])
-            radius[start:stop] = np.maximum.reduceat(trip, run_starts(row))
-            start = stop
+        radius = np.zeros(len(size), dtype=np.int64)
+        step = max(1, _PAIRS // int(size.max(initial=1)))
+        for start in range(0, len(size), step):
+            some = slice(start, start + step)
+            row, other = expand(first[some], (first + size)[some])
+            trip = self.trips(sets.member[some][row], sets.member[other])
+            radius[some] = np.maximum.reduceat(trip, run_starts(row))
         return radius
 
-    def nearest(
-        self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
         """Return the nearest of the nodes of each pair, the least of equals, and its round trip."""
         size, start = len(self.network.ring), run_starts(pair)
         trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
         return node[start] // size * size + least, trip
 
-    def centres(self, sets: Clusters, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, sets: Clusters, answers: np.ndarray) -> Pair:
         """Return the centres of sets, and all radii.
 
         A centre has the least radius, of the members that answer (a mark of each), if any do.

@@ -67,7 +67,7 @@ class Nice(GrownOverlays):
         made = overlays.each_publication(edges)
         groups, _, head = tops(layers, size)
         at = find_sorted(groups, overlays.of)
-        seated = layers[0].key if layers else whole_numbers()
+        seated = layers[0].key[find_sorted(mute, layers[0].key) < 0] if layers else mute
         guest = (at >= 0) & (find_sorted(seated, overlays.of * size + overlays.source) < 0)
         more = {
             "publication": np.flatnonzero(guest),

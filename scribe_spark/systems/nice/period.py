@@ -120,20 +120,15 @@ class NicePeriod:
         # 2. who waits; those who depart leave their seats first
         changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
         stays = period.alive[self._waiting % size] & ~changes
-        begins = np.maximum(self._spread(join), find_sorted(back, join) >= 0)
+        network = period.network
+        key = period.group_number[join // size], network.ring.node[join % size]
+        periods = np.uint64(self._rules.join_periods if network.in_run else 1)
+        begins = (draws.bits_np(network.seed, "nice join", *key) % periods).astype(np.int64)
+        begins = np.maximum(begins, find_sorted(back, join) >= 0)
         waiting = np.r_[self._waiting[stays], join]
         order = np.argsort(waiting, kind="stable")
         self._waiting = waiting[order]
         self._start = np.r_[self._start[stays], period.number + begins][order]
-
-    def _spread(self, key: np.ndarray) -> np.ndarray:
-        """Return the number of periods after which nodes begin to join."""
-        network = self._period.network
-        periods = self._rules.join_periods if network.in_run else 1
-        group, node = np.divmod(key, self._size)
-        numbers = self._period.group_number[group], network.ring.node[node]
-        drawn = draws.bits_np(network.seed, "nice join", *numbers)
-        return (drawn % np.uint64(periods)).astype(np.int64)
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
         """Let newcomers descend from the top; return them and their leaders: rule V2."""
@@ -283,9 +278,9 @@ class NicePeriod:
         self, old: np.ndarray, new: np.ndarray, total: np.ndarray, number: np.ndarray
     ) -> np.ndarray:
         """Mark the round trips that are far below old ones; the mean is `total` / `number`."""
-        rules = self._rules
-        least = np.maximum(rules.mean_percent * total, 200 * number * rules.least_gain_us)
-        return number * (rules.stay_percent * old - 100 * new) > least
+        least_us = round(self._rules.least_gain_ms * 1000)
+        least = np.maximum(self._rules.mean_percent * total, 200 * least_us * number)
+        return number * (self._rules.stay_percent * old - 100 * new) > least
 
     def move(self, clusters: Clusters) -> None:
         """Let members go to a leader that is much nearer: rule V4."""
