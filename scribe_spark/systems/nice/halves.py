@@ -22,12 +22,8 @@ def halves(trip: np.ndarray) -> np.ndarray:
     """
     count, m, _ = trip.shape
     step = max(1, _NUMBERS // m**3)
-    parts = [_halves(trip[at : at + step]) for at in range(0, count, step)]
-    return np.concatenate(parts) if parts else np.zeros((0, m), dtype=bool)
-
-
-def _halves(trip: np.ndarray) -> np.ndarray:
-    count, m, _ = trip.shape
+    if count > step:
+        return np.concatenate([halves(trip[at : at + step]) for at in range(0, count, step)])
     first, row = (m + 1) // 2, np.arange(count)
     radius = _radii(trip, first)
     a, b = np.divmod(radius.reshape(count, m * m).argmin(axis=1), m)

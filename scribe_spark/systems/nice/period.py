@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts, whole_numbers
-from scribe_spark.engine import Columns
+from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.nice.halves import halves
 from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, layers_of, rows_of, tops
@@ -42,7 +42,7 @@ class NicePeriod:
         self._silent, self._missed = self._pairs(state.get(SILENT), "periods")
         self._waiting, self._start = self._pairs(state.get(WAITING), "start")
         self._lost = whole_numbers()
-        self._messages: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
+        self._messages: dict[str, list[Columns]] = defaultdict(list)
 
     def _pairs(self, rows: Columns | None, column: str) -> tuple[np.ndarray, np.ndarray]:
         if rows is None:
@@ -75,19 +75,14 @@ class NicePeriod:
 
     def messages(self) -> dict[str, Columns]:
         """Return the messages by kind, as `GrownOverlays.play_period` does."""
-        found: dict[str, Columns] = {}
-        for kind, rows in self._messages.items():
-            sender, to = (np.concatenate(ends) for ends in zip(*rows, strict=True))
-            group, node = np.divmod(sender, self._size)
-            found[kind] = {"group": group, "sender": node, "to": to % self._size}
-        return found
+        return {kind: concatenate(rows) for kind, rows in self._messages.items()}
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
         """Send messages, each with a number of entries."""
         if len(sender):
-            self._messages[kind].append((sender, to))
-            size = MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
-            self._count("control_bytes", size)
+            group, node = np.divmod(sender, self._size)
+            self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})
+            self._count("control_bytes", MESSAGE * len(sender) + ENTRY * int(np.sum(entries)))
 
     def _count(self, name: str, number: int) -> None:
         self._period.counts[name] = self._period.counts.get(name, 0) + number
