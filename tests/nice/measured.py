@@ -1,18 +1,19 @@
 """Measured values of NICE beside bars: ``PYTHONPATH=.:tests python -m nice.measured``.
 
 The network is the transit-stub preset; members join in 40 periods and rest; then `SOURCES` members
-publish, and stress is over the core links in use.  The bars are values of an independent program
-on one topology, with tolerances.  ``--sizes`` and ``--seeds`` choose the cases, ``--large`` times
-one group of 100,000 members in this process.
+publish, and stress is over the core links in use.  The bars, in brackets, are values of an
+independent program on one topology; means must be within tolerances of some of them.  ``--page
+docs/differences.md`` also writes the table into the page, ``--no-guard`` counts the moves of 2,048
+members, and ``--large`` times one group of 100,000 members in this process.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +31,15 @@ from scribe_spark.underlay.dijkstra import LinkArrays
 from scribe_spark.underlay.matrices import route_unit, units, unpack_routes
 from scribe_spark.underlay.paths import packets_on_links
 from scribe_spark.underlay.pendant import pendant_components
+from tools.pages import with_lines
 
 SOURCES, JOINS = 8, 40
-HEAD = "| members | what | bar | measured | holds |\n|---|---|---|---|---|"
+HEAD = [
+    "| members | layers | link stress, mean | max | RDP, mean | 90 % | peers, max "
+    "| messages a member and s | bytes | periods until quiet, most | holds |",
+    "|---" * 11 + "|",
+]
+MARKS = "<!-- nice: begin -->\n", "<!-- nice: end -->\n"
 
 #: By members: layers; mean stress (least and most), its maximum; RDP, mean and 90 %; peers; control
 #: messages and bytes a member and second.
@@ -137,33 +144,32 @@ def measured(members: int, topology: int, seed: int, **rules) -> dict[str, float
     }
 
 
-def rows(members: int, cases: list[tuple[int, int]], **rules) -> Iterator[str]:
-    """The rows of a size; a case is a topology and a seed."""
+def row(members: int, cases: list[tuple[int, int]], **rules) -> str:
+    """The row of a size: means over cases (a topology and a seed), in brackets the bars."""
     found = [measured(members, *case, **rules) for case in cases]
+    mean = {name: np.mean([one[name] for one in found]) for name in found[0]}
     layers, stress, most, rdp, ninety, peers, messages, size = BARS[members]
-    bars = {
-        "layers": (str(layers), None, None),
-        "stress, mean": (_text(*stress), stress[0] * (1 - STRESS), stress[1] * (1 + STRESS)),
-        "stress, max": (_text(*most), None, None),
-        "RDP, mean": (_text(*rdp), *(RDP if members >= 128 else (None, None))),
-        "RDP, 90 %": (str(ninety), None, None),
-        "peers, max": (str(peers), None, None),
-        "messages a member and s": (
-            str(messages),
-            messages * (1 - MESSAGES),
-            messages * (1 + MESSAGES),
-        ),
-        "bytes a member and s": (str(size), None, None),
-        "periods until quiet": ("0-3", 0, SETTLES),
-    }
-    for name, (bar, least, most_) in bars.items():
-        values = [one[name] for one in found]
-        mean, ends = np.mean(values), (min(values), max(values))
-        # the last one holds in each case, all others as means
-        held = ends[1] if name == "periods until quiet" else mean
-        holds = "-" if least is None else "yes" if least <= held <= most_ else "NO"
-        value = f"{mean:.2f} ({ends[0]:.2f}-{ends[1]:.2f})"
-        yield f"| {members:,} | {name} | {bar} | {value} | {holds} |"
+    settled = max(one["periods until quiet"] for one in found)
+    held = [
+        stress[0] * (1 - STRESS) <= mean["stress, mean"] <= stress[1] * (1 + STRESS),
+        members < 128 or RDP[0] <= mean["RDP, mean"] <= RDP[1],
+        abs(mean["messages a member and s"] / messages - 1) <= MESSAGES,
+        settled <= SETTLES,
+    ]
+    cells = [
+        f"{members:,}",
+        f"{mean['layers']:.1f} ({layers})",
+        f"{mean['stress, mean']:.2f} ({_text(*stress)})",
+        f"{mean['stress, max']:.0f} ({_text(*most)})",
+        f"{mean['RDP, mean']:.2f} ({_text(*rdp)})",
+        f"{mean['RDP, 90 %']:.1f} ({ninety})",
+        f"{mean['peers, max']:.0f} ({peers})",
+        f"{mean['messages a member and s']:.2f} ({messages})",
+        f"{mean['bytes a member and s']:.0f} ({size})",
+        f"{settled} (0-3)",
+        "yes" if all(held) else "NO",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _text(least: float, most: float) -> str:
@@ -192,23 +198,37 @@ def large(members: int = 100_000) -> str:
     )
 
 
+def without_guard(members: int = 2048, periods: int = 300) -> str:
+    """The moves of members that move at will, after all have joined."""
+    played = Played(network(members, 1, 1), {"join_periods": JOINS, "guard": False})
+    played.play(join=[(0, node) for node in range(members)])
+    moves = quiet = 0
+    while played.number < JOINS + periods:
+        played.play()
+        if played.number > JOINS:
+            moves, quiet = moves + played.counts["moves"], quiet + played.quiet
+    return f"{members:,} members without guard: {moves:,} moves, {quiet} quiet periods of {periods}"
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the table, and write it into a page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default=",".join(map(str, BARS)))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--topologies", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--page", type=Path)
     parser.add_argument("--no-guard", action="store_true")
     parser.add_argument("--large", action="store_true")
     given = parser.parse_args()
-    if given.large:
-        print(large())
-        return
-    print(HEAD)
-    cases = [(1 + one % given.topologies, one + 1) for one in range(given.seeds)]
-    for members in map(int, given.sizes.split(",")):
-        for row in rows(members, cases, guard=not given.no_guard):
-            print(row, flush=True)
+    for wanted, told in ((given.large, large), (given.no_guard, without_guard)):
+        if wanted:
+            print(told())
+            return
+    cases = [(seed, seed) for seed in range(1, given.seeds + 1)]
+    lines = [*HEAD, *(row(int(size), cases) for size in given.sizes.split(","))]
+    print(*lines, sep="\n")
+    if given.page is not None:
+        text = given.page.read_text("utf-8")
+        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
 
 
 if __name__ == "__main__":
