@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -55,16 +56,17 @@ def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, 
 def test_a_run_reaches_each_member_once(spark, tmp_path):
     measured = {}
     for engine in ("tasks", "jobs"):
-        config = RunConfig(**GROUPS)
-        execution = Execution(out=str(tmp_path / engine), engine=engine)
-        run(spark, config, execution, PHASES)
-        metrics = pd.read_json(tmp_path / engine / "metrics.json")
-        measured[engine] = {
-            name: value for name, value in zip(metrics["name"], metrics["value"], strict=True)
-            if name.startswith("nice.")
-        }  # fmt: skip
+        out = tmp_path / engine
+        run(spark, RunConfig(**GROUPS), Execution(out=str(out), engine=engine), PHASES)
+        metrics = json.loads((out / "metrics.json").read_text("utf-8"))
+        measured[engine] = {one["name"]: one["value"] for one in metrics}
     assert measured["tasks"] == measured["jobs"]
     assert measured["tasks"]["nice.reached"] == 1
-    copies, deliveries = (table(tmp_path / "jobs", name) for name in ("copies", "deliveries"))
-    assert copies["first"].all()
-    assert not deliveries.duplicated(["group", "node"]).any()
+    pairs = table(tmp_path / "jobs", "members").merge(table(tmp_path / "jobs", "groups"))
+    wanted = sorted(zip(pairs["group"], pairs["node"], strict=True))
+    sources = set(zip(pairs["group"], pairs["root"], strict=True))
+    for name, node in (("tree_edges", "child"), ("deliveries", "node")):
+        rows = table(tmp_path / "jobs", name)
+        rows = rows[rows["system"] == "nice"]
+        reached = sorted(zip(rows["group"], rows[node], strict=True))
+        assert reached == [pair for pair in wanted if pair not in sources]
