@@ -251,6 +251,46 @@ def test_moves_leave_k_members_unless_they_are_not_guarded(guard, moves):
     assert played.counts["moves"] == moves
 
 
+def seated(network: Network, clusters: dict, **rules) -> Played:
+    """A group with given clusters, by (layer, leader)."""
+    played = Played(network, rules)
+    rows = sorted((0, *key, node) for key, some in clusters.items() for node in some)
+    columns = np.array(rows).T
+    played.state["clusters"] = dict(zip(("group", "layer", "leader", "node"), columns, strict=True))
+    return played
+
+
+def test_of_two_small_clusters_that_want_each_other_the_least_stays():
+    given = {(0, 0): {0, 1, 2}, (0, 3): {3, 4}, (0, 5): {5, 6}, (1, 0): {0, 3, 5}}
+    played = seated(line(0, 1, 2, 500, 501, 510, 511), given).play()
+    assert played.clusters() == {
+        (0, 0, 0): {0, 1, 2}, (0, 0, 3): {3, 4, 5, 6}, (0, 1, 0): {0, 3},
+    }  # fmt: skip
+    assert played.messages()["merge"] == {(0, 5, 3): 1}
+
+
+def test_nobody_moves_to_a_leader_that_is_replaced_in_the_same_period():
+    """Leader 6 is replaced by 7, and 4 is near it."""
+    lower = {(0, 0): {0, 1}, (0, 2): {2, 3}, (0, 4): {4, 5}, (0, 6): {6, 7, 8}, (0, 9): {9, 10}}
+    given = lower | {(1, 0): {0, 2, 4}, (1, 6): {6, 9}, (2, 0): {0, 6}}
+    network = line(0, 1, 10, 11, 900, 901, 1000, 1100, 1200, 1002, 1003)
+    played = seated(network, given, k=2).play()
+    after = {(0, 7) if key == (0, 6) else key: some for key, some in lower.items()}
+    after |= {(1, 0): {0, 2, 4}, (1, 7): {7, 9}, (2, 0): {0, 7}}
+    assert played.clusters() == {(0, *key): some for key, some in after.items()}
+    assert played.messages()["remove"] == {(0, 6, 0): 1}
+    assert played.play().messages()["join"][0, 4, 7] == 1
+
+
+def test_who_fails_while_waiting_and_joins_again_waits_once():
+    played = Played(line(0, 1, 2), {"newcomers": 1}).play(join=[(0, 0)])
+    played.play(join=[(0, 1), (0, 2)])
+    assert played.rows("waiting") == [(0, 2, 1)]
+    played.play(join=[(0, 2)], fail=[2], back=[2], quit=[(0, 1)])
+    assert played.clusters() == {(0, 0, 0): {0, 2}}
+    assert played.rows("waiting") == []
+
+
 # --- bad input
 
 

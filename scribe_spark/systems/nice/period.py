@@ -248,7 +248,7 @@ class NicePeriod:
             self._send(kind, key[some], head[some])
         old, speaks = key[leads], (quits | stays)[leads]
         above = self._above.head_of(old)
-        self._fall.append(old[above >= 0])
+        self._fall.append(old)
         layer = layer.take(~goes)
         vacant = layer.take(find_sorted(old, layer.head) >= 0).clusters
         new, _ = self._distances.centres(vacant, self._answers(vacant.member))
