@@ -26,8 +26,8 @@ PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe",),
     "worlds in rounds": ("worlds", "rounds"),
-    "Bayeux, CAN, flooding, GossipSub, NICE, Plumtree": (
-        *("bayeux", "can", "flooding", "gossipsub", "nice", "plumtree"),
+    "Bayeux, CAN, flooding, GossipSub, Plumtree": (
+        *("bayeux", "can", "flooding", "gossipsub", "narada", "nice", "plumtree"),
         *("dissemination", "bandwidth", "clock"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),

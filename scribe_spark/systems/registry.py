@@ -26,6 +26,7 @@ from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imp
 from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
+from scribe_spark.systems.narada import NARADA
 from scribe_spark.systems.nice import NICE
 from scribe_spark.systems.plumtree import PLUMTREE
 
@@ -189,6 +190,7 @@ _SYSTEMS.build_in(
     CAN,
     GOSSIPSUB,
     PLUMTREE,
+    NARADA,
     NICE,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),

@@ -21,5 +21,7 @@ whole microseconds throughout.
 ``nice``             NICE: a group, a function for each rule
 ``plumtree``         HyParView and Plumtree: event by event, a handler for each message
 ``reference_tree``   Costa and Frey: the tree of hosts over a DHT
+``narada``           Narada: a mesh of members, and distance vectors (a module)
+``anycast``          anycast in a Scribe tree (a module)
 ===================  ===========================================================================
 """
