@@ -26,8 +26,8 @@ PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe",),
     "worlds in rounds": ("worlds", "rounds"),
-    "Bayeux, CAN, flooding, GossipSub, Narada, Overcast, Plumtree": (
-        *("bayeux", "can", "flooding", "gossipsub", "narada", "overcast", "plumtree"),
+    "Bayeux, CAN, flooding, GossipSub, Narada, NICE, Overcast, Plumtree": (
+        *("bayeux", "can", "flooding", "gossipsub", "narada", "nice", "overcast", "plumtree"),
         *("dissemination", "bandwidth", "clock"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),

@@ -28,6 +28,7 @@ from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.narada import NARADA
 from scribe_spark.systems.overcast import OVERCAST
+from scribe_spark.systems.nice import NICE
 from scribe_spark.systems.plumtree import PLUMTREE
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ _SYSTEMS.build_in(
     PLUMTREE,
     NARADA,
     OVERCAST,
+    NICE,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,
