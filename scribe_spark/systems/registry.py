@@ -27,6 +27,7 @@ from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.plumtree import PLUMTREE
+from scribe_spark.systems.splitstream import SPLITSTREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -188,6 +189,7 @@ _SYSTEMS.build_in(
     CAN,
     GOSSIPSUB,
     PLUMTREE,
+    SPLITSTREAM,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,
