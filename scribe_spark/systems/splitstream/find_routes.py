@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, divided, find_sorted, whole_numbers
+from scribe_spark.core.arrays import distinct, divided, find_sorted, whole_numbers
 from scribe_spark.core.keys import mixed_key
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append, in_bucket
+from scribe_spark.pastry import closeness
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_overlays import OverlayProgram
-from scribe_spark.systems.splitstream.forest import find_roots
 from scribe_spark.systems.splitstream.period import Setting, begin
 
 #: The table that the program hands to the builders: ``group, node, stripe, next`` (positions).
@@ -72,12 +72,11 @@ class FindRoutes(OverlayProgram):
         none = whole_numbers()
         begun = begin(state, setting, self.number, alive, self.failed, (none, none), (none, none))
         groups = distinct(np.concatenate([begun.played, self.changed[own]]))
-        if not len(groups):
+        if not (len(groups) and alive.any()):
             return {}
         nodes = begun.nodes
         mine = alive[nodes["node"]] & (find_sorted(groups, nodes["group"]) >= 0)
-        office = np.full(len(groups) * setting.width, NONE)
-        roots = find_roots(round.facts.ring, alive, setting.keys(groups), office)
+        roots = closeness.roots(round.facts.ring, np.flatnonzero(alive), setting.keys(groups))
         key = np.repeat(groups, setting.width) * size + roots
         key = distinct(np.concatenate([key, nodes["group"][mine] * size + nodes["node"][mine]]))
         group, node = divided(key, size)

@@ -14,7 +14,6 @@ from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, offsets_of
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry import closeness
 
 #: Room of a node without a bound.
 ENDLESS = 2**40
@@ -47,19 +46,6 @@ def stripe_keys(group: Keys, b: int, digits: int, *, spare: bool) -> Keys:
     if spare:
         hi, lo = np.c_[hi, ~group.hi], np.c_[lo, ~group.lo]
     return Keys(hi.ravel(), lo.ravel())
-
-
-def find_roots(ring: Ring, alive: np.ndarray, keys: Keys, had: np.ndarray) -> np.ndarray:
-    """Return the root of each key: the closest live node, or the dead root `had` if it is closer.
-
-    `had` is NONE where no dead root is in office.  Without a live node, roots stay as they are.
-    """
-    if not alive.any():
-        return had
-    closest = closeness.roots(ring, np.flatnonzero(alive), keys)
-    both = np.stack([closest, np.where(had < 0, closest, had)], axis=1)
-    column = closeness.distances(ring, keys, both).closest(np.ones(both.shape, dtype=bool))
-    return both[np.arange(len(both)), column]
 
 
 @dataclass

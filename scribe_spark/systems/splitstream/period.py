@@ -20,19 +20,19 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.packing import take
+from scribe_spark.pastry import closeness
 from scribe_spark.rounds.group_events import Pairs
 from scribe_spark.systems.splitstream.forest import (
     ENDLESS,
     NOTICE,
     Forest,
-    find_roots,
     stripe_keys,
 )
 from scribe_spark.systems.splitstream.protocol import DROP, LEAVE
 
-#: The tables of the state: nodes (``group, node, member, died, spare_parent``, the position of the
-#: parent for each stripe, and the lists of ancestors); and channels (``group, period``, the root of
-#: each key).
+#: The tables of the state: nodes (``group, node, member, died, spare_parent``, the positions of the
+#: parents by stripe, and the lists of ancestors by place and stripe); and channels (``group,
+#: period``, and the root of each key).
 NODES, CHANNELS = "nodes", "channels"
 
 
@@ -166,7 +166,7 @@ def begin(
     nodes |= {"member": members, "died": np.where(back, NONE, died)}
     # 2. roots
     here, gone = distinct(np.concatenate([nodes["group"][members], join[0]])), noticed | left
-    channels, changed = _new_roots(state.get(CHANNELS), setting, number, alive, here, key[gone])
+    channels, changed = _new_roots(state.get(CHANNELS), setting, number, alive, here)
     roots = distinct((channels["group"][:, None] * size + channels["root"]).ravel())
     # 3. who is gone, and who is new
     useless = lives & ~members & (find_sorted(roots, key) < 0)
@@ -189,26 +189,16 @@ def begin(
 
 
 def _new_roots(
-    had: Columns | None,
-    setting: Setting,
-    number: int,
-    alive: np.ndarray,
-    groups: np.ndarray,
-    gone: np.ndarray,
+    had: Columns | None, setting: Setting, number: int, alive: np.ndarray, groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the channels with their roots, and where these have changed: bool, shape (g, k).
-
-    Dead roots stay in office unless their keys are in `gone`.
-    """
-    size, width = len(alive), setting.width
-    before = np.full((len(groups), width), NONE, dtype=np.int64)
+    """Return the channels with their roots, and where these have changed: bool, shape (g, k)."""
+    root = np.full((len(groups), setting.width), NONE, dtype=np.int64)
     if had is not None:
         row = find_sorted(had["group"], groups)
-        before[row >= 0] = had["root"][row[row >= 0]]
-    dead = (before >= 0) & ~alive[before]
-    dead &= find_sorted(gone, (groups[:, None] * size + before).ravel()).reshape(dead.shape) < 0
-    in_office = np.where(dead, before, NONE).ravel()
-    root = find_roots(setting.ring, alive, setting.keys(groups), in_office).reshape(before.shape)
+        root[row >= 0] = had["root"][row[row >= 0]]
+    before, live = root, np.flatnonzero(alive)
+    if len(live):
+        root = closeness.roots(setting.ring, live, setting.keys(groups)).reshape(root.shape)
     period = np.full(len(groups), number)
     return {"group": groups, "period": period, "root": root}, root != before
 
@@ -342,7 +332,8 @@ def plant(begun: Begun, setting: Setting, number: int, alive: np.ndarray) -> For
     for digit in range(setting.digits):
         here = ids.digit_np(setting.ring.hi[node], setting.ring.lo[node], digit, setting.b)
         primary = primary * 2**setting.b + here.astype(np.int64)
-    ancestors = nodes["ancestors"].reshape(len(key) * stripes, -1).copy()
+    lists = _by_stripe(nodes["ancestors"], stripes)
+    ancestors = lists.reshape(len(key) * stripes, lists.shape[2])
     return Forest(
         *(stripes, setting.ring, (setting.seed, number), setting.b, keys.take(kept)),
         *(groups, setting.number[groups], group, node, alive[node], wave < 0, bound),
@@ -361,28 +352,28 @@ def cleared(forest: Forest) -> np.ndarray:
 
 def harvest(begun: Begun, forest: Forest) -> dict[str, np.ndarray]:
     """Return the table of nodes after the hops of a period."""
-    nodes = begun.nodes
-    stripes = forest.stripes
-    holder = np.where(forest.holder < 0, NONE, forest.node[forest.holder // stripes])
-    used = (forest.ancestors >= 0).any(axis=0)
-    width = int(np.count_nonzero(used)) or 1
+    nodes, stripes = begun.nodes, forest.stripes
     mine = np.flatnonzero(find_sorted(forest.groups, nodes["group"]) >= 0)
-    lists = nodes["ancestors"].reshape(len(nodes["node"]), stripes, -1)
-    width = max(width, int(np.count_nonzero((lists >= 0).any(axis=(0, 1)))))
-    lists = _wide(lists, width).copy()
-    lists[mine] = _wide(forest.ancestors.reshape(len(mine), stripes, -1), width)
+    holder = np.where(forest.holder < 0, NONE, forest.node[forest.holder // stripes])
     parent, spare = nodes["parent"].copy(), nodes["spare_parent"].copy()
     parent[mine] = holder.reshape(len(mine), stripes)
     spare[mine] = forest.spare_parent
-    return {
-        **nodes,
-        "parent": parent,
-        "spare_parent": spare,
-        "ancestors": lists.reshape(len(parent), stripes * width),
-    }
+    # lists as short as the longest one
+    had, now = nodes["ancestors"], forest.ancestors.reshape(len(mine), stripes, -1)
+    now = now.transpose(0, 2, 1).reshape(len(mine), -1)
+    both = np.full((len(parent), max(had.shape[1], now.shape[1])), NONE, dtype=np.int32)
+    both[:, : had.shape[1]] = had
+    both[mine] = NONE
+    both[mine, : now.shape[1]] = now
+    used = np.flatnonzero((both >= 0).any(axis=0))
+    width = int(used[-1]) // stripes + 1 if len(used) else 1
+    lists = {"ancestors": both[:, : width * stripes]}
+    return {**nodes, "parent": parent, "spare_parent": spare, **lists}
 
 
-def _wide(lists: np.ndarray, width: int) -> np.ndarray:
-    """Return lists (n, S, w) with another width, which has room for all."""
-    more = max(0, width - lists.shape[2])
-    return np.pad(lists, ((0, 0), (0, 0), (0, more)), constant_values=NONE)[:, :, :width]
+def _by_stripe(lists: np.ndarray, stripes: int) -> np.ndarray:
+    """Return the lists (n, w S) of the table as (n, S, w), a copy."""
+    count, columns = lists.shape
+    return np.ascontiguousarray(
+        lists.reshape(count, columns // stripes, stripes).transpose(0, 2, 1)
+    )

@@ -64,11 +64,12 @@ def drop_by_prefix(
     final : ndarray of bool, shape (n,)
         True for requests that have no other node to ask.
     """
-    who, stripe = np.divmod(pair, forest.stripes)
-    mine = at * forest.stripes + stripe
+    width = forest.stripes
+    who, stripe = np.divmod(pair, width)
+    mine = at * width + stripe
     in_charge = forest.fits(at, stripe) | forest.root[mine]
     row, place = full.places_of(at)
-    child, of = np.divmod(full.child[place], forest.stripes)
+    child, of = np.divmod(full.child[place], width)
     own = of == stripe[row]
     has_own = np.bincount(row[own], minlength=len(pair)) > 0
     chosen = np.full(len(pair), NONE, dtype=np.int64)
@@ -85,20 +86,25 @@ def drop_by_prefix(
     by = row[some]
     worse = forest.match(child[some], stripe[by]) < forest.match(who[by], stripe[by])
     draw(some[worse])
-    # 2. without one, a child of another stripe
-    frees = np.where(final, sender == at, in_charge & ~has_own)
-    others = frees[row] & ~own & ~forest.fits(at[row], of)
-    best = others & ~forest.root[at[row] * forest.stripes + of]
-    has_best = np.bincount(row[best], minlength=len(pair)) > 0
-    some = np.flatnonzero(np.where(has_best[row], best, others))
+    # 2. without one, a child of another stripe: neither the node's own nor rooted here; otherwise
+    #    of the stripe with the most children, two or more
+    frees = np.where(final, forest.root[mine], in_charge & ~has_own)
+    others = frees[row] & ~own
+    free = others & ~forest.fits(at[row], of) & ~forest.root[at[row] * width + of]
+    some = np.flatnonzero(free)
     by = row[some]
-    drawn = forest.draw("stripe", at[by], stripe[by], forest.number(who[by]), of[some])
-    first = least_of(by, drawn)
+    first = least_of(
+        by, forest.draw("stripe", at[by], stripe[by], forest.number(who[by]), of[some])
+    )
     of_row = np.full(len(pair), NONE, dtype=np.int64)
     of_row[by[first]] = of[some[first]]
-    draw(some[of[some] == of_row[by]])
+    children = np.bincount(row * width + of, minlength=len(pair) * width).reshape(-1, width)
+    children[np.arange(len(pair)), stripe] = 0
+    most = children.argmax(axis=1)
+    of_row = np.where((of_row < 0) & (children.max(axis=1) > 1), most, of_row)
+    draw(np.flatnonzero(others & (of == of_row[row])))
     # 3. the child that has sent a final request
-    swaps = (final & (sender != at))[row] & own & (child == sender[row])
+    swaps = (final & (chosen < 0))[row] & own & (child == sender[row])
     chosen[row[swaps]] = place[swaps]
     return chosen
 
@@ -120,21 +126,19 @@ def push_down(forest: Forest, full: FullNodes, pair: np.ndarray, at: np.ndarray)
     many = np.take_along_axis(children, each, axis=1)
     mine = forest.primary[at]
     free = (each != mine[:, None]) & ~rooted & (many > 0)
-    roots = rooted & (many > 1)
-    index = np.arange(count)
-    others, own = free.any(axis=1), children[index, mine] > 0
-    last = each[index, roots.argmax(axis=1)]
-    chosen = np.where(roots.any(axis=1), last, stripe)
-    chosen = np.where(own, mine, chosen)
-    chosen = np.where(others, each[index, free.argmax(axis=1)], chosen)
-    alone = np.where(others, chosen == stripe, ~own & ~roots.any(axis=1))
+    others, index = free.any(axis=1), np.arange(count)
+    # otherwise, of its own and those rooted here, the one with the most children, two or more
+    crowd = np.where((rooted | (each == mine[:, None])) & (many > 1), many, 0)
+    last = each[index, crowd.argmax(axis=1)]
+    chosen = np.where(others, each[index, free.argmax(axis=1)], last)
+    alone = np.where(others, chosen == stripe, crowd.max(axis=1) == 0)
     # 2. a child of that stripe; the newcomer is one of them unless it is pushed down anyway
     here = np.flatnonzero((of == chosen[row]) & ~alone[row])
     with_new = np.flatnonzero((chosen == stripe) & ~alone)
     by, member = np.r_[row[here], with_new], np.r_[child[here], who[with_new]]
     places = np.r_[place[here], np.full(len(with_new), NONE)]
     drawn = forest.draw("drop", at[by], stripe[by], forest.number(who[by]), forest.number(member))
-    by_match = (own & ~others)[by]
+    by_match = (~others & (chosen == mine))[by]
     drawn[by_match] = forest.match(member[by_match], chosen[by[by_match]])
     order = np.argsort(member, kind="stable")  # the least node of equals
     first = order[least_of(by[order], drawn[order])]

@@ -67,6 +67,7 @@ class Requests:
     due: np.ndarray  # the hop in which it arrives
     final: np.ndarray  # True if the list is empty: the parent has to decide
     seeks: np.ndarray  # True for a JOINREQ
+    routed: np.ndarray  # True for a SUBSCRIBE on Pastry's route
     visited: Lists
     todo: Lists
 
@@ -77,12 +78,14 @@ class Requests:
         at: np.ndarray,
         sender: np.ndarray,
         due: int | np.ndarray,
-        seeks: bool,
+        *,
+        seeks: bool = False,
+        routed: bool = False,
     ) -> Requests:
         """Return new requests."""
-        n, flags = len(pair), np.zeros(len(pair), dtype=bool)
-        when = np.broadcast_to(due, n)
-        return cls(pair, at, sender, when, flags, flags | seeks, Lists.empty(n), Lists.empty(n))
+        n, no = len(pair), np.zeros(len(pair), dtype=bool)
+        flags, lists = (no, no | seeks, no | routed), (Lists.empty(n), Lists.empty(n))
+        return cls(pair, at, sender, np.broadcast_to(due, n), *flags, *lists)
 
     def __len__(self) -> int:
         return len(self.pair)
@@ -119,7 +122,7 @@ class Hops:
     def __init__(self, forest: Forest, routes: Routes, policy: str) -> None:
         self.forest, self.routes, self.policy = forest, routes, policy
         none = np.empty(0, dtype=np.int64)
-        self._requests = [Requests.sent(none, none, none, 0, seeks=False)]
+        self._requests = [Requests.sent(none, none, none, 0)]
         self._replies: dict[str, list[Columns]] = {}
         self._waiting = [{"pair": none, "due": none, "to": none}]
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
@@ -257,10 +260,10 @@ class Hops:
 
     def _receive_fails(self, pair: np.ndarray) -> None:
         self._fails[pair] += 1
-        fails, to = self._fails[pair], _ROUTE if self._tree is None else _ANYCAST
+        fails = self._fails[pair]
         due = self.forest.hop + np.where(fails <= QUICK_TRIES, SOON, LATER)
         again = fails <= TRIES
-        self._wait(pair[again], due[again], to)
+        self._wait(pair[again], due[again], _ROUTE)
 
     def _leave_cycles(self, pairs: np.ndarray) -> None:
         """Cut lists in which nodes find themselves; the least node of a ring leaves its parent."""
@@ -314,6 +317,8 @@ class Hops:
         self._send(ACK, came.pair[accepted], came.at[accepted])
         # 2. the others one after the other, as the policy says
         rest = came.take(able & ~accepted & ~came.seeks)
+        passed, below = came.take(below & came.routed), below & ~came.routed
+        self._route(passed.pair, passed.at)
         fails = came.take(below & came.final)
         dropped = came.take(below & ~came.seeks & ~came.final)
         refused = [came.take(came.seeks & ~accepted)]
@@ -416,7 +421,7 @@ class Hops:
             self._replies.setdefault(FAIL, []).append(rows)
         onward = Requests(
             *(asks.pair, to, asks.at, np.full(len(asks), forest.hop + 1), final, asks.seeks),
-            *(asks.visited, todo),
+            *(np.zeros(len(asks), dtype=bool), asks.visited, todo),
         ).take(~lost)
         away = onward.at != onward.sender
         self._note(
@@ -492,10 +497,11 @@ class Hops:
             self._waiting, now = [take(rows, now & False)], now & False
         pair, to = rows["pair"][now], rows["to"][now]
         who = pair // forest.stripes
-        self._subscribe_by_route(pair[to == _ROUTE])
+        routed = to == _ROUTE
+        self._route(pair[routed], who[routed])
         direct = to >= 0
         ends = pair[direct], to[direct], who[direct]
-        self._requests.append(Requests.sent(*ends, forest.hop + 1, seeks=False))
+        self._requests.append(Requests.sent(*ends, forest.hop + 1))
         self._note(SUBSCRIBE, who[direct], to[direct])
         seeks = to == _ANYCAST
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
@@ -505,16 +511,18 @@ class Hops:
         if self._tree is not None:
             self._update_tree(self._tree)
 
-    def _subscribe_by_route(self, pair: np.ndarray) -> None:
-        """Send SUBSCRIBEs to the first nodes of routes that are in the channel: rule L5."""
+    def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
+        """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
         forest = self.forest
         who, stripe = np.divmod(pair, forest.stripes)
-        entry, hops, passed = self.routes.entries(forest, who, stripe)
+        entry, hops, passed = self.routes.entries(forest, start, stripe, who)
         some = entry >= 0
-        ends = pair[some], entry[some], who[some]
-        self._requests.append(Requests.sent(*ends, forest.hop + hops[some], seeks=False))
+        ends = pair[some], entry[some], start[some]
+        self._requests.append(Requests.sent(*ends, forest.hop + hops[some], routed=True))
         group = forest.group[who[passed["row"]]]
         self._note_positions(SUBSCRIBE, group, passed["sender"], passed["to"])
+        lost = ~some & (start != who)
+        self._send(FAIL, pair[lost], start[lost])
 
     # --- 6. the tree of the spare group
 

@@ -43,14 +43,14 @@ class Routes:
         return cls(size, keys, key[order], handed["next"][order])
 
     def entries(
-        self, forest: Forest, rows: np.ndarray, stripe: np.ndarray
+        self, forest: Forest, rows: np.ndarray, stripe: np.ndarray, who: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Mapping[str, np.ndarray]]:
         """Return where the routes of nodes enter their channels.
 
         Returns
         -------
         entry : ndarray of int64
-            The first other node (a row) in the channel; NONE: there is none.
+            The first other node (a row) in the channel that is not `who`; NONE: there is none.
         hops : ndarray of int64
             The number of hops to that node.
         passed : mapping of str to ndarray
@@ -70,7 +70,7 @@ class Routes:
             passed.append(np.stack([going, at[going], onward]))
             at[going] = onward
             found = find_sorted(channel, group[going] * self.size + onward)
-            enters = (found >= 0) & here[found] & (found != rows[going])
+            enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
             entry[going[enters]], hops[going[enters]] = found[enters], count
             going = going[~enters]
         which, sender, to = np.concatenate([np.empty((3, 0), dtype=np.int64), *passed], axis=1)

@@ -33,7 +33,7 @@ class SpareTree:
         rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
         to = np.full(len(rows), forest.stripes)
         self.parent = np.full(len(forest), NONE, dtype=np.int64)
-        self.parent[rows] = routes.entries(forest, rows, to)[0]
+        self.parent[rows] = routes.entries(forest, rows, to, rows)[0]
         rows = np.flatnonzero(self.parent >= 0)
         self._children = rows[np.argsort(self.parent[rows], kind="stable")]
         self._offsets = offsets_of(np.bincount(self.parent[rows], minlength=len(forest)))

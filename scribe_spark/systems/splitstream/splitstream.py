@@ -141,7 +141,7 @@ class SplitStream(GrownOverlays):
         children = np.zeros((len(key), stripes), dtype=bool)
         children[above, stripe] = True
         interior = children[living].sum(axis=1)
-        lists = nodes["ancestors"].reshape(len(key), stripes, -1)[living] >= 0
+        lists = nodes["ancestors"][living] >= 0
         roots = len(state[CHANNELS]["group"]) * stripes
         return {
             "members": float(np.count_nonzero(living)),
