@@ -27,7 +27,7 @@ PARTS = {
     "Scribe: trees, rounds, variants": ("scribe",),
     "worlds in rounds": ("worlds", "rounds"),
     "Bayeux, CAN, flooding, GossipSub, Plumtree": (
-        *("bayeux", "can", "flooding", "gossipsub", "plumtree"),
+        *("bayeux", "can", "flooding", "gossipsub", "plumtree", "splitstream"),
         *("dissemination", "bandwidth", "clock"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),

@@ -7,7 +7,7 @@ References
 ----------
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
-had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L12, A1 to A4.
+had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MEASURES = {
     "interior.one": "share",
     "interior.nodes": "nodes",
-    "depth.mean": "hops",
     "open": "stripes",
     "orphans": "stripes",
     "anycasts": "stripes",

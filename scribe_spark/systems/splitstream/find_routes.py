@@ -53,16 +53,16 @@ class FindRoutes(OverlayProgram):
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
         out, width = self._begin(bucket, tables) if not superstep else {}, self.setting.width
-        visits = [whole_numbers()]
+        begun = [whole_numbers()]
         for kind in (JOINED, _BEGIN):
             if kind in inbox:
                 place = inbox[kind]["group"] * self.round.size + inbox[kind][AT]
-                visits.append((place[:, None] * width + np.arange(width)).ravel())
+                begun.append((place[:, None] * width + np.arange(width)).ravel())
         if _VISIT in inbox:
             names = inbox[_VISIT]["group"], inbox[_VISIT][AT], inbox[_VISIT]["stripe"]
-            visits.append(mixed_key(names, [self.round.size, width]))
-        visits = np.concatenate(visits)
-        return out | self._follow(bucket, tables, visits) if len(visits) else out
+            begun.append(mixed_key(names, [self.round.size, width]))
+        visits = np.concatenate(begun)
+        return {**out, **self._follow(bucket, tables, visits)} if len(visits) else out
 
     def _begin(self, bucket: int, tables: Tables) -> Outbox:
         """Return messages to the nodes of the builder's channels that are not at rest."""

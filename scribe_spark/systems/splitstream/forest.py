@@ -202,3 +202,9 @@ def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
     starts = np.ones(len(order), dtype=bool)
     starts[1:] = row[order[1:]] != row[order[:-1]]
     return order[starts]
+
+
+def message_rows(group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> dict[str, np.ndarray]:
+    """Return messages to count, as `GrownOverlays.play_period` returns them; positions."""
+    ends = (one.astype(np.int32) for one in (group, sender, to))
+    return dict(zip(("group", "sender", "to"), ends, strict=True))

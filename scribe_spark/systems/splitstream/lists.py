@@ -1,23 +1,32 @@
 """Lists of nodes that requests carry: those still to ask, and those that have refused.
 
-A request that a node refuses goes on to the first node of its list (A2).  The node puts some of its
+A request that a node refuses goes on to the first node of its list (L6, L8).  The node puts some of its
 neighbours in front of the list, and others behind it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, run_starts
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    expand,
+    find_sorted,
+    offsets_of,
+    row_numbers,
+    run_starts,
+)
 
 #: The most elements of new lists that are made at once, to bound the memory.
 _AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
-class Lists:
+class Lists(Rows):
     """Lists of rows of nodes, one for each request, as a ragged array."""
 
     offsets: np.ndarray
@@ -34,7 +43,7 @@ class Lists:
         return cls(offsets_of(np.bincount(row, minlength=count)), values.astype(np.int32))
 
     @classmethod
-    def join(cls, parts: list[Lists]) -> Lists:
+    def join(cls, *parts: Self) -> Self:
         """Return the lists of several objects (at least one), one after the other."""
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return cls(offsets_of(lengths), np.concatenate([part.values for part in parts]))
@@ -42,14 +51,14 @@ class Lists:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def take(self, index: np.ndarray) -> Lists:
-        """Return lists by indices or a mask."""
+    def take(self, index: Any) -> Self:
+        """Return lists by indices, a slice or a mask."""
         first, last = self.offsets[:-1][index], self.offsets[1:][index]
-        return Lists(offsets_of(last - first), self.values[expand(first, last)[1]])
+        return type(self)(offsets_of(last - first), self.values[expand(first, last)[1]])
 
     def rows(self) -> np.ndarray:
         """Return the index of the list of each value."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        return row_numbers(self.offsets)
 
     def popped(self) -> tuple[np.ndarray, Lists]:
         """Return the first value of each list (NONE: it is empty), and the rest of the lists."""

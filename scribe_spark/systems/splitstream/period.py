@@ -1,4 +1,4 @@
-"""A channel at the begin of a period: who is gone, roots, and newcomers; rules L1 and L9."""
+"""A channel at the begin of a period: who is gone, roots, and newcomers; rules L1 and L10."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.packing import take
+from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.pastry import closeness
 from scribe_spark.rounds.group_events import Pairs
 from scribe_spark.systems.splitstream.forest import (
     ENDLESS,
     NOTICE,
     Forest,
+    message_rows,
     stripe_keys,
 )
 from scribe_spark.systems.splitstream.protocol import DROP, LEAVE
@@ -182,7 +183,8 @@ def begin(
         waves = _waves(setting, new, find_sorted(roots, new) >= 0, size)
         nodes, wave = _with_newcomers(nodes, gone, new, find_sorted(joins, new) >= 0, waves, size)
     key = nodes["group"] * size + nodes["node"]
-    told[LEAVE] = _join_rows(told[LEAVE], _take_office(nodes, channels, changed, key, setting))
+    left_parents = _take_office(nodes, channels, changed, key, setting)
+    told[LEAVE] = concatenate([told[LEAVE], left_parents])
     lacks = alive[nodes["node"]] & _lacking(nodes, channels, key, setting, size)
     moves = [moved, nodes["group"][lacks], channels["group"][changed.any(axis=1)]]
     return Begun(nodes, channels, distinct(np.concatenate(moves)), wave, told)
@@ -207,27 +209,18 @@ def _farewells(nodes: Columns, leaves: np.ndarray) -> dict[str, Columns]:
     """Return the messages of live nodes that leave to their parents and children."""
     parent, group, node = (nodes[name] for name in ("parent", "group", "node"))
     row, stripe = np.nonzero((parent >= 0) & leaves[:, None])
-    told = {LEAVE: _rows(group[row], node[row], parent[row, stripe])}
+    told = {LEAVE: message_rows(group[row], node[row], parent[row, stripe])}
     near = (find_sorted(distinct(group[leaves]), group) >= 0)[:, None]
     row, stripe = np.nonzero((parent >= 0) & near)
     size = int(node.max(initial=0)) + 1
     left, above = group[leaves] * size + node[leaves], parent[row, stripe]
     is_child = find_sorted(left, group[row] * size + above) >= 0
     row, above = row[is_child], above[is_child]
-    return told | {DROP: _rows(group[row], above, node[row])}
-
-
-def _rows(group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> dict[str, np.ndarray]:
-    ends = (one.astype(np.int32) for one in (group, sender, to))
-    return dict(zip(("group", "sender", "to"), ends, strict=True))
-
-
-def _join_rows(one: Columns, other: Columns) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([one[name], other[name]]) for name in one}
+    return told | {DROP: message_rows(group[row], above, node[row])}
 
 
 def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) -> np.ndarray:
-    """Return the wave of each newcomer (group, position): rule L9."""
+    """Return the wave of each newcomer (group, position): rule L10."""
     wave = np.zeros(len(new), dtype=np.int64)
     some = np.flatnonzero(~is_root)
     group, node = np.divmod(new[some], size)
@@ -276,7 +269,7 @@ def _take_office(
     at = find_sorted(key, group * size + root)
     parent = nodes["parent"][at, stripe]
     some = parent >= 0
-    told = _rows(group[some], root[some], parent[some])
+    told = message_rows(group[some], root[some], parent[some])
     if len(at):
         nodes["parent"] = nodes["parent"].copy()
         nodes["parent"][at, stripe] = NONE
@@ -289,9 +282,9 @@ def _lose_parents(nodes: dict[str, np.ndarray], gone: np.ndarray, size: int) -> 
     if not len(gone):
         return np.zeros(len(parent), dtype=bool)
     above = (nodes["group"][:, None] * size + parent).ravel()
-    lost = (parent >= 0) & (find_sorted(gone, above).reshape(parent.shape) >= 0)
+    lost: np.ndarray = (parent >= 0) & (find_sorted(gone, above).reshape(parent.shape) >= 0)
     nodes["parent"] = np.where(lost, NONE, parent)
-    return lost.any(axis=1)
+    return lost.sum(axis=1) > 0
 
 
 def _lacking(
@@ -302,7 +295,7 @@ def _lacking(
     root = channels["root"][:, : setting.stripes]
     at = find_sorted(key, (channels["group"][:, None] * size + root).ravel())
     np.add.at(roots, at, 1)
-    return np.count_nonzero(nodes["parent"] < 0, axis=1) > roots
+    return (nodes["parent"] < 0).sum(axis=1) > roots
 
 
 def plant(begun: Begun, setting: Setting, number: int, alive: np.ndarray) -> Forest:
@@ -359,16 +352,16 @@ def harvest(begun: Begun, forest: Forest) -> dict[str, np.ndarray]:
     parent[mine] = holder.reshape(len(mine), stripes)
     spare[mine] = forest.spare_parent
     # lists as short as the longest one
-    had, now = nodes["ancestors"], forest.ancestors.reshape(len(mine), stripes, -1)
-    now = now.transpose(0, 2, 1).reshape(len(mine), -1)
+    had, lists = nodes["ancestors"], forest.ancestors.reshape(len(mine), stripes, -1)
+    now = lists.transpose(0, 2, 1).reshape(len(mine), -1)
     both = np.full((len(parent), max(had.shape[1], now.shape[1])), NONE, dtype=np.int32)
     both[:, : had.shape[1]] = had
     both[mine] = NONE
     both[mine, : now.shape[1]] = now
     used = np.flatnonzero((both >= 0).any(axis=0))
     width = int(used[-1]) // stripes + 1 if len(used) else 1
-    lists = {"ancestors": both[:, : width * stripes]}
-    return {**nodes, "parent": parent, "spare_parent": spare, **lists}
+    ancestors = both[:, : width * stripes]
+    return {**nodes, "parent": parent, "spare_parent": spare, "ancestors": ancestors}
 
 
 def _by_stripe(lists: np.ndarray, stripes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The messages of SplitStream, hop by hop: rules L2 to L9.
+"""The messages of SplitStream, hop by hop: rules L2 to L10.
 
 =============  ======================================================  =======================
 message        meaning                                                 handler
@@ -18,19 +18,14 @@ then refused requests go on, then nodes that wait ask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    run_starts,
-    turns,
-)
+from scribe_spark.core.arrays import NONE, Rows, distinct, run_starts, turns
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.forest import Forest, least_of, message_rows
 from scribe_spark.systems.splitstream.lists import Lists, in_parts, visit
 from scribe_spark.systems.splitstream.policies import SPARE, FullNodes, drop_by_prefix, push_down
 from scribe_spark.systems.splitstream.routes import Routes
@@ -58,7 +53,7 @@ _ROUTE, _ANYCAST = -1, -2
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Rows):
     """SUBSCRIBEs and JOINREQs under way: arrays of shape (n,), and lists."""
 
     pair: np.ndarray  # the subscriber and the stripe
@@ -86,26 +81,6 @@ class Requests:
         n, no = len(pair), np.zeros(len(pair), dtype=bool)
         flags, lists = (no, no | seeks, no | routed), (Lists.empty(n), Lists.empty(n))
         return cls(pair, at, sender, np.broadcast_to(due, n), *flags, *lists)
-
-    def __len__(self) -> int:
-        return len(self.pair)
-
-    def take(self, index: np.ndarray) -> Requests:
-        """Return requests by indices or a mask."""
-        columns = (getattr(self, one.name) for one in fields(self))
-        return Requests(*(c.take(index) if isinstance(c, Lists) else c[index] for c in columns))
-
-    @classmethod
-    def join(cls, parts: list[Requests]) -> Requests:
-        """Return the requests of several objects."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = ([getattr(part, one.name) for part in parts] for one in fields(cls))
-        return cls(*(_joined(column) for column in columns))
-
-
-def _joined(parts: list) -> np.ndarray | Lists:
-    return Lists.join(parts) if isinstance(parts[0], Lists) else np.concatenate(parts)
 
 
 class Hops:
@@ -154,7 +129,7 @@ class Hops:
         self._wait(np.flatnonzero(lacks), forest.hop, _ROUTE)
 
     def _goes_on(self) -> bool:
-        """Return True if a channel is not at rest; let the next wave enter one that is: rule L9."""
+        """Return True if a channel is not at rest; let the next wave enter one that is: rule L10."""
         forest = self.forest
         pairs = [one.pair for one in self._requests] + [one["pair"] for one in self._waiting]
         pairs += [one["pair"] for replies in self._replies.values() for one in replies]
@@ -189,14 +164,11 @@ class Hops:
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages between rows."""
         forest = self.forest
-        rows = forest.group[sender], forest.node[sender], forest.node[to]
-        self._note_positions(kind, *rows)
+        self._note_positions(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
-    def _note_positions(
-        self, kind: str, group: np.ndarray, sender: np.ndarray, to: np.ndarray
-    ) -> None:
-        ends = (one.astype(np.int32) for one in (group, sender, to))
-        self.sent[kind].append(dict(zip(("group", "sender", "to"), ends, strict=True)))
+    def _note_positions(self, kind: str, *ends: np.ndarray) -> None:
+        """Count messages by group, and positions of the sender and the receiver."""
+        self.sent[kind].append(message_rows(*ends))
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, to: np.ndarray | int) -> None:
         if len(pair):
@@ -206,11 +178,8 @@ class Hops:
 
     def _arrived(self) -> Requests:
         """Take the requests that arrive in this hop."""
-        every = Requests.join(self._requests)
+        every = Requests.join(*self._requests)
         later = every.due > self.forest.hop
-        if not later.any():
-            self._requests = [every.take(later)]
-            return every
         self._requests = [every.take(later)]
         return every.take(~later)
 
@@ -295,7 +264,7 @@ class Hops:
     # --- 3. requests
 
     def answer(self, came: Requests) -> Requests:
-        """Answer requests; return the refused ones, which go on: rules L4, L6, L7 and A3."""
+        """Answer requests; return the refused ones, which go on: rules L4, L6 and L7."""
         forest, width = self.forest, self.forest.stripes
         if forest.hop >= MOST_HOPS:
             came = came.take(np.zeros(len(came), dtype=bool))
@@ -326,12 +295,12 @@ class Hops:
             refused.append(dropped)
             refused_by_full, failed = self._drop_by_prefix(rest)
             refused.append(refused_by_full)
-            fails = Requests.join([fails, failed])
+            fails = Requests.join(fails, failed)
         else:
             self._push_down(rest)
             self._send(DROP, dropped.pair, dropped.at, next=np.full(len(dropped), NONE))
         self._send(FAIL, fails.pair, fails.at)
-        return Requests.join(refused)
+        return Requests.join(*refused)
 
     def _drop_by_prefix(self, rest: Requests) -> tuple[Requests, Requests]:
         """Let full nodes answer by FreePastry's policy; return refused and failed requests."""
@@ -395,13 +364,13 @@ class Hops:
     # --- 4. refused requests
 
     def go_on(self, refused: Requests) -> None:
-        """Let refused requests go on to the next node of their lists: rules L6 and A3."""
+        """Let refused requests go on to the next node of their lists: rules L6 and L8."""
         sizes = self.forest.degree[refused.at] + 1
         if self._tree is not None:
             sizes = self._tree.sizes(refused.at) + 1
         for part in in_parts(sizes + np.diff(refused.todo.offsets)) if len(refused) else ():
-            some = refused.take(part)
-            self._go_on(self._list_children(some) if self._tree is None else self._list_tree(some))
+            list_some = self._list_children if self._tree is None else self._list_tree
+            self._go_on(list_some(refused.take(part)))
 
     def _go_on(self, asks: Requests) -> None:
         """Send requests to the first nodes of their lists; final ones to the parent."""
@@ -419,10 +388,11 @@ class Hops:
         if own.any():  # a node's own FAIL is no message
             rows = {"pair": failed.pair[own], "sender": failed.at[own]}
             self._replies.setdefault(FAIL, []).append(rows)
-        onward = Requests(
-            *(asks.pair, to, asks.at, np.full(len(asks), forest.hop + 1), final, asks.seeks),
-            *(np.zeros(len(asks), dtype=bool), asks.visited, todo),
-        ).take(~lost)
+        due, routed = np.full(len(to), forest.hop + 1), np.zeros(len(to), dtype=bool)
+        onward = replace(
+            asks, at=to, sender=asks.at, due=due, final=final, routed=routed, todo=todo
+        )
+        onward = onward.take(~lost)
         away = onward.at != onward.sender
         self._note(
             SUBSCRIBE if self._tree is None else ANYCAST, onward.sender[away], onward.at[away]
@@ -457,8 +427,7 @@ class Hops:
     def _visited(self, refused: Requests, front: Lists, back: Lists) -> Requests:
         ends = refused.at, front, back, len(self.forest)
         visited, todo = visit(refused.visited, refused.todo, *ends)
-        columns = (getattr(refused, one.name) for one in fields(Requests))
-        return Requests(*[*columns][:-2], visited, todo)
+        return replace(refused, visited=visited, todo=todo)
 
     def _list_tree(self, refused: Requests) -> Requests:
         """Return JOINREQs with the neighbours of their nodes in the spare tree in the lists."""
@@ -481,10 +450,8 @@ class Hops:
         if inside.all():
             return asked
         # a node outside of the tree is not marked
-        nothing = Lists.empty(count)
-        climbing = refused.todo.with_ends(nothing, Lists(back.offsets, back.values))
-        out = Requests.join([asked.take(inside), _with_lists(refused, climbing).take(~inside)])
-        return out
+        climbing = replace(refused, todo=refused.todo.with_ends(Lists.empty(count), back))
+        return Requests.join(asked.take(inside), climbing.take(~inside))
 
     # --- 5. nodes that wait
 
@@ -536,8 +503,3 @@ class Hops:
         for kind, to in ((SPARE_LEAVE, old), (SPARE_JOIN, new)):
             some = to >= 0
             self._note_positions(kind, *(one[some] for one in ends), to[some])
-
-
-def _with_lists(requests: Requests, todo: Lists) -> Requests:
-    columns = [getattr(requests, one.name) for one in fields(Requests)]
-    return Requests(*columns[:-1], todo)

@@ -1,4 +1,4 @@
-"""The tree of the spare group, whose members have room: rules A1 to A4.
+"""The tree of the spare group, whose members have room: rule L8.
 
 The tree consists of Pastry's routes from the spare group's members to its id, as Scribe's trees do.
 """

@@ -4,7 +4,7 @@ A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes
 Pastry's tables), begins (`period.begin`), and plays hops until nothing moves (`protocol.Hops`).
 Publications go down the tree of one stripe each.
 
-Rules: docs/rules.md, L1 to L12, A1 to A4.
+Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class SplitStream(GrownOverlays):
     ) -> Setting:
         rules = self.rules
         digits = (rules.stripes.bit_length() - 1) // self.b
-        of_rules = self.b, digits, rules.policy == SPARE, rules.bound, rules.waves
-        groups = key_hi, key_lo, number
-        return Setting(network.ring, *groups, *of_rules, network.seed, network.capacity)
+        of_rules = rules.policy == SPARE, rules.bound, rules.waves
+        groups, drawn = (key_hi, key_lo, number), (network.seed, network.capacity)
+        return Setting(*(network.ring, *groups, self.b, digits), *of_rules, *drawn)
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
@@ -130,7 +130,7 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return numbers of nodes and pairs, interior nodes and depths; see :meth:`measures_of`."""
+        """Return numbers of nodes, trees, interior nodes and missing parents."""
         nodes, stripes = state[NODES], self.rules.stripes
         living = nodes["died"] < 0
         node, group = nodes["node"], nodes["group"]
@@ -141,25 +141,21 @@ class SplitStream(GrownOverlays):
         children = np.zeros((len(key), stripes), dtype=bool)
         children[above, stripe] = True
         interior = children[living].sum(axis=1)
-        lists = nodes["ancestors"][living] >= 0
         roots = len(state[CHANNELS]["group"]) * stripes
         return {
             "members": float(np.count_nonzero(living)),
             "at_most_one": float(np.count_nonzero(interior <= 1)),
             "interior": float(interior.sum()),
             "trees": float(roots),
-            "depth": float(np.count_nonzero(lists)),
-            "pairs": float(np.count_nonzero(nodes["parent"][living] >= 0)),
             "open": float(np.count_nonzero(nodes["parent"][living] < 0) - roots),
         }
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round: see `MEASURES`."""
-        of = {"members": 1.0, "trees": 1.0, "pairs": 1.0} | {k: v for k, v in sums.items() if v}
+        """Return the measures of a round."""
+        members, trees = (max(1.0, sums.get(name, 1.0)) for name in ("members", "trees"))
         return {
-            "interior.one": sums.get("at_most_one", 0.0) / of["members"],
-            "interior.nodes": sums.get("interior", 0.0) / of["trees"],
-            "depth.mean": sums.get("depth", 0.0) / of["pairs"],
+            "interior.one": sums.get("at_most_one", 0.0) / members,
+            "interior.nodes": sums.get("interior", 0.0) / trees,
             "open": sums.get("open", 0.0),
         }
 
