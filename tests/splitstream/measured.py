@@ -114,9 +114,8 @@ REFERENCES = (
 
 HEAD = (
     "| nodes, bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
-    "| max | SUBs a pair | orphans | messages an anycast | hops | exact bars | tolerances |\n"
-    + "|---" * 13
-    + "|"
+    "| max | SUBs a pair | orphans | messages an anycast | hops "
+    "| stripes a hit node | exact bars | tolerances |\n" + "|---" * 14 + "|"
 )
 
 
@@ -153,12 +152,15 @@ class Net:
         """Pastry's tables."""
         return perfect_states(self.ring, np.arange(self.nodes), 16, B, self.kernel)
 
-    def routes(self, key: Keys, spare: bool) -> Columns:
-        """The next hops of all nodes to all ids, as `find_routes.FindRoutes` hands them over."""
+    def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
+        """The next hops of live nodes to all ids, as `find_routes.FindRoutes` hands them over."""
         ids = stripe_keys(key, B, 1, spare=spare)
-        at = np.repeat(np.arange(self.nodes), len(ids))
-        stripe = np.tile(np.arange(len(ids)), self.nodes)
-        onward, _ = hop(self.states, lambda node: node >= 0, at, ids.take(stripe))
+        live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
+        states = self.states
+        if len(live) < self.nodes:
+            states = perfect_states(self.ring, live, 16, B, self.kernel)
+        at, stripe = np.repeat(live, len(ids)), np.tile(np.arange(len(ids)), len(live))
+        onward, _ = hop(states, lambda node: node >= 0, at, ids.take(stripe))
         return {"group": np.zeros_like(at), "node": at, "stripe": stripe, "next": onward}
 
     def grow(
@@ -234,6 +236,7 @@ class Measured(NamedTuple):
     orphans: float
     hops: float
     anycasts: float
+    hit: float  # the stripes that a failure costs a node that it hits
     exact: float
     scribe_stress: float
     scribe_most: float
@@ -255,7 +258,47 @@ def measure(net: Net, key: Keys, of: Reference) -> Measured:
         *net.stress(parent),
         *(len(sent["subscribe"]["to"]) / nodes / S, counts["orphans"], counts["hops"]),
         len(sent["anycast"]["to"]) / max(1, counts["anycasts"]),
+        stripes_hit(parent),
         *(exact, *net.stress(scribe)),
+    )
+
+
+def stripes_hit(parent: np.ndarray) -> float:
+    """Return the mean number of stripes that the failure of a node costs a node below it."""
+    pairs, nodes = [], len(parent)
+    for above in parent.T.astype(np.int64):
+        node, up = np.flatnonzero(above >= 0), above[above >= 0]
+        while len(node):
+            pairs.append(up * nodes + node)
+            node, up = node[above[up] >= 0], above[up][above[up] >= 0]
+    found = np.concatenate(pairs)
+    return len(found) / len(np.unique(found))
+
+
+def after_failures(net: Net, policy: str, bound: int) -> str:
+    """Return a row: a tenth of the nodes fails in period 1, which the others notice in period 3."""
+    key, failed = net.key(0), np.flatnonzero(net.ring.node % 10 == 3)
+    alive = np.ones(net.nodes, dtype=bool)
+    alive[failed] = False
+    rules = SplitStreamConfig(bound=bound, policy=policy).for_tasks()
+    system, none = SplitStream(rules, B), np.empty(0, dtype=np.int64)
+    network = Network(net.ring, net.kernel, LAN_US, SEED)
+    every = np.arange(net.nodes)
+    state: dict[str, Columns] = {}
+    for number in range(4):
+        lives, died = (alive, failed) if number else (alive | True, none)
+        routes = net.routes(key, policy == SPARE, lives)
+        join = (np.zeros_like(every), every) if not number else (none, none)
+        period = Period(
+            *(number, number, True, True, np.array([GROUP]), key.hi, key.lo, join, (none, none)),
+            *(died if number == 1 else none, lives, network),
+            handed={ROUTES: routes},
+        )
+        system.play_period(state, period)
+    lost = system.sums(state)["open"]
+    return (
+        f"| {net.nodes:,}, {bound}, {policy} | {lost:.0f} | {period.counts['hops']} "
+        f"| {period.counts['orphans']:,} | {period.counts['cycles']} |"
     )
 
 
@@ -272,6 +315,7 @@ def rows(nodes: int, keys: int) -> Iterator[str]:
         if of.bound and of.waves == 1:
             bars["stress"] = abs(now.stress / now.scribe_stress - 1) <= 0.15
             bars["max"] = now.most < now.scribe_most
+            bars["hit"] = 1 <= now.hit <= 1.1
         missed = ", ".join(name for name, holds in bars.items() if not holds)
         name = f"{nodes:,}, {of.bound or 'none'}, {of.policy}"
         values = [
@@ -286,6 +330,7 @@ def rows(nodes: int, keys: int) -> Iterator[str]:
             f"{now.orphans:,.0f} ({of.orphans[at]:,})",
             f"{now.anycasts:.1f}",
             f"{now.hops:.0f} ({of.hops[at]})",
+            f"{now.hit:.2f}",
             "hold" if now.exact == 1 else "BROKEN",
             f"missed: {missed}" if missed else "hold",
         ]
@@ -309,6 +354,13 @@ def main() -> None:
     for nodes in given.nodes or [1_000, 5_000]:
         for row in rows(nodes, given.keys if nodes == 1_000 else -(-given.keys // 3)):
             print(row, flush=True)
+    net = Net(1_000)
+    print(
+        "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"
+    )
+    for policy in (FREEPASTRY, SPARE):
+        for bound in (24, 18):
+            print(after_failures(net, policy, bound), flush=True)
 
 
 if __name__ == "__main__":

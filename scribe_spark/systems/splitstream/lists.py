@@ -1,7 +1,7 @@
 """Lists of nodes that requests carry: those still to ask, and those that have refused.
 
-A request that a node refuses goes on to the first node of its list (L6, L8).  The node puts some of its
-neighbours in front of the list, and others behind it.
+A request that a node refuses goes on to the first node of its list (L6, L8).  The node puts some of
+its neighbours in front of the list, and others behind it.
 """
 
 from __future__ import annotations

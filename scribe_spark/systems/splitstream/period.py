@@ -175,8 +175,8 @@ def begin(
     gone |= back | useless
     new = distinct(np.concatenate([joins, roots]))
     new = new[find_sorted(key[~gone], new) < 0]
-    lost = _lose_parents(nodes, key[gone], size)
-    moved = nodes["group"][lost & lives]
+    _lose_parents(nodes, key[gone], size)
+    moved = nodes["group"][gone]
     # 4. the table after the events
     wave = np.full(len(key), NONE, dtype=np.int64)
     if gone.any() or len(new):
@@ -276,15 +276,13 @@ def _take_office(
     return told
 
 
-def _lose_parents(nodes: dict[str, np.ndarray], gone: np.ndarray, size: int) -> np.ndarray:
-    """Forget parents that are gone; return True for nodes that have lost one."""
-    parent = nodes["parent"]
-    if not len(gone):
-        return np.zeros(len(parent), dtype=bool)
-    above = (nodes["group"][:, None] * size + parent).ravel()
-    lost: np.ndarray = (parent >= 0) & (find_sorted(gone, above).reshape(parent.shape) >= 0)
-    nodes["parent"] = np.where(lost, NONE, parent)
-    return lost.sum(axis=1) > 0
+def _lose_parents(nodes: dict[str, np.ndarray], gone: np.ndarray, size: int) -> None:
+    """Forget parents that are gone."""
+    if len(gone):
+        parent = nodes["parent"]
+        above = (nodes["group"][:, None] * size + parent).ravel()
+        lost = find_sorted(gone, above).reshape(parent.shape) >= 0
+        nodes["parent"] = np.where(lost & (parent >= 0), NONE, parent)
 
 
 def _lacking(
@@ -352,8 +350,11 @@ def harvest(begun: Begun, forest: Forest) -> dict[str, np.ndarray]:
     parent[mine] = holder.reshape(len(mine), stripes)
     spare[mine] = forest.spare_parent
     # lists as short as the longest one
-    had, lists = nodes["ancestors"], forest.ancestors.reshape(len(mine), stripes, -1)
-    now = lists.transpose(0, 2, 1).reshape(len(mine), -1)
+    had, lists = (
+        nodes["ancestors"],
+        forest.ancestors.reshape(len(mine), stripes, forest.ancestors.shape[1]),
+    )
+    now = lists.transpose(0, 2, 1).reshape(len(mine), stripes * lists.shape[2])
     both = np.full((len(parent), max(had.shape[1], now.shape[1])), NONE, dtype=np.int32)
     both[:, : had.shape[1]] = had
     both[mine] = NONE

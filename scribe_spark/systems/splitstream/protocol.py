@@ -129,7 +129,7 @@ class Hops:
         self._wait(np.flatnonzero(lacks), forest.hop, _ROUTE)
 
     def _goes_on(self) -> bool:
-        """Return True if a channel is not at rest; let the next wave enter one that is: rule L10."""
+        """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
         forest = self.forest
         pairs = [one.pair for one in self._requests] + [one["pair"] for one in self._waiting]
         pairs += [one["pair"] for replies in self._replies.values() for one in replies]
@@ -482,7 +482,8 @@ class Hops:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
         forest = self.forest
         who, stripe = np.divmod(pair, forest.stripes)
-        entry, hops, passed = self.routes.entries(forest, start, stripe, who)
+        to_root = (self._fails[pair] > 0) & (self._tree is not None)
+        entry, hops, passed = self.routes.entries(forest, start, stripe, who, to_root)
         some = entry >= 0
         ends = pair[some], entry[some], start[some]
         self._requests.append(Requests.sent(*ends, forest.hop + hops[some], routed=True))

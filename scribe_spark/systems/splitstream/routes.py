@@ -43,14 +43,20 @@ class Routes:
         return cls(size, keys, key[order], handed["next"][order])
 
     def entries(
-        self, forest: Forest, rows: np.ndarray, stripe: np.ndarray, who: np.ndarray
+        self,
+        forest: Forest,
+        rows: np.ndarray,
+        stripe: np.ndarray,
+        who: np.ndarray,
+        to_root: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, Mapping[str, np.ndarray]]:
         """Return where the routes of nodes enter their channels.
 
         Returns
         -------
         entry : ndarray of int64
-            The first other node (a row) in the channel that is not `who`; NONE: there is none.
+            The first other node (a row) in the channel that is not `who`, or the root of the stripe
+            for the rows that `to_root` marks; NONE: there is none.
         hops : ndarray of int64
             The number of hops to that node.
         passed : mapping of str to ndarray
@@ -71,6 +77,9 @@ class Routes:
             at[going] = onward
             found = find_sorted(channel, group[going] * self.size + onward)
             enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
+            if to_root is not None:
+                of_root = forest.root[found * forest.stripes + stripe[going]]
+                enters &= of_root | ~to_root[going]
             entry[going[enters]], hops[going[enters]] = found[enters], count
             going = going[~enters]
         which, sender, to = np.concatenate([np.empty((3, 0), dtype=np.int64), *passed], axis=1)
