@@ -16,7 +16,7 @@ serve 5,050 routers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +39,7 @@ from scribe_spark.underlay.pendant import (
     pendant_exits,
 )
 from scribe_spark.underlay.protocol import RouterIds, Underlay
+from scribe_spark.underlay.withheld import Withheld
 
 #: The number of sources, or of pendant components, in a unit of work.
 _BLOCK = 32
@@ -302,6 +303,7 @@ class MatrixKernel(RouterIds):
     exits: str
     routers: str
     loss: str | None = None
+    withheld: Withheld | None = field(default=None, kw_only=True)
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -331,8 +333,8 @@ class MatrixKernel(RouterIds):
         return None if self.loss is None else open_array(self.loss)[a, b]
 
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
-        return replace(self, loss=None)
+        """Return the kernel of the same network, without losses."""
+        return replace(self, loss=None, withheld=None)
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
