@@ -58,7 +58,9 @@ class SplitStreamConfig(Section):
         if "splitstream" not in config.trees.systems:
             return
         refuse_places("splitstream", groups, memberships, config.overlay.nodes // self.stripes)
-        most, least = min(memberships, config.overlay.nodes), self.stripes + SPARE_PLACES
+        size = config.groups.size
+        most = size if size and members is None else min(memberships, config.overlay.nodes)
+        least = self.stripes + SPARE_PLACES
         if most > MOST_MEMBERS:
             remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
             raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
