@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.group_overlays import OverlayProgram
+from scribe_spark.rounds.group_overlays import Network, OverlayProgram
 from scribe_spark.systems.splitstream.period import Setting, begin
+
+if TYPE_CHECKING:
+    from scribe_spark.systems.splitstream.splitstream import SplitStream
 
 #: The table that the program hands to the builders: ``group, node, stripe, next`` (positions).
 ROUTES = "routes"
@@ -39,12 +43,19 @@ class FindRoutes(OverlayProgram):
     it once, and tells it to the builder: :data:`ROUTES`.
     """
 
-    setting: Setting
+    system: SplitStream
+    key_lo: np.ndarray
     number: int  # of the period
     failed: np.ndarray
     #: The groups in which members join or quit, ascending.
     changed: np.ndarray
-    tables_of: Callable[[Tables], dict[str, Columns]]  # the state of a builder
+
+    @cached_property
+    def _setting(self) -> Setting:
+        round = self.round
+        assert round.key_hi is not None
+        network = Network(round.facts.ring, *round.network)
+        return self.system.setting(network, round.number, round.key_hi, self.key_lo)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket."""
@@ -52,7 +63,7 @@ class FindRoutes(OverlayProgram):
             tables[_VISITED] = {"key": whole_numbers()}
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
-        out, width = self._begin(bucket, tables) if not superstep else {}, self.setting.width
+        out, width = self._begin(bucket, tables) if not superstep else {}, self._setting.width
         begun = [whole_numbers()]
         for kind in (JOINED, _BEGIN):
             if kind in inbox:
@@ -66,8 +77,12 @@ class FindRoutes(OverlayProgram):
 
     def _begin(self, bucket: int, tables: Tables) -> Outbox:
         """Return messages to the nodes of the builder's channels that are not at rest."""
-        round, setting = self.round, self.setting
-        size, alive, state = round.size, round.lives.alive, self.tables_of(tables)
+        round, setting = self.round, self._setting
+        size, alive, state = (
+            round.size,
+            round.lives.alive,
+            self.system.state_of(tables, np.arange(len(round.number))),
+        )
         own = in_bucket(self.bounds, bucket, round.builders(self.changed))
         none = whole_numbers()
         begun = begin(state, setting, self.number, alive, self.failed, (none, none), (none, none))
@@ -84,8 +99,8 @@ class FindRoutes(OverlayProgram):
 
     def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
         """Follow routes inside the bucket; return visits of other buckets, and the next hops."""
-        round, width, first = self.round, self.setting.width, int(self.bounds[bucket])
-        ids = self.setting.keys(np.arange(len(round.number)))
+        round, width, first = self.round, self._setting.width, int(self.bounds[bucket])
+        ids = self._setting.keys(np.arange(len(round.number)))
         states = States.of_tables(round.facts.ring, first, tables)
         seen, found, leaving = tables[_VISITED]["key"], list[Columns](), [whole_numbers()]
         while len(visits):

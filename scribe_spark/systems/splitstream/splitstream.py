@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.group_events import to_nodes
@@ -62,9 +62,10 @@ class SplitStream(GrownOverlays):
         """See `SystemOnBuckets.rounds_before`: members join before the publications."""
         return 0
 
-    def _setting(
+    def setting(
         self, network: Network, number: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> Setting:
+        """Return what the rules of channels need besides their state."""
         rules = self.rules
         digits = (rules.stripes.bit_length() - 1) // self.b
         of_rules = rules.policy == SPARE, rules.bound, rules.waves
@@ -73,11 +74,9 @@ class SplitStream(GrownOverlays):
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
-        network = Network(now.ring, *round.network)
-        setting = self._setting(network, now.group, now.key_hi, now.key_lo)
         changed = distinct(np.concatenate([now.join[0], now.quit[0]]))
-        of_round = now.number, np.sort(now.events.fail), changed
-        program = FindRoutes(round, setting, *of_round, _StateOf(self, len(now.group)))
+        of_round = now.key_lo, now.number, np.sort(now.events.fail), changed
+        program = FindRoutes(round, self, *of_round)
         player.play(program, {JOINED: to_nodes(now.join)})
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
@@ -85,7 +84,7 @@ class SplitStream(GrownOverlays):
         assert period.key_hi is not None
         assert period.key_lo is not None
         groups = period.group_number, period.key_hi, period.key_lo
-        setting = self._setting(period.network, *groups)
+        setting = self.setting(period.network, *groups)
         events = period.number, period.alive, period.died, period.join, period.quit
         begun = begin(state, setting, *events)
         sent = {kind: [rows] for kind, rows in begun.told.items()}
@@ -158,14 +157,3 @@ class SplitStream(GrownOverlays):
             "interior.nodes": sums.get("interior", 0.0) / trees,
             "open": sums.get("open", 0.0),
         }
-
-
-@dataclass(frozen=True)
-class _StateOf:
-    """A picklable function of a builder's tables: the state."""
-
-    system: SplitStream
-    groups: int
-
-    def __call__(self, tables: Tables) -> dict[str, Columns]:
-        return self.system.state_of(tables, np.arange(self.groups))
