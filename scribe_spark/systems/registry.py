@@ -30,6 +30,7 @@ from scribe_spark.systems.narada import NARADA
 from scribe_spark.systems.overcast import OVERCAST
 from scribe_spark.systems.nice import NICE
 from scribe_spark.systems.plumtree import PLUMTREE
+from scribe_spark.systems.splitstream import SPLITSTREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -194,6 +195,7 @@ _SYSTEMS.build_in(
     NARADA,
     OVERCAST,
     NICE,
+    SPLITSTREAM,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,
