@@ -27,8 +27,8 @@ from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
 from scribe_spark.systems.narada import NARADA
-from scribe_spark.systems.overcast import OVERCAST
 from scribe_spark.systems.nice import NICE
+from scribe_spark.systems.overcast import OVERCAST
 from scribe_spark.systems.plumtree import PLUMTREE
 from scribe_spark.systems.splitstream import SPLITSTREAM
 
@@ -193,8 +193,8 @@ _SYSTEMS.build_in(
     GOSSIPSUB,
     PLUMTREE,
     NARADA,
-    OVERCAST,
     NICE,
+    OVERCAST,
     SPLITSTREAM,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
