@@ -71,7 +71,8 @@ class NetworkConfig(Sectioned):
     @property
     def network_key(self) -> Hashable:
         """The settings that determine routers, links and routes; equal keys give equal networks."""
-        return self.topology, self.seed
+        nodes = self.overlay.nodes if self.topology.is_pairs else None
+        return self.topology, self.seed, nodes
 
 
 class ExperimentConfig(NetworkConfig):
@@ -279,6 +280,8 @@ class WorldConfig(ExperimentConfig):
         """Return what worlds cannot have, too."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
+        no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
+        yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
         for name in ("schedule", "publications") if self.bandwidth.several else ():

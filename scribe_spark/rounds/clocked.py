@@ -284,7 +284,7 @@ class _ClockedRound:
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     """Return a lower bound of the delays between different nodes, at least 1 us."""
-    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us
+    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
         least = int(node_delays(network, lan_us, a[a != b], b[a != b]).min())

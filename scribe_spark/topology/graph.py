@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
+from scribe_spark.core.pair_delay import PairDelay
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TopologyConfig
@@ -95,6 +96,9 @@ class Graph:
         that is lost between two of its nodes; None if no packets are lost.
     notes : tuple of str
         Lines about assumptions that were made, for the user.
+    pairs : PairDelay or None
+        The distribution of delays of pairs of nodes, in a network without links: each node is its
+        own router.
     """
 
     vertices: pd.DataFrame
@@ -103,6 +107,7 @@ class Graph:
     hosts: Hosts = NO_HOSTS
     losses: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    pairs: PairDelay | None = None
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):

@@ -81,6 +81,12 @@ def graph_of_links(
     return replace(given, edges=both_ways(edges))
 
 
+def no_links() -> pd.DataFrame:
+    """Return the ``edges`` of a graph without links."""
+    frame = pd.DataFrame({"src": [], "dst": [], "delay_ms": [], "weight": []})
+    return frame.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
+
+
 def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     """Return one row per direction of each link, ascending by (src, dst).
 

@@ -1,7 +1,8 @@
 """The queries of unicast routing: delay, nearest router, packets per link.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices.
+demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
+without a graph.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ class Kernel(Protocol):
     @property
     def all_pairs_limit(self) -> int:
         """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+
+    @property
+    def least_us(self) -> int:
+        """A lower bound of the delays between different routers, in microseconds."""
+
+    @property
+    def has_links(self) -> bool:
+        """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
@@ -58,6 +67,12 @@ class Kernel(Protocol):
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delays of routes between router indices in microseconds, row by row."""
+
+    def copy_delays(self, a: np.ndarray, b: np.ndarray, publication: np.ndarray) -> np.ndarray:
+        """Return the delays that copies of publications have on their routes, row by row.
+
+        They differ from `delays` in a network whose copies have jitter.
+        """
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return the share of packets lost on routes between router indices: float64, row by row.
@@ -114,11 +129,22 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
     return kernel.delays(a, b) + 2 * lan_us
 
 
+def copy_delays(
+    kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray, publication: np.ndarray
+) -> np.ndarray:
+    """Return the delays of copies of publications between nodes, as `node_delays` does."""
+    return kernel.copy_delays(a, b, publication) + 2 * lan_us
+
+
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
     #: The name of the array with router ids, ascending.
     routers: str
+
+    #: See `Kernel`.
+    least_us: int = 0
+    has_links: bool = True
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -132,6 +158,14 @@ class RouterIds:
     def ids(self, index: np.ndarray) -> np.ndarray:
         """Return the router ids of indices."""
         return open_array(self.routers)[index]
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        raise NotImplementedError
+
+    def copy_delays(self, a: np.ndarray, b: np.ndarray, publication: np.ndarray) -> np.ndarray:
+        """Return `delays`: the network has no jitter."""
+        return self.delays(a, b)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return None: the network loses no packets."""

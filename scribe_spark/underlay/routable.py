@@ -29,6 +29,8 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
     The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
     routers.
     """
+    if graph.pairs is not None:
+        return
     check_routable(graph, tie, most)
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = None if len(routers) > most else LinkArrays.of(routers, edges, tie, seed)
