@@ -38,6 +38,9 @@ REGIONS = "regions"
 #: The kind of a network without a graph, in which each pair of nodes has a delay.
 PAIRS = "pairs"
 
+#: The kind of a network that is made from a table of edges.
+EDGES = "edges"
+
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
@@ -151,8 +154,8 @@ class TopologyConfig(Section):
         "random routers]",
     )
     regions: Annotated[Location, TakenAs("file")] | None = unset(
-        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure "
-        "or continents",
+        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure, "
+        "continents or corrosion19",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
         "Meaning of latencies named ms in the matrix [default: one-way]",
@@ -167,6 +170,14 @@ class TopologyConfig(Section):
         "over up to 16 sites",
     )
 
+    nodes_file: Annotated[Location, TakenAs("file")] | None = unset(
+        "CSV or Parquet table of all nodes (columns id[, region, up, down, weight, class]); up and "
+        "down are rates (a number is in Mbit/s)",
+    )
+    edges_file: Annotated[Location, TakenAs("file")] | None = unset(
+        "Network of edges between nodes, or between regions, of --nodes-file: CSV or Parquet table "
+        "(columns source, target, latency[, loss]; a number is in ms)",
+    )
     pair_delay: Annotated[str, BeforeValidator(_pair_delay), _OF_PAIRS] = setting(
         "uniform:10ms:150ms",
         "Delay of each pair of nodes, drawn by a hash of the pair: uniform:LEAST:MOST, "
@@ -180,8 +191,10 @@ class TopologyConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _made_by_regions(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("regions") is not None:
-            return {"kind": REGIONS} | given
+        if isinstance(given, dict):
+            for field, kind in (("regions", REGIONS), ("edges_file", EDGES)):
+                if given.get(field) is not None:
+                    return {"kind": kind} | given
         return given
 
     @model_validator(mode="after")
@@ -191,6 +204,20 @@ class TopologyConfig(Section):
         if self.kind != REGIONS and self.regions is not None:
             remedy = f"has no effect with topology = {self.kind}; give one of both"
             raise InputError("regions", self.regions, remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _edges_are_used(self) -> TopologyConfig:
+        if self.kind == EDGES and self.edges_file is None:
+            raise InputError("topology", EDGES, "needs a table; give --edges-file FILE")
+        if self.edges_file is not None and self.nodes_file is None:
+            raise InputError("edges_file", self.edges_file, "needs the nodes; give nodes_file")
+        if self.kind != EDGES and self.edges_file is not None:
+            remedy = f"has no effect with topology = {self.kind}; give one of both"
+            raise InputError("edges_file", self.edges_file, remedy)
+        if self.nodes_file is not None and self.node_routers is not None:
+            remedy = "has no effect with nodes_file, which places the nodes; give one of both"
+            raise InputError("node_routers", self.node_routers, remedy)
         return self
 
     @model_validator(mode="after")

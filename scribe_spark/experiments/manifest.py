@@ -95,6 +95,7 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     """
     flat = config.flat()
     tables = ("members", "capacities", "events", "access", "node_routers", "schedule")
+    tables += "nodes_file", "edges_file"
     given = {name: flat[name] for name in tables if name in flat}
     if flat.get("knowledge") is not None:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"

@@ -43,6 +43,7 @@ def graph_of_links(
     hosts: Hosts = NO_HOSTS,
     losses: pd.DataFrame | None = None,
     notes: tuple[str, ...] = (),
+    field: str = FIELD,
 ) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
@@ -57,6 +58,8 @@ def graph_of_links(
         The origin of the links, for messages.
     hosts, losses, notes
         Fields of the graph.
+    field : str
+        The input's name in messages.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def graph_of_links(
             weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source, hosts, losses, notes)
-    check(given, FIELD)
+    check(given, field)
     return replace(given, edges=both_ways(edges))
 
 

@@ -28,7 +28,6 @@ MOST_CANDIDATES = 256
 
 _AT_ONCE = 2**14  # pairs whose delays are compared at once, so that they stay in the cache
 _HALF = np.uint64(32)
-_MILLION = 1_000_000
 
 
 def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
@@ -102,14 +101,6 @@ class PairKernel(RouterIds):
     def _drawn(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         pair = np.minimum(a, b) << 32 | np.maximum(a, b)
         return delays_of_bits(self.law, draws.bits_np(self.seed, "pair delay", pair))
-
-    def copy_delays(self, a: np.ndarray, b: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """See `Kernel`: each copy takes up to `jitter` longer, by a draw of its own (rule N5)."""
-        delay_us = self.delays(a, b)
-        if not self.jitter:
-            return delay_us
-        bits = draws.bits_np(self.seed, "message jitter", publication, a, b)
-        return delay_us + _scaled(bits, delay_us * self.jitter // _MILLION)
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray

@@ -36,6 +36,10 @@ class Kernel(Protocol):
         """A lower bound of the delays between different routers, in microseconds."""
 
     @property
+    def jitter(self) -> int:
+        """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
+
+    @property
     def has_links(self) -> bool:
         """False if the network has no links, so that packets are on no link between routers."""
 
@@ -67,12 +71,6 @@ class Kernel(Protocol):
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delays of routes between router indices in microseconds, row by row."""
-
-    def copy_delays(self, a: np.ndarray, b: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Return the delays that copies of publications have on their routes, row by row.
-
-        They differ from `delays` in a network whose copies have jitter.
-        """
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return the share of packets lost on routes between router indices: float64, row by row.
@@ -129,13 +127,6 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
     return kernel.delays(a, b) + 2 * lan_us
 
 
-def copy_delays(
-    kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray, publication: np.ndarray
-) -> np.ndarray:
-    """Return the delays of copies of publications between nodes, as `node_delays` does."""
-    return kernel.copy_delays(a, b, publication) + 2 * lan_us
-
-
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
@@ -144,6 +135,7 @@ class RouterIds:
 
     #: See `Kernel`.
     least_us: int = 0
+    jitter: int = 0
     has_links: bool = True
 
     @property
@@ -158,14 +150,6 @@ class RouterIds:
     def ids(self, index: np.ndarray) -> np.ndarray:
         """Return the router ids of indices."""
         return open_array(self.routers)[index]
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See `Kernel`."""
-        raise NotImplementedError
-
-    def copy_delays(self, a: np.ndarray, b: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Return `delays`: the network has no jitter."""
-        return self.delays(a, b)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return None: the network loses no packets."""
