@@ -99,10 +99,8 @@ class ScribeConfig(Section):
     deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
         5, "Rounds after which an undelivered publication counts as lost"
     )
-    link_stress_period: Annotated[
-        int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS
-    ] = setting(
-        10, "Rounds between two measurements of link stress (packets per link); 0: never"
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
+        setting(10, "Rounds between two measurements of link stress (packets per link); 0: never")
     )
     measures: Annotated[Names, IN_WORLDS] = setting(
         (),

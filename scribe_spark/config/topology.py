@@ -61,6 +61,7 @@ _OF_GRAPH = UsedWhen(
 )
 _OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
 
+
 def _pair_delay(text: Any) -> Any:
     """Return the one spelling of a distribution of delays."""
     return str(PairDelay.parse(text)) if isinstance(text, str) else text
@@ -94,7 +95,8 @@ class TopologyConfig(Section):
     kind: _Network = setting(
         "transit-stub",
         "Network of routers: transit-stub, power-law, topohub:NAME (a real network of the package "
-        "topohub), pairs (no routers: a delay for each pair of nodes), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge list (columns src, "
+        "topohub), pairs (no routers: a delay for each pair of nodes), or a file: GML (Shadow), "
+        "GraphML (Topology Zoo), or an edge list (columns src, "
         "dst, delay_ms[, weight]; or two routers per line); in Python also a GraphFrame, Topology "
         "or DataFrames",
     )
@@ -184,8 +186,8 @@ class TopologyConfig(Section):
         "lognormal:MEDIAN:SIGMA or constant:DELAY",
     )
     message_jitter: Annotated[str | None, BeforeValidator(_jitter), _OF_PAIRS] = unset(
-        "Greatest additional delay of a copy of a publication, in percent of the pair's delay, such "
-        "as 10%; drawn for each copy",
+        "Greatest additional delay of a copy of a publication, drawn for each copy, in percent of "
+        "the pair's delay, such as 10%",
     )
 
     @model_validator(mode="before")

@@ -1,7 +1,7 @@
 """The distribution of the delays of pairs of nodes, and their jitter, as users spell them.
 
-``--pair-delay uniform:10ms:150ms``, ``lognormal:50ms:0.4`` (the median, and the standard deviation of the
-logarithm), ``constant:50ms``; ``--message-jitter 10%``.
+``--pair-delay uniform:10ms:150ms``, ``lognormal:50ms:0.4`` (the median, and the standard deviation
+of the logarithm), ``constant:50ms``; ``--message-jitter 10%``.
 """
 
 from __future__ import annotations

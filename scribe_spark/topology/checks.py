@@ -69,10 +69,10 @@ MOST_ROUTERS = 10_000
 def check(graph: Graph, field: str = "topology") -> None:
     """Refuse a graph that cannot be simulated.
 
-    A network of pairs has no links to check.  A graph needs at least one vertex (a single router without links is allowed), whole and unique
+    A graph needs at least one vertex (a single router without links is allowed), whole and unique
     ids >= 0, links between known vertices, and no self-loop.  Delays (also within a router) are in
     [0, 1e6] ms, weights in [1e-6, 1e9], losses and shares in [0, 1], and the sum of the shares is
-    1; none is missing.  As an undirected graph, it is connected.
+    1; none is missing.  As an undirected graph, it is connected.  A network of pairs has no links.
 
     Parameters
     ----------

@@ -41,7 +41,8 @@ _COLUMNS: dict[str, Kind] = {
 
 def edges_network(config: TopologyConfig) -> Graph:
     """Return the network of a config with an edges file."""
-    assert config.edges_file is not None and config.nodes_file is not None
+    assert config.edges_file is not None
+    assert config.nodes_file is not None
     path, nodes = config.edges_file, read_nodes(config.nodes_file)
     frame = read_table(path, FIELD, _COLUMNS, optional=("loss",))
     of_regions = frame["source"].iloc[0] in nodes.regions
@@ -56,8 +57,10 @@ def edges_network(config: TopologyConfig) -> Graph:
     region = np.arange(len(names)) if of_regions else nodes.region
     own_us, notes = _own_delays(links[loops], names) if of_regions else (None, list[str]())
     notes.append(_lan_note(config.lan_delay_ms))
-    places = (nodes.region if of_regions else np.arange(nodes.count)).astype(np.int32)
-    hosts = Hosts(own_us=own_us, regions=nodes.regions, region=region, places=places)
+    places = np.arange(nodes.count) if nodes.region is None or not of_regions else nodes.region
+    hosts = Hosts(
+        own_us=own_us, regions=nodes.regions, region=region, places=places.astype(np.int32)
+    )
     routers = router_frame(np.arange(len(names)), domain=region)
     made = links.loc[~loops, ["src", "dst", "delay_ms"]].reset_index(drop=True)
     return graph_of_links(routers, made, path, hosts, _losses(links), tuple(notes), FIELD)
@@ -140,8 +143,8 @@ def _places(hosts: Hosts, table: NodesFile, path: str, seed: int) -> np.ndarray 
     for index, name in enumerate(table.regions):
         mine = np.flatnonzero(table.region == index)
         if name not in hosts.regions:
-            remedy = f"column region: {shown(name)} of node {mine[0]} is not a region of the network"
-            raise InputError(NODES, path, f"{remedy}; give some of {listed(hosts.regions)}")
+            what = f"column region: {shown(name)} of node {mine[0]} is no region of the network"
+            raise InputError(NODES, path, f"{what}; give some of {listed(hosts.regions)}")
         sites = np.flatnonzero(hosts.region == hosts.regions.index(name))
         drawn = draws.bits_np(seed, "site", mine) % np.uint64(len(sites))
         places[mine] = sites[drawn.astype(np.int64)]

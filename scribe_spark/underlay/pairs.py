@@ -11,7 +11,6 @@ first row of all routing tables would take N * N hashes.  So each node compares 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +44,7 @@ def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
         share = ((bits >> _HALF).astype(np.float64) + 0.5) * 2.0**-32
         drawn = np.rint(law.us * np.exp(law.sigma * ndtri(share)))
         return np.clip(drawn, LEAST_US, MOST_US).astype(np.int64)
-    return law.us + _scaled(bits, law.most_us - law.us)
-
-
-def _scaled(bits: np.ndarray, most: np.ndarray | int) -> np.ndarray:
-    """Return whole numbers from 0 to `most`, uniform: int64."""
-    span = np.asarray(most + 1, dtype=np.uint64)
-    return ((bits >> _HALF) * span >> _HALF).astype(np.int64)
+    return law.us + draws.scaled(bits, law.most_us - law.us)
 
 
 @dataclass(frozen=True)
@@ -60,16 +53,16 @@ class PairKernel(RouterIds):
 
     Attributes
     ----------
-    seed : int
-        The seed of the config.
     law : PairDelay
         The distribution of the delays.
+    seed : int
+        The seed of the config.
     jitter : int
         The greatest additional delay of a copy, in millionths of the pair's delay.
     """
 
-    seed: int
     law: PairDelay
+    seed: int
     jitter: int = 0
 
     has_links = False
@@ -83,7 +76,7 @@ class PairKernel(RouterIds):
     def all_pairs_limit(self) -> int:
         return 128
 
-    @functools.cached_property
+    @property
     def least_us(self) -> int:
         """A lower bound of the delays."""
         return int(delays_of_bits(self.law, np.zeros(1, dtype=np.uint64))[0])
@@ -142,4 +135,4 @@ class PairKernel(RouterIds):
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:
     """Return the underlay of N nodes without a graph."""
-    return Underlay(PairKernel(seed, law, jitter), np.arange(nodes), links=0, lan_us=0)
+    return Underlay(PairKernel(law, seed, jitter), np.arange(nodes), links=0, lan_us=0)

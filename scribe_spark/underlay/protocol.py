@@ -36,6 +36,10 @@ class Kernel(Protocol):
         """A lower bound of the delays between different routers, in microseconds."""
 
     @property
+    def seed(self) -> int:
+        """The seed of the jitter."""
+
+    @property
     def jitter(self) -> int:
         """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
 
@@ -134,9 +138,14 @@ class RouterIds:
     routers: str
 
     #: See `Kernel`.
-    least_us: int = 0
+    seed: int = 0
     jitter: int = 0
     has_links: bool = True
+
+    @property
+    def least_us(self) -> int:
+        """Return 0: two routers may be at one place."""
+        return 0
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
@@ -546,9 +547,12 @@ class _BayeuxRound:
         begun = self._started(accepted)
         of_groups = self._multicasts().measured(every=False)
         lost = now.lost_copies(sessions.facts, of_groups.publication)
+        late = now.late_copies(sessions.facts, of_groups.publication)
         if lost is not None:
-            lost = partial(_lost_in_sessions, lost, of_groups.group, self.partitions)
-        player.play(flood(sessions, lost), {START: {AT: self.root[begun], "group": begun}})
+            lost = partial(_in_sessions, lost, of_groups.group, self.partitions)
+        if late is not None:
+            late = partial(_in_sessions, late, of_groups.group, self.partitions)
+        player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted))
@@ -621,8 +625,12 @@ class _BayeuxRound:
         return Begun(group, publication, came["member"], root, *way, along)
 
 
-def _lost_in_sessions(
-    lost: Lost, groups: np.ndarray, partitions: int, session: np.ndarray, links: Columns
+def _in_sessions(
+    of_copies: Lost | Late,
+    groups: np.ndarray,
+    partitions: int,
+    session: np.ndarray,
+    *columns: Any,
 ) -> np.ndarray:
-    """Return True for lost copies in sessions: those of the first publications of some groups."""
-    return lost(find_sorted(groups, session // partitions), links)
+    """Return the losses or the jitter of copies of the first publications of some groups."""
+    return of_copies(find_sorted(groups, session // partitions), *columns)
