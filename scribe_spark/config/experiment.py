@@ -152,7 +152,9 @@ class ExperimentConfig(NetworkConfig):
         """Return what is impossible: whether that is the case, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
-        initial = self.world.initial or 1
+        initial, jitter = self.world.initial or 1, self.topology.message_jitter
+        reliable = jitter is not None and self.scribe.reliable
+        yield reliable, "message_jitter", jitter, "applies to best-effort delivery only"
         yield initial > nodes, "initial", initial, f"must be at most the {nodes} nodes"
         if self.has_rounds and groups.has_groups:
             half = f"must be at most {most}, half of leaf_set: a node knows no farther neighbours"
@@ -180,6 +182,12 @@ class ExperimentConfig(NetworkConfig):
             refuse_groups_of_world(groups, nodes, deadline, rounds, members)
         for section in self._systems():
             section.check_groups(self, groups, memberships, members)
+
+    def refuse_jitter(self) -> None:
+        """Refuse jitter of copies for users' applications, which send messages of their own."""
+        if (jitter := self.topology.message_jitter) is not None:
+            remedy = "applies to Scribe without an application; leave it out"
+            raise InputError("message_jitter", jitter, remedy)
 
     def refuse_routers(self, routers: int) -> None:
         """Refuse settings of systems that do not fit to the number of routers of the network."""

@@ -61,6 +61,8 @@ class Stages:
         self.has_rounds = of_run or application is not None
         if self.has_rounds:
             check_start(config.overlay.kind)
+        if application is not None:
+            config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
         self.config = cast(RunConfig, config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets

@@ -106,6 +106,7 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
+        config.refuse_jitter()
         systems = protocols.systems.systems
         scribe = systems.get(SCRIBE)
         if not isinstance(scribe, LiveScribe) or scribe.rules.reliable:

@@ -6,7 +6,9 @@ needed, so that nothing grows with the number of pairs.
 
 The nearest of many candidates cannot be found without the delays of all of them: with N nodes, the
 first row of all routing tables would take N * N hashes.  So each node compares at most
-:data:`MOST_CANDIDATES` of them, adjacent ones from a drawn place on (rule N4).
+:data:`MOST_CANDIDATES` of them, adjacent ones from a drawn place on.
+
+Rules: docs/rules.md, D1 to D3.
 """
 
 from __future__ import annotations

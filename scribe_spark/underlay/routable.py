@@ -76,8 +76,10 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
     """Return sizes and means over links and routes, as texts by name.
 
     Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
-    routers, over the pairs from 200 of them.
+    routers, over the pairs from 200 of them.  A network of pairs has neither.
     """
+    if graph.pairs is not None:
+        return {"nodes": f"{len(graph.vertices):,}", "delays of pairs": str(graph.pairs)}
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = LinkArrays.of(routers, edges, tie, seed)
     r = len(routers)
