@@ -12,6 +12,7 @@ from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitte
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.jitter import jitter_keys, late_us
 from scribe_spark.pastry import perfect_tables
+from scribe_spark.pastry.arrivals import waves
 from scribe_spark.underlay import pairs
 from scribe_spark.underlay.pairs import PairKernel, delays_of_bits
 
@@ -170,3 +171,17 @@ def test_jitter_in_percent():
     for bad in ("10", "%", "-1%", "1001%", "ten%"):
         with pytest.raises(ValueError, match="percentage from 0% to 1000%"):
             parse_jitter(bad)
+
+
+@pytest.mark.parametrize("latest", [False, True])
+def test_contacts_are_the_nearest_live_nodes(latest):
+    """Of up to 256 nodes of earlier waves; those of the first wave have none."""
+    whole, of = ring(200), kernel()
+    wave = draws.stream_at(5, "wave", 0, np.arange(200)).astype(np.int64) % 5
+    preference = np.random.default_rng(2).permutation(200) if latest else np.arange(200)
+    found = waves._nearest_contacts(whole, wave, preference, of)
+    delay_us = all_delays(of, 200)[np.ix_(whole.router, whole.router)]
+    for node in range(200):
+        live = np.flatnonzero(wave < wave[node])
+        best = min(live, key=lambda one: (delay_us[node, one], preference[one]), default=-1)
+        assert found[node] == best
