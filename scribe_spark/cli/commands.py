@@ -282,8 +282,12 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
         given["topology"] = file
     config, _ = resolve(given)
     from scribe_spark import topology
+    from scribe_spark.core.nodes_file import read_nodes
     from scribe_spark.underlay.routable import statistics
 
+    if config.topology.nodes_file is not None:  # which has all nodes
+        count = read_nodes(config.topology.nodes_file).count
+        config = config.replace(nodes=count, groups=0)
     if out is not None:
         from scribe_spark.experiments.checks import check_new
 

@@ -16,6 +16,7 @@ from scribe_spark.config.section import (
     within,
 )
 from scribe_spark.config.used_when import (
+    UsedWhen,
     has_groups,
     has_publications,
     nodes_come_back,
@@ -40,6 +41,11 @@ _OF_RETURNS = used_when(
 _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
 
+
+_OF_LINKS = UsedWhen(
+    lambda config: not config.topology.is_pairs,
+    "has no meaning with topology pairs, which has no links; leave it out",
+)
 
 #: A number of rounds of Scribe's maintenance.
 _Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE]
@@ -93,8 +99,8 @@ class ScribeConfig(Section):
     deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
         5, "Rounds after which an undelivered publication counts as lost"
     )
-    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, IN_WORLDS] = setting(
-        10, "Rounds between two measurements of link stress (packets per link); 0: never"
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
+        setting(10, "Rounds between two measurements of link stress (packets per link); 0: never")
     )
     measures: Annotated[Names, IN_WORLDS] = setting(
         (),

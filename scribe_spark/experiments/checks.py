@@ -9,6 +9,7 @@ from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.paths import UnfitFileError, local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
@@ -74,6 +75,7 @@ def known_graph(config: NetworkConfig) -> Graph | None:
     check_routes(graph, config.topology.tie, config.seed)
     if isinstance(config, ExperimentConfig):
         refuse_network(config, graph)
+        NodeClasses.of(config)  # refuses classes of the nodes file that the config lacks
     return graph
 
 

@@ -135,7 +135,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             counted = scope.materialise(count_stress(payload_copies(run), underlay, run.buckets))
         stress["link_stress"] = link_stress(counted)
         control = control_messages(run)
-        if control is not None:
+        if control is not None and underlay.kernel.has_links:
             sent = scope.materialise(count_stress(control, underlay, run.buckets))
             stress["control_stress"] = link_stress(sent)
         yield stress

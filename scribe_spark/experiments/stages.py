@@ -29,9 +29,11 @@ from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology import Graph, load
 from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.pairs import jitter_of
 from scribe_spark.topology.rates import link_rates, refuse_network
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
+from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.underlay.withheld import Withheld
@@ -65,6 +67,8 @@ class Stages:
         self.has_rounds = of_run or application is not None
         if self.has_rounds:
             check_start(config.overlay.kind)
+        if application is not None:
+            config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
         self.config = cast(RunConfig, config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
@@ -192,6 +196,9 @@ class Stages:
         if self._shares is not None:
             return self._shares.network
         graph, config = self.graph, self.config
+        if graph.pairs is not None:
+            jitter = jitter_of(config.topology)
+            return pair_underlay(config.overlay.nodes, graph.pairs, config.seed, jitter)
         check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)

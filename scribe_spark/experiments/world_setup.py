@@ -107,6 +107,7 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
+        config.refuse_jitter()
         systems = protocols.systems.systems
         scribe = systems.get(SCRIBE)
         if not isinstance(scribe, LiveScribe) or scribe.rules.reliable:
@@ -162,7 +163,8 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
     }
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
     underlay = simulation.underlay
-    link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
+    period = scribe.link_stress_period if underlay.kernel.has_links else 0
+    link_stress = LinkStress(period, underlay.links, len(underlay.routers))
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),

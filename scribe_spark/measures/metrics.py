@@ -72,6 +72,13 @@ def all_measures() -> tuple[Measure, ...]:
     return tuple(_MEASURES.values())
 
 
+def _measures_of(config: RunConfig | None) -> Iterator[Measure]:
+    """Yield the measures of a run's config; all measures without a config."""
+    for measure in _MEASURES.values():
+        if config is None or measure.used_when is None or measure.used_when(config):
+            yield measure
+
+
 def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.DataFrame:
     """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`.
 
@@ -81,7 +88,7 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
     def figure_of(figure: str, measure: str, system: str) -> str:
         return _figure(figure, measure, find_system(system), replaced)
 
-    return distributions(run, all_measures(), figure_of)
+    return distributions(run, _measures_of(run.config), figure_of)
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
@@ -147,9 +154,7 @@ def _metrics_of(
     systems: tuple[System, ...], config: RunConfig | None = None
 ) -> Iterator[tuple[Metric, System | None]]:
     """Yield metrics by measure, then by system; the system is None for metrics of the run."""
-    for measure in _MEASURES.values():
-        if config is not None and measure.used_when and not measure.used_when(config):
-            continue
+    for measure in _measures_of(config):
         for system in systems:
             for metric in measure.metrics:
                 if metric.systems is not None and metric.systems(system):
