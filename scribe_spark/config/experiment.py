@@ -16,6 +16,7 @@ from scribe_spark.config.bandwidth import (
     BandwidthConfig,
     refuse_slow_classes,
 )
+from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
     MOST_WORLD_GROUPS,
@@ -88,6 +89,7 @@ class ExperimentConfig(NetworkConfig):
 
     groups: GroupsConfig = GroupsConfig()
     bandwidth: BandwidthConfig = BandwidthConfig()
+    coverage: CoverageConfig = CoverageConfig()
     trees: TreesConfig = TreesConfig()
     world: RoundsConfig = RoundsConfig()
     scribe: ScribeConfig = ScribeConfig()
@@ -206,6 +208,7 @@ class RunConfig(ExperimentConfig):
             "groups": GroupsConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "coverage": CoverageConfig,
             "trees": TreesConfig,
             "world": RoundsConfig,
             "scribe": ScribeConfig,
@@ -252,6 +255,7 @@ class WorldConfig(ExperimentConfig):
             "overlay": OverlayConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "coverage": CoverageConfig,
         }
     )
 
@@ -281,6 +285,9 @@ class WorldConfig(ExperimentConfig):
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
         size, scribe = self.bandwidth.message_size, self.scribe
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
+        for name in ("deadline", "quorum"):
+            asked = getattr(self.coverage, name)
+            yield no_groups and bool(asked), name, asked, _NO_GROUPS
         for name in ("schedule", "publications") if self.bandwidth.several else ():
             given, who = getattr(self.bandwidth, name), "says who publishes, as generator does"
             yield no_groups and given is not None, name, given, _NO_GROUPS

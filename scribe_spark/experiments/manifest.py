@@ -94,7 +94,7 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     Tables on other machines have only their location.
     """
     flat = config.flat()
-    tables = ("members", "capacities", "events", "access", "node_routers", "schedule")
+    tables = ("members", "capacities", "events", "access", "node_routers", "schedule", "weights")
     given = {name: flat[name] for name in tables if name in flat}
     if flat.get("knowledge") is not None:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
