@@ -292,7 +292,9 @@ class _WorldRun:
         if self._is_split:
             by_part = tables["rounds_by_part"] = self._by_part()
         tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
-        latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
+        latency = None
+        if "latency_counts" in tables:
+            latency = latency_of(self.work.folder.collect, self.work.manifest)
         with self.work.timed("page"):
             page = render_world(rows, self.work.manifest, watched, latency, by_part)
             location = self.work.folder.write_page(page)

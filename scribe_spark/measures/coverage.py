@@ -42,7 +42,7 @@ from scribe_spark.schemas import QUORUMS
 
 #: The metrics of this module, without the system.
 _NAMES = re.compile(
-    r"within_\d+(us|ms|s)(\.weight)?(\.groups)?(\.(median|least))?"
+    r"within_\d+(us|ms|s)(\.weight)?(\.groups)?(\.(median|min))?"
     r"|(quorum|replies)\.(median|p99|max|never)"
 )
 
@@ -55,7 +55,7 @@ def is_of_coverage(metric: str) -> bool:
 
     Examples
     --------
-    >>> is_of_coverage("scribe.within_1s.weight.least"), is_of_coverage("scribe.latency.p50")
+    >>> is_of_coverage("scribe.within_1s.weight.min"), is_of_coverage("scribe.latency.p50")
     (True, False)
     """
     return _NAMES.fullmatch(metric.partition(".")[2]) is not None
@@ -140,7 +140,7 @@ def _never(column: str) -> Callable[[Found, str], float | None]:
 
 
 #: The statistics over publications or groups: name -> percentile, words.
-_OF_SHARES = {"median": (50, "Median (nearest rank)"), "least": (0, "Least")}
+_OF_SHARES = {"median": (50, "Median (nearest rank)"), "min": (0, "Minimum")}
 _OF_TIMES = {
     "median": (50, "Median (nearest rank)"),
     "p99": (99, "The 99th percentile (nearest rank)"),

@@ -35,6 +35,9 @@ NEVER, NOBODY = -1, -2
 #: The greatest sum of weights in their common unit.
 _MOST_WEIGHT = 2**52
 
+#: The greatest weight of a node; then the sum of all is far from the limits of floats.
+_MOST_EACH = 1e30
+
 #: The greatest number of decimals of weights.
 _MOST_DECIMALS = 15
 
@@ -69,7 +72,7 @@ def weights_of(frame: pd.DataFrame, path: str, nodes: int) -> tuple[np.ndarray, 
 
     refuse((node < 0) | (node >= nodes), f"names no node (nodes are 0 to {nodes - 1})")
     refuse(frame["node"].duplicated().to_numpy(), "names a node twice")
-    refuse(~(np.isfinite(weight) & (weight <= 1e30)), "column weight must be at most 1e30")
+    refuse(weight > _MOST_EACH, f"column weight must be at most {_MOST_EACH:g}")
     refuse(weight < 0, "column weight must be at least 0")
     if not weight.any():
         raise InputError("weights", path, "has no weight above 0; give one")
