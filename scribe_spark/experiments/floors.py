@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError, RunError, exact, in_words, meant, unlike
@@ -34,8 +35,8 @@ class Floors:
                 raise InputError("fail_below", text, remedy)
             if found["measure"] in least:
                 raise InputError("fail_below", text, "gives a second limit; leave one of them out")
-            number = float(found["number"])
-            least[found["measure"]] = number / 100 if found["percent"] else number
+            number = Decimal(found["number"])
+            least[found["measure"]] = float(number / 100 if found["percent"] else number)
         return cls(least)
 
     def refuse_unknown(self, known: Collection[str]) -> None:

@@ -46,9 +46,6 @@ _NAMES = re.compile(
     r"|(quorum|replies)\.(median|p99|max|never)"
 )
 
-#: A question of a config, to list all metrics in the docs.
-EXAMPLE = CoverageConfig(deadline=("800ms",), weights="weights.csv", quorum="2/3", replies=True)
-
 
 def is_of_coverage(metric: str) -> bool:
     """Return True for the metric of a system that this module defines.
