@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -59,6 +59,9 @@ from scribe_spark.core.errors import InputError, RunError, check_names, one_line
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
 from scribe_spark.runtime.master import check_master
+
+if TYPE_CHECKING:  # it imports Spark
+    from scribe_spark.experiments import Floors
 
 # the program finds these commands here, too
 __all__ = ["completion", "doctor"]
@@ -125,6 +128,17 @@ def _is_there(out: str) -> bool:
     return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
+def _floors(texts: Sequence[str], config: RunConfig | WorldConfig, out: str) -> Floors | None:
+    """Return the least values of measures, checked before the command; None without any."""
+    if not texts:
+        return None
+    from scribe_spark import experiments
+
+    floors = experiments.Floors.of(texts)
+    floors.check_before(config, out)
+    return floors
+
+
 def _run(
     phases: Sequence[str] = (),
     fail_below: Sequence[str] = (),
@@ -139,8 +153,7 @@ def _run(
     chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
     from scribe_spark import experiments
 
-    floors = experiments.Floors.of(fail_below)
-    floors.check_before(config, how.out)
+    floors = _floors(fail_below, config, how.out)
 
     def work(spark: Any, progress: Any) -> str:
         experiments.run(spark, config, how, phases=chosen, progress=progress).close()
@@ -148,7 +161,7 @@ def _run(
 
     check = partial(experiments.check, config)
     _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
-    if not dry_run:
+    if floors is not None and not dry_run:
         floors.check(how.out)
 
 
@@ -257,12 +270,11 @@ def _world(
     refuse_unused(flags, [config])
     from scribe_spark import experiments
 
-    floors = experiments.Floors.of(fail_below)
-    floors.check_before(config, how.out)
+    floors = _floors(fail_below, config, how.out)
     check = partial(experiments.check_world_run, config)
     work = partial(_call, experiments.run_world, config, how)
     _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
-    if not dry_run:
+    if floors is not None and not dry_run:
         floors.check(how.out)
 
 

@@ -48,8 +48,6 @@ class Floors:
 
     def check_before(self, config: RunConfig | WorldConfig, out: str) -> None:
         """Refuse names of measures that a run or world will not have, and an OUT elsewhere."""
-        if not self.least:
-            return
         if not is_local(out):
             raise InputError("fail_below", out, "needs an OUT on this machine")
         if isinstance(config, WorldConfig):

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.core.units import parse_time
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import Columns
@@ -39,6 +38,9 @@ from scribe_spark.measures.measure import (
 from scribe_spark.measures.within import NEVER, NOBODY, Asked, within_column
 from scribe_spark.schemas import COVERAGE as COVERAGE_TABLE
 from scribe_spark.schemas import QUORUMS
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.coverage import CoverageConfig
 
 #: The metrics of this module, without the system.
 _NAMES = re.compile(

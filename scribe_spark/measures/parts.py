@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.config.coverage import MOST_DEADLINES
 from scribe_spark.core.arrays import sums_at
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.core.node_classes import NodeClasses
@@ -130,12 +129,8 @@ def count_coverage(
         for nodes, values, name, weight_name in (of, (reached, kept, _KEPT, _KEPT_WEIGHT)):
             count_in_parts(counts, (one,), name, nodes, values)
             if asked.weights is not None:
-                part, weights = one.of_nodes(nodes), asked.weights.of(nodes)
-                sums = sums_at(part * _PLACES + values, weights, len(one.names) * _PLACES)
-                for index in range(len(one.names)):
-                    of_part = sums[index * _PLACES : (index + 1) * _PLACES]
-                    place = np.flatnonzero(of_part)
-                    counts.add_counts(_name(weight_name, one, index), place, of_part[place])
+                for index, place, weight in _weights_at(one, asked, nodes, values):
+                    counts.add_counts(_name(weight_name, one, index), place, weight)
 
 
 def coverage_rows_of_parts(
@@ -154,8 +149,17 @@ def coverage_rows_of_parts(
     return rows
 
 
-#: More places than deadlines.
-_PLACES = MOST_DEADLINES + 1
+def _weights_at(
+    parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield each part, the deadlines `at` which its nodes are reached, and their weights there."""
+    assert asked.weights is not None
+    places = len(asked.config.deadline) + 1
+    place = parts.of_nodes(nodes) * places + at
+    sums = sums_at(place, asked.weights.of(nodes), len(parts.names) * places)
+    for index, of_part in enumerate(sums.reshape(-1, places)):
+        known = np.flatnonzero(of_part)
+        yield index, known, of_part[known]
 
 
 def _shares(
@@ -254,7 +258,7 @@ def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, A
         name: {key: rows.groupby("at")["count"].sum().to_dict() for key, rows in of}
         for name, of in (
             ("count", delays.assign(at=at).groupby(_KEYS[:3])),
-            ("weight", _weights_at(counted).groupby(_KEYS[:3])),
+            ("weight", _at_deadlines(counted).groupby(_KEYS[:3])),
         )
     }
     base = baseline().name
@@ -267,7 +271,7 @@ def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, A
             yield from (named | row for row in _shares(asked, *many))
 
 
-def _weights_at(counted: pd.DataFrame) -> pd.DataFrame:
+def _at_deadlines(counted: pd.DataFrame) -> pd.DataFrame:
     """Return the weights of :func:`_weigh` with their deadlines as ``at``."""
     weights = counted[counted["measure"] == _WEIGHT]
     return weights.assign(at=weights["value"].astype(np.int64))
@@ -291,23 +295,16 @@ def _weigh(parts: NodeParts, asked: Asked) -> Any:
     """Return the kernel that adds weights by part, and by the first deadline that is kept."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        assert asked.weights is not None
         for system, batch in by_text(batches, "system"):
-            node = batch.column("node").to_numpy()
             latency = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS)
             at = np.searchsorted(asked.config.deadlines_us, latency)
-            weights, places = asked.weights.of(node), len(parts.names) * _PLACES
-            sums = sums_at(parts.of_nodes(node) * _PLACES + at, weights, places)
-            place = np.flatnonzero(sums)
-            columns = {
-                "by": pa.repeat(pa.scalar(parts.by), len(place)),
-                "part": _named(parts, place // _PLACES),
-                "system": pa.repeat(pa.scalar(system), len(place)),
-                "measure": pa.repeat(pa.scalar(_WEIGHT), len(place)),
-                "value": pa.array((place % _PLACES).astype(np.float64)),
-                "count": pa.array(sums[place]),
-            }
-            yield pa.RecordBatch.from_pydict(columns)
+            node = batch.column("node").to_numpy()
+            for index, place, weight in _weights_at(parts, asked, node, at):
+                same = {"by": parts.by, "part": parts.names[index]}
+                same |= {"system": system, "measure": _WEIGHT}
+                columns = {n: pa.repeat(pa.scalar(of), len(place)) for n, of in same.items()}
+                columns |= {"value": pa.array(place.astype(np.float64)), "count": pa.array(weight)}
+                yield pa.RecordBatch.from_pydict(columns)
 
     return run
 

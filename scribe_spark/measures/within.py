@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,15 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import transmission_us
-from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.core.arrays import expand, index_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.underlay.protocol import Kernel, node_delays
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.coverage import CoverageConfig
 
 #: The time of an event that never happens, and that of a quorum of receivers without weight.
 NEVER, NOBODY = -1, -2

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.measures.coverage import coverage_units, is_of_coverage
 from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
@@ -31,6 +31,9 @@ from scribe_spark.systems.scribe.sources import FATES
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES, packet_measures
 from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.coverage import CoverageConfig
 
 #: The measures of publications with units, reported for the round of publication; see
 #: :func:`publication_measures`.
