@@ -88,9 +88,7 @@ The numbers in a run's `metrics.json` and in a world's table `rounds`. `SYSTEM` 
 The unit x is a ratio. *Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100, T a deadline. [concepts.md](concepts.md#the-measures) explains the main measures.
 """
 
-_STATISTICS = (
-    r"mean|median|max|min|sum|largest|p50|p90|p95|p99|never|mean_existing|median_existing|below_[\d_]+"
-)
+_STATISTICS = r"mean|median|max|min|sum|largest|p50|p90|p95|p99|never|mean_existing|median_existing|below_[\d_]+"
 #: The beginning of a definition that only says the statistic.
 _SAYS_STATISTIC = re.compile(
     r"^(?:(?:Mean number of|Mean|Median|Maximum|Greatest)|The \d+th percentile|Share below [\d.]+)"

@@ -78,19 +78,13 @@ def _rows_of(found: Found, system: str) -> Columns | None:
     return rows if rows is not None and len(rows["expected"]) else None
 
 
-def _exact_sum(column: np.ndarray) -> int:
-    """Return the sum of numbers from 0 to 2^53 - 1, which may not fit into 64 bits."""
-    half = 2**26
-    return int((column // half).sum()) * half + int((column % half).sum())
-
-
 def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
     """Return the share of all expected receivers together."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
-        whole = 0 if rows is None else _exact_sum(rows[expected])
-        return _exact_sum(rows[within]) / whole if rows is not None and whole else None
+        whole = 0 if rows is None else int(rows[expected].sum())
+        return int(rows[within].sum()) / whole if rows is not None and whole else None
 
     return value
 

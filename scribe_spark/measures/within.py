@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # not on executors
 #: The time of an event that never happens, and that of a quorum of receivers without weight.
 NEVER, NOBODY = -1, -2
 
-#: The greatest sum of weights in their common unit.
-_MOST_WEIGHT = 2**52
+#: The greatest sum of weights in their common unit; that of all publications fits into 64 bits.
+_MOST_WEIGHT = 2**39
 
 #: The greatest weight of a node; then the sum of all is far from the limits of floats.
 _MOST_EACH = 1e30
@@ -87,8 +87,8 @@ def weights_of(frame: pd.DataFrame, path: str, nodes: int) -> tuple[np.ndarray, 
 def whole_weights(weight: np.ndarray) -> tuple[np.ndarray, Fraction]:
     """Return weights as whole numbers (int64) of a power of ten, and this unit.
 
-    The unit is the greatest one, at most 1, in which all weights are whole; their sum is at most
-    2^52.  If no such unit exists, weights are rounded to the least possible unit.
+    The unit is the greatest one, at most 1, in which all weights are whole and their sum is at most
+    2^39.  If no such unit exists, weights are rounded to the least unit with such a sum.
 
     Examples
     --------

@@ -182,14 +182,14 @@ def test_weights_are_whole_numbers_of_a_unit():
         ([1, 2], [1, 2], 1),
         ([0.1, 0.2, 0.7], [1, 2, 7], Fraction(1, 10)),
         ([0.125, 3], [125, 3000], Fraction(1, 1000)),
-        ([4e17, 1e17], [4 * 10**14, 10**14], 1000),
-        ([4e16, 5], [4 * 10**15, 0], 10),
+        ([4e17, 1e17], [4 * 10**11, 10**11], 10**6),
+        ([4e16, 5], [4 * 10**11, 0], 10**5),
     ):
         found, of = whole_weights(np.array(given, dtype=float))
         assert (found.tolist(), of) == (whole, unit)
     thirds, unit = whole_weights(np.full(3, 1 / 3))
-    assert thirds.sum() <= 2**52
-    assert np.allclose(thirds * float(unit), 1 / 3, rtol=1e-14)
+    assert 2**35 < thirds.sum() <= 2**39
+    assert np.allclose(thirds * float(unit), 1 / 3, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
