@@ -58,7 +58,7 @@ def answers(name: str, out: Path) -> Iterator[str]:
     ]  # fmt: skip
     config = f"data/{name}.toml"
     yield from ("", f"[`{config}`](../{config}): {question_of(ROOT / config)}", "")
-    yield from (*table(("system", *columns), rows), "")
+    yield from table(("system", *columns), rows)
 
 
 def _cell(value: float | None, share: bool, metric: str) -> str:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         if not (out / name / "metrics.json").exists():
             command(["run", "--config", f"data/{name}.toml", "--out", str(out / name), "--resume"])
     lines = [line for name in QUESTIONS for line in answers(name, out)]
-    replace_file(page, with_lines(page.read_text("utf-8"), MARKS, lines).encode())
+    replace_file(page, with_lines(page.read_text("utf-8"), MARKS, [*lines, ""]).encode())
     return 0
 
 
