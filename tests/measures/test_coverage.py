@@ -12,6 +12,7 @@ from oracle.coverage import Questions, coverage_measures, queue_of
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.core.errors import InputError
+from scribe_spark.experiments import Sweep
 from scribe_spark.measures.coverage import coverage_metrics, is_of_coverage, tables_of_run
 from scribe_spark.measures.latency import (
     GROUP_OF,
@@ -261,3 +262,15 @@ def test_metrics_follow_from_the_config():
     assert all(map(is_of_coverage, more))
     assert not any(map(is_of_coverage, plain))
     assert len(more) == 3 * (5 + 4)
+
+
+@pytest.mark.parametrize(
+    ("config", "show"),
+    [(RunConfig, "scribe.within_1s.min"), (WorldConfig, "scribe.quorum.median.last")],
+)
+def test_sweeps_show_the_metrics_of_their_configs(config, show):
+    base = config(groups=2, quorum="1/2")
+    found = Sweep(base, {"deadline": ("500ms", "1s")}, ("scribe.within_500ms", show))
+    assert {found.units[name] for name in found.shown} <= {"of members", "ms"}
+    with pytest.raises(InputError, match=r"show = 'scribe.within_2s'"):
+        Sweep(base, {"deadline": ("500ms", "1s")}, ("scribe.within_2s",))
