@@ -16,6 +16,7 @@ from scribe_spark.measures.within import Asked, Replies, Weights
 CONFIG = CoverageConfig(
     deadline=("50ms", "300ms"), weights="weights.csv", quorum="2/3", replies=True
 )
+PLAIN = CoverageConfig(deadline=CONFIG.deadline, quorum=CONFIG.quorum)
 
 
 def weights_of(nodes: int) -> np.ndarray:
@@ -24,14 +25,17 @@ def weights_of(nodes: int) -> np.ndarray:
     return (node * 7919 % 23) * (node % 4 > 0)
 
 
-def asked_of(nodes: int, kernel: Any, lan_us: int) -> Asked:
-    """Return the questions of a world with these nodes."""
+def asked_of(nodes: int, kernel: Any, lan_us: int, plain: bool = False) -> Asked:
+    """Return the questions of a world with these nodes; plain ones have no weights and answers."""
+    if plain:
+        return Asked(PLAIN)
     weights = Weights(weights_of(nodes), Fraction(1, 10))
     return Asked(CONFIG, False, weights, Replies(kernel, lan_us, CONFIG.reply_bytes))
 
 
-def questions_of(nodes: int, delay: Callable[[int, int], int]) -> Questions:
+def questions_of(nodes: int, delay: Callable[[int, int], int], plain: bool = False) -> Questions:
     """Return them for the oracle; `delay` is the direct one, and links have no rates."""
     deadlines: Mapping[str, int] = {one: parse_time(one) for one in CONFIG.deadline}
     weight = {n: Fraction(int(w), 10) for n, w in enumerate(weights_of(nodes))}
-    return Questions(deadlines, Fraction(CONFIG.quorum), weight, delay, lambda source: 0)
+    quorum = Fraction(CONFIG.quorum)
+    return Questions(deadlines, quorum, weight, delay, lambda source: 0, not plain, not plain)

@@ -197,17 +197,14 @@ COVERAGE = Measure(
 
 
 def coverage_tables(
-    found: BySystem,
-    asked: Asked,
-    group: Callable[[Columns], np.ndarray],
-    publication: Callable[[Columns], np.ndarray],
+    found: BySystem, asked: Asked, names: Callable[[Columns], tuple[np.ndarray, np.ndarray]]
 ) -> dict[str, pa.Table]:
     """Return the tables ``coverage`` and ``quorums`` (`schemas.COVERAGE_CONTRACT`), if asked for.
 
-    `group` and `publication` return the numbers of the publications of rows.
+    The function `names` returns the numbers of the groups and of the publications of rows.
     """
     rows = {system: of.publications for (system, unit), of in found.items() if unit == MS}
-    named = [(name, of, group(of), publication(of)) for name, of in rows.items()]
+    named = [(system, of, *names(of)) for system, of in rows.items()]
     tables = {}
     if asked.config.deadline:
         parts = [
@@ -226,11 +223,12 @@ def tables_of_run(
     found: BySystem, asked: Asked, published: ScheduledMessages | None
 ) -> dict[str, pa.Table]:
     """Return the tables of a run: of one publication a group, or of a schedule's publications."""
-    if published is None:
-        zeros = lambda rows: np.zeros(len(rows["group"]), np.int64)  # noqa: E731
-        return coverage_tables(found, asked, lambda rows: rows["group"], zeros)
-    groups = lambda rows: published.group[rows["group"]]  # noqa: E731
-    return coverage_tables(found, asked, groups, lambda rows: rows["group"])
+
+    def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
+        of = rows["group"]
+        return (of, np.zeros_like(of)) if published is None else (published.group[of], of)
+
+    return coverage_tables(found, asked, names)
 
 
 def _within(

@@ -342,14 +342,12 @@ class MulticastMeasures:
             return {}
         multicasts = of.multicasts
 
-        def publication(rows: Columns) -> np.ndarray:
-            row = rows["group"]
-            numbered = multicasts.number[row]
-            return numbered if multicasts.are_scheduled else np.full_like(row, number)
+        def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
+            row, group = rows["group"], groups[rows[GROUP_OF]]
+            scheduled = multicasts.are_scheduled
+            return group, multicasts.number[row] if scheduled else np.full_like(row, number)
 
-        latencies = self.latencies(taken, of)
-        group = lambda rows: groups[rows[GROUP_OF]]  # noqa: E731
-        return coverage_tables(latencies, self.asked, group, publication)
+        return coverage_tables(self.latencies(taken, of), self.asked, names)
 
 
 # --- counts of a bucket
@@ -479,7 +477,9 @@ class MeasureMulticasts(NodeProgram):
             rows = of, latency, groups, expected
             questions: tuple[Any, ...] = ()
             if asked is not None and unit == MS:
-                more = {name: came.get(name, none) for name in (WEIGHT, REPLY, NODE)}
+                names = WEIGHT, REPLY, NODE
+                nothing = {} if came else dict.fromkeys(names, none)
+                more = {name: came[name] for name in names if name in came} or nothing
                 questions = asked, more, self._due(asked, due, groups)
             append(tables, _LATENCIES_IN[unit], publication_latencies(*rows, *questions))
             append(tables, _COUNTS_IN[unit], count_values(latency))

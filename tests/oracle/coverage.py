@@ -34,6 +34,7 @@ class Questions:
     back: Callable[[int, int], int]
     takes: Callable[[int], int]
     weighted: bool = True
+    replies: bool = True
 
 
 def quorum_time(came: list[tuple[int, int]], needed: Fraction, weight: Mapping[int, Fraction]):
@@ -88,13 +89,14 @@ def coverage_measures(
                 found[f"within_{name}{end}.median"] = percentile(shares, 50)
                 found[f"within_{name}{end}.min"] = min(shares)
     weight = asked.weight if asked.weighted else one
-    times: dict[str, list] = {"quorum": [], "replies": []}
+    times: dict[str, list] = {name: [] for name in ("quorum", "replies")[: 1 + asked.replies]}
     for group, nodes in expected.items():
         needed = asked.quorum * sum(weight.get(node, 0) for node in nodes)
         came = [(at, node) for node, at in got[group].items()]
         times["quorum"].append(quorum_time(came, needed, weight))
-        back = answers(got[group], starts[group], asked)
-        times["replies"].append(quorum_time(back, needed, weight))
+        if asked.replies:
+            back = answers(got[group], starts[group], asked)
+            times["replies"].append(quorum_time(back, needed, weight))
     for name, all_of in times.items():
         known = [at for at in all_of if at is not None]
         if expected:
