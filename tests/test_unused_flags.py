@@ -117,7 +117,7 @@ UNUSED = [
     ("world", "--groups 4 --no-rejoin", "--generator churn"),
     ("world", "--groups 4 --systems gossipsub --lookups 50", "--systems gossipsub,bayeux"),
     ("world", "--groups 4 --systems flooding --lookups 50", "--flooding-over overlay"),
-    ("world", "--groups 4 --deadline 3", "--generator publications"),
+    ("world", "--groups 4 --lost-after 3", "--generator publications"),
     ("world", "--groups 4 --variants lazy --capacities x.csv --limit 5", None),
     ("world", "--groups 4 --publish-seconds 60", "--generator publications"),
     ("world", "--share 0.3", "--generator mass-failure"),

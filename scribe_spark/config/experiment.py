@@ -16,6 +16,7 @@ from scribe_spark.config.bandwidth import (
     BandwidthConfig,
     refuse_slow_classes,
 )
+from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.config.forwarding import ForwardingConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
@@ -90,6 +91,7 @@ class ExperimentConfig(NetworkConfig):
 
     groups: GroupsConfig = GroupsConfig()
     bandwidth: BandwidthConfig = BandwidthConfig()
+    coverage: CoverageConfig = CoverageConfig()
     trees: TreesConfig = TreesConfig()
     world: RoundsConfig = RoundsConfig()
     scribe: ScribeConfig = ScribeConfig()
@@ -218,6 +220,7 @@ class RunConfig(ExperimentConfig):
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
             "forwarding": ForwardingConfig,
+            "coverage": CoverageConfig,
             "trees": TreesConfig,
             "world": RoundsConfig,
             "scribe": ScribeConfig,
@@ -265,6 +268,7 @@ class WorldConfig(ExperimentConfig):
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
             "forwarding": ForwardingConfig,
+            "coverage": CoverageConfig,
         }
     )
 
@@ -296,6 +300,9 @@ class WorldConfig(ExperimentConfig):
         yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
+        for name in ("deadline", "quorum"):
+            asked = getattr(self.coverage, name)
+            yield no_groups and bool(asked), name, asked, _NO_GROUPS
         for name in ("schedule", "publications") if self.bandwidth.several else ():
             given, who = getattr(self.bandwidth, name), "says who publishes, as generator does"
             yield no_groups and given is not None, name, given, _NO_GROUPS

@@ -8,6 +8,7 @@ from pydantic import field_validator, model_validator
 
 from scribe_spark.config.rounds import IN_WORLDS, MOST_ROUNDS
 from scribe_spark.config.section import (
+    Flat,
     Location,
     Names,
     Section,
@@ -96,9 +97,9 @@ class ScribeConfig(Section):
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
-    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
-        5, "Rounds after which an undelivered publication counts as lost"
-    )
+    deadline: Annotated[
+        int, within(0, MOST_ROUNDS), Flat("lost_after"), _OF_GROUPS, _OF_PUBLICATIONS
+    ] = setting(5, "Rounds after which an undelivered publication counts as lost")
     link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
         setting(10, "Rounds between two measurements of link stress (packets per link); 0: never")
     )

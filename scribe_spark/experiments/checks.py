@@ -22,6 +22,7 @@ from scribe_spark.experiments.scheduled import (
     refuse_unknown_groups,
 )
 from scribe_spark.experiments.withholding import withheld_nodes
+from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
@@ -63,6 +64,14 @@ def check(config: RunConfig, execution: Execution) -> None:
         _check_schedule(config, sizes, graph)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+    check_coverage(config)
+
+
+def check_coverage(config: ExperimentConfig) -> None:
+    """Refuse a local table of weights that does not fit to the nodes."""
+    weights = config.coverage.weights
+    if weights is not None and is_local(weights):
+        check_weights(weights, config.overlay.nodes)
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:

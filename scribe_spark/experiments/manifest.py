@@ -94,7 +94,7 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     Tables on other machines have only their location.
     """
     flat = config.flat()
-    tables = ("members", "capacities", "events", "access", "schedule")
+    tables = ("members", "capacities", "events", "access", "schedule", "weights")
     networks = ("node_routers", "nodes_file", "edges_file")
     given = {name: flat[name] for name in (*tables, *networks) if name in flat}
     if flat.get("knowledge") is not None:

@@ -241,6 +241,7 @@ class SystemsInRound:
         self._publications: list[pa.Table] = []
         self._by_part: list[dict[str, Any]] = []
         self._tables: dict[str, pa.Table] = {}
+        self._coverage: list[dict[str, pa.Table]] = []
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables of the round, by name.
@@ -252,7 +253,11 @@ class SystemsInRound:
             return {}
         publications = pa.concat_tables(self._publications)
         by_part = part_table(self._now.number, self._by_part)
-        return {"publications": publications, "by_part": by_part, **self._tables}
+        coverage = {
+            name: pa.concat_tables([tables[name] for tables in self._coverage])
+            for name in (self._coverage[0] if self._coverage else ())
+        }
+        return {"publications": publications, "by_part": by_part, **coverage, **self._tables}
 
     def play_systems(self, *, within: bool) -> None:
         """Play the systems within the round of the nodes, or the others, one after the other."""
@@ -349,6 +354,9 @@ class SystemsInRound:
             self.multicasts[name] = done.multicasts
             of = self._systems.tables(name, done.multicasts)
             self.measures |= live.multicasts.measures(taken, of, there)
+            if now.number == live.rounds - 1 and now.groups is not None:
+                numbers = now.number, now.groups.number
+                self._coverage.append(live.multicasts.coverage_tables(taken, of, *numbers))
         self._by_part += by_part
         sums = done.publications.by_group(now.group, now.number - live.deadline)
         named = pa.repeat(pa.scalar(name), len(sums["round"]))
