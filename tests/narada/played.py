@@ -13,10 +13,10 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.narada.config import NaradaConfig
-from scribe_spark.systems.narada.meshes import WAITING, CellRows, Meshes, read_table
+from scribe_spark.systems.narada.meshes import Meshes
 from scribe_spark.systems.narada.overlay import Narada
 
-__all__ = ["MatrixDelays", "Played", "pairs", "play_case"]
+__all__ = ["MatrixDelays", "Played", "pairs"]
 
 
 @dataclass(frozen=True)
@@ -88,60 +88,3 @@ class Played:
         groups = np.array(self.groups)
         overlays = Overlays(groups, of, source, of, source, state=self.state)
         return self.system.edges(overlays, self.network)
-
-
-def play_case(case: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is seen of each period of a case, in the form of the oracle's cases."""
-    node, groups = np.array(case["nodes"]), tuple(case["groups"])
-    given = np.array(case["distance"]), case["seed"], case["settings"], groups, node
-    played, seen = Played(*given), []
-    index = {number: place for place, number in enumerate(groups)}
-    for number, events in enumerate(case["periods"]):
-        pairs_of = {
-            kind: [(index[group], node) for group, node in events[kind]]
-            for kind in ("joins", "quits")
-        }
-        back = np.flatnonzero(np.array(events["alive"]) & ~played.alive).tolist()
-        sent = played.play(**pairs_of, died=events["died"], recover=back)
-        played.alive = np.array(events["alive"])
-        messages = {kind: _rows(groups, *rows.values()) for kind, rows in sent.items()}
-        copies = {}
-        for group, source in case["publications"].get(number, ()):
-            edges = played.edges([(index[group], source)])
-            ends = zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)
-            copies[group, source] = sorted(ends)
-        seen.append({"groups": _state_of(played), "messages": messages, "copies": copies})
-    return seen
-
-
-def _rows(groups: tuple[int, ...], group: np.ndarray, *columns: np.ndarray) -> list[tuple]:
-    numbers = np.array(groups)[group].tolist()
-    return sorted(zip(numbers, *(column.tolist() for column in columns), strict=True))
-
-
-def _state_of(played: Played) -> dict[int, dict[str, list]]:
-    """Return the state of the groups that have members, or some that wait, by number."""
-    of, groups = played.meshes, played.groups
-    here = of.is_in[of.a] | of.is_in[of.b]
-    once = np.flatnonzero(here & (of.a < of.b))
-    rows = CellRows(of, np.flatnonzero(of.is_in))
-    knows = np.flatnonzero(of.cells["heard"][rows.cell] >= 0)
-    cells = (of.cells[name][rows.cell[knows]] for name in ("heard", "number", "cost", "next"))
-    owner = rows.e[rows.of[knows]]
-    waiting = read_table(played.state, WAITING)
-    found = {
-        "in": _rows(groups, of.group[of.is_in], of.node[of.is_in]),
-        "waiting": _rows(groups, *waiting.values()),
-        "links": _rows(
-            *(groups, of.group[of.a[once]], of.node[of.a[once]], of.node[of.b[once]]),
-            of.since[once],
-        ),
-        "cells": _rows(
-            *(groups, of.group[owner], of.node[owner], of.node[rows.column(knows)], *cells)
-        ),
-    }
-    there = {group for name in ("in", "waiting") for group, *_ in found[name]}
-    return {
-        group: {name: [row[1:] for row in rows if row[0] == group] for name, rows in found.items()}
-        for group in sorted(there)
-    }
