@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from arriving import Kernel
 from poisoned import Poisoned, play_blind
+from pyspark import cloudpickle
 from split_states import empty_state, split_state, tables_of
 
 from scribe_spark.engine.facts import Ring, RingInMemory
@@ -20,6 +22,8 @@ from scribe_spark.systems.scribe.scribe import Applications
 from scribe_spark.systems.scribe.state import NOTHING
 from scribe_spark.systems.scribe.trees import settled_environment, settled_round
 from scribe_spark.systems.scribe.upcalls import Application, Calls
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
 
 __all__ = ["Accepting", "Few", "Nobody", "Routes", "play_case"]
 

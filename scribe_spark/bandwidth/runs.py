@@ -27,13 +27,14 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing, Ring
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.topology.graph import Hosts
-from scribe_spark.underlay.protocol import Kernel, node_delays
+from scribe_spark.underlay.protocol import Kernel, narrowest, node_delays
 
 #: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a
 #: rule).
@@ -68,10 +69,11 @@ class RoundLinks:
     lan_us: int
     classes: NodeClasses
     hosts: Hosts  # the rates of the network's file
+    routes: Kernel | None = None  # the network, if links between routers have rates
 
     @classmethod
-    def of(cls, config: Any, hosts: Hosts, lan_us: int) -> Self:
-        """Return the sizes, rates and times of a config."""
+    def of(cls, config: Any, hosts: Hosts, lan_us: int, network: Kernel | None = None) -> Self:
+        """Return the sizes, rates and times of a config, on a network."""
         given = config.bandwidth
         return cls(
             size=given.size,
@@ -86,12 +88,20 @@ class RoundLinks:
             lan_us=lan_us,
             classes=NodeClasses.of(config),
             hosts=hosts,
+            routes=network if given.link_rates else None,
         )
 
     def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:
         """Return the rates of nodes, from their numbers and the indices of their routers."""
         usual = {"up": self.up, "down": self.down, "validation_us": validation_us}
         return self.hosts.rates(self.classes, number, router, **usual)
+
+    def narrowest(self, ring: Ring, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the rates of the narrowest links between nodes (positions); 0: no limit."""
+        if self.routes is None:
+            return np.zeros(len(a), dtype=np.int64)
+        rate = narrowest(self.routes, ring.router[a], ring.router[b])
+        return np.where(np.isfinite(rate), rate, 0).astype(np.int64)
 
     def routed_us(
         self,
@@ -107,7 +117,8 @@ class RoundLinks:
         `size` the sizes of the publications; by default those of a world.
         """
         up, down = (self.rates(ring.node[at], ring.router[at]) for at in (source, node))
-        return routed_us(delay_us, self.size if size is None else size, up.up, down.down)
+        rates = up.up, down.down, self.narrowest(ring, source, node)
+        return routed_us(delay_us, self.size if size is None else size, *rates)
 
     def clock(
         self,
@@ -142,6 +153,10 @@ class Clock:
         router = self.facts.ring.router
         return np.maximum(node_delays(self.kernel, self.links.lan_us, router[a], router[b]), 1)
 
+    def narrowest(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the rates of the narrowest links between nodes; see `RoundLinks`."""
+        return self.links.narrowest(self.facts.ring, a, b)
+
     def nodes(self) -> Nodes:
         """Return the rates of all nodes."""
         ring = self.facts.ring
@@ -150,7 +165,8 @@ class Clock:
 
 def links_of(stages: Any) -> RoundLinks:
     """Return the sizes, rates and times of a run."""
-    return RoundLinks.of(stages.config, stages.graph.hosts, stages.underlay.lan_us)
+    underlay = stages.underlay
+    return RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us, underlay.kernel)
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:
@@ -203,6 +219,7 @@ def play_clock(
     carried: tuple[str, ...] = (),
     kept: tuple[str, ...] = (),
     lost: Lost | None = None,
+    late: Late | None = None,
 ) -> None:
     """Play publications on a player that keeps its buckets; the options are `ClockSetting`'s."""
 
@@ -214,7 +231,9 @@ def play_clock(
             write(tables)
 
     player.play(Change(clock.bounds, read_links))
-    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept, lost)
+    narrowest = None if clock.links.routes is None else clock.narrowest
+    options = rule, carried, kept, lost, narrowest, late
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, *options)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))
 
@@ -243,6 +262,7 @@ def flood_along(
     rule: Rule,
     carried: tuple[str, ...],
     lost: Lost | None = None,
+    late: Late | None = None,
 ) -> Callable[[PlaysPrograms], None]:
     """Return a function that plays publications along edges on a player.
 
@@ -256,7 +276,7 @@ def flood_along(
     read = partial(_read_edges, clock, edges, carried)
     write = partial(_write_flood, published.at_us, arrivals, copies, carried)
     kept = (*_COPY, *carried)
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     return partial(played, rule=rule, carried=carried)
 
 

@@ -10,6 +10,7 @@ Rules: docs/rules.md, W1 to W8, W11.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -46,11 +47,12 @@ def routed_us(
     size: np.ndarray | int,
     up: np.ndarray | int,
     down: np.ndarray | int,
+    narrowest: np.ndarray | int = 0,
 ) -> np.ndarray:
     """Return the time until copies that routers duplicate are complete: rule W11; int64.
 
-    The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the links
-    between routers have no rates.
+    The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the
+    narrowest link between their routers has the rate `narrowest`.
 
     Examples
     --------
@@ -59,7 +61,8 @@ def routed_us(
     >>> routed_us(np.array([5_000, 7_000]), 1_000, 8_000_000, np.array([4_000_000, 0])).tolist()
     [7000, 8000]
     """
-    return delay_us + np.maximum(transmission_us(size, up), transmission_us(size, down))
+    takes_us = (transmission_us(size, rate) for rate in (up, down, narrowest))
+    return delay_us + functools.reduce(np.maximum, takes_us)
 
 
 @dataclass(frozen=True)

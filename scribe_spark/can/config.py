@@ -98,7 +98,7 @@ class CanConfig(Section):
             raise InputError("can_bits", self.halvings, remedy)
         refuse_places("can", groups, memberships, config.overlay.nodes)
 
-    def check_routers(self, routers: int) -> None:
+    def check_network(self, source: str, routers: int, has_rates: bool) -> None:
         """Refuse more landmarks than the network has routers."""
         if self.landmarks > routers:
             remedy = f"must be at most the {routers} routers of the network"

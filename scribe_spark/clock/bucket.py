@@ -36,6 +36,7 @@ from scribe_spark.clock.kernel import (
 )
 from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -158,6 +159,8 @@ class Wires:
         How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
     shared : bool
         True if a node has one uplink and one downlink; False if one of each per room.
+    narrowest : callable, optional
+        ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
     """
 
     up: np.ndarray
@@ -165,6 +168,7 @@ class Wires:
     size: np.ndarray
     uplink: str
     shared: bool = True
+    narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,8 @@ class KernelSetting:
     lost : Lost, optional
         The copies that the network loses, by the index of the publication; the links have the
         column ``time_us``, the times at which copies leave.
+    late : Late, optional
+        The jitter of copies, by the index of the publication.
     validation_us : ndarray of int64, shape (n,), optional
         The times that nodes need to check a publication before they forward copies.
     """
@@ -196,6 +202,7 @@ class KernelSetting:
     wires: Wires | None = None
     records: bool = False
     lost: Lost | None = None
+    late: Late | None = None
     validation_us: np.ndarray | None = None
 
 
@@ -369,8 +376,17 @@ class BucketClock:
             rows = self._pass_uplinks(window, rows, wires)
         if self._setting.lost is not None:
             rows = self._without_lost(self._setting.lost, rows)
-        times(rows)[:] += self._setting.delay(rows[:, SENDER], rows[:, NODE])
+        times(rows)[:] += self._delays(rows)
         return rows
+
+    def _delays(self, rows: np.ndarray) -> np.ndarray:
+        """Return the delays of messages; copies of publications have jitter."""
+        delay_us = self._setting.delay(rows[:, SENDER], rows[:, NODE])
+        if self._setting.late is not None:
+            copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
+            links = {"node": rows[copy, SENDER], "peer": rows[copy, NODE]}
+            delay_us[copy] += self._setting.late(rows[copy, FIELDS], links, delay_us[copy])
+        return delay_us
 
     def _without_lost(self, lost: Lost, rows: np.ndarray) -> np.ndarray:
         """Return the messages but the copies that the network loses; count these (rule N2)."""
@@ -379,7 +395,7 @@ class BucketClock:
         copy = copy[lost(rows[copy, FIELDS], links)]
         gone = rows[copy]
         self.lost += np.bincount(gone[:, KIND], minlength=len(self.lost))
-        times(gone)[:] += self._setting.delay(gone[:, SENDER], gone[:, NODE])
+        times(gone)[:] += self._delays(gone)
         if self._setting.wires is not None:
             times(gone)[:] += gone[:, -1]
         self.lost_copies.append(gone)
@@ -486,6 +502,10 @@ class BucketClock:
         takes_us = transmission_us(wires.size[rows[:, FIELDS]], wires.down[rows[:, NODE]])
         takes_us[link[order] == len(self.key)] = 0  # no place, no downlink
         done_us = self._downlinks.take(link[order], at_us, takes_us)
+        if wires.narrowest is not None:
+            rates = wires.narrowest(rows[:, SENDER], rows[:, NODE])
+            routes_us = transmission_us(wires.size[rows[:, FIELDS]], rates)
+            rows[:, -1] = np.maximum(rows[:, -1], routes_us)
         times(rows)[:] = np.maximum(at_us + rows[:, -1], done_us)
         rows[:, -1] = times(rows) - at_us  # what the links took
         self._calendar.add(self.window_of(rows), rows)

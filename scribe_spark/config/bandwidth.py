@@ -63,6 +63,11 @@ class BandwidthConfig(Section):
     validation: Annotated[Time, _OF_CLOCK] = setting(
         "0us", "Time that a node needs to check a publication before it forwards copies"
     )
+    link_rates: Annotated[bool, _OF_SIZES] = setting(
+        False,
+        "A copy also takes its size over the rate of the narrowest link of its route; copies do "
+        "not wait for each other in routers",
+    )
     links: Annotated[Literal["shared", "independent"], _OF_SIZES] = setting(
         "shared",
         "A node has one uplink and one downlink for all groups (shared), or a separate pair for "

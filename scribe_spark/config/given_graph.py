@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: The columns that are read; other columns are ignored.
 VERTEX_COLUMNS = ("id", "kind", "domain", "x", "y")
-EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight")
+EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight", "rate")
 
 #: The greatest number of rows of each table; the driver keeps them, with about 40 bytes per row.
 MOST_ROWS = 20_000_000

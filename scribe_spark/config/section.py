@@ -240,8 +240,10 @@ class Section(BaseModel):
         `members` is the path of the table from which the groups come, if any.
         """
 
-    def check_routers(self, routers: int) -> None:
-        """Refuse settings that do not fit to the number of routers of the network."""
+    def check_network(self, source: str, routers: int, has_rates: bool) -> None:
+        """Refuse settings that do not fit to the network: its origin, the number of its routers,
+        and whether rates of its links are known.
+        """
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""

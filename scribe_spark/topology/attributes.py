@@ -112,6 +112,7 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
     x, y = (np.nan, np.nan) if places is None else places.T
     reader.note_directions(links[~loops])
     losses = reader.losses(links)
+    links = links.assign(**reader.link_rates())
     routers, links = router_frame(ids, x=x, y=y), links[~loops].reset_index(drop=True)
     return graph_of_links(routers, links, source, hosts, losses, tuple(reader.notes))
 
@@ -195,6 +196,15 @@ class _AttributeReader:
             )
         return own
 
+    def link_rates(self) -> dict[str, list[int]]:
+        """Return the rate of each edge in bits per second; nothing if no edge has a rate."""
+        if not self._has("bandwidth"):
+            return {}
+        for edge in self._edges:
+            if "bandwidth" not in edge.values and len({*edge.ends}) > 1:
+                raise self._refused(f"{edge} has no bandwidth; other edges have one")
+        return {"rate": [self._value(edge, "bandwidth", parse_rate, 0) for edge in self._edges]}
+
     # --- places
 
     def places(self) -> np.ndarray | None:
@@ -275,7 +285,7 @@ class _AttributeReader:
             self.notes.append("the graph is not directed: each edge is a link both ways")
         for name, why in (
             ("jitter", "is ignored"),
-            ("LinkSpeedRaw", "is ignored: links between routers have no rates here"),
+            ("LinkSpeedRaw", "is ignored; bandwidth (10 Mbit/s) gives links rates"),
         ):
             if self._has(name):
                 self.notes.append(f"{name} of edges {why}")

@@ -57,6 +57,7 @@ WEIGHT = Bounds(LEAST_WEIGHT, MOST_WEIGHT)
 SHARE = LOSS = Bounds(0.0, 1.0)
 LONGITUDE, LATITUDE = Bounds(-180.0, 180.0), Bounds(-90.0, 90.0)
 _RATE = Bounds(0, MOST_BITS_PER_SECOND)
+_LINK_RATE = Bounds(1, MOST_BITS_PER_SECOND)
 
 #: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 SHARE_TOLERANCE = 1e-6
@@ -72,7 +73,7 @@ def check(graph: Graph, field: str = "topology") -> None:
     A graph needs at least one vertex (a single router without links is allowed), whole and unique
     ids >= 0, links between known vertices, and no self-loop.  Delays (also within a router) are in
     [0, 1e6] ms, weights in [1e-6, 1e9], losses and shares in [0, 1], and the sum of the shares is
-    1; none is missing.  As an undirected graph, it is connected.
+    1; none is missing.  As an undirected graph, it is connected.  A network of pairs has no links.
 
     Parameters
     ----------
@@ -86,6 +87,8 @@ def check(graph: Graph, field: str = "topology") -> None:
     InputError
         The graph breaks a rule; the line names the first such rule and the first such rows.
     """
+    if graph.pairs is not None:
+        return
     if graph.vertices.empty:
         raise InputError(field, graph.source, "has no vertices; needs at least one router")
     for rows, bad, remedy in _faults(graph):
@@ -147,6 +150,9 @@ def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
     yield ends, loops, "a link must join two different routers; leave self-loops out"
     yield edges[["src", "dst", "delay_ms"]], ~DELAY_MS.hold(delay), f"delay_ms must be {DELAY_MS}"
     yield edges[["src", "dst", "weight"]], ~WEIGHT.hold(weight), f"weight must be {WEIGHT}"
+    if "rate" in edges:
+        strange = ~_LINK_RATE.hold(edges["rate"])
+        yield edges[["src", "dst", "rate"]], strange, f"rate (bits per second) must be {_LINK_RATE}"
     if (losses := graph.losses) is not None:
         yield losses[["src", "dst", "loss"]], ~LOSS.hold(losses["loss"]), f"loss must be {LOSS}"
     hosts = graph.hosts

@@ -1,9 +1,9 @@
 """Router graphs from lists of links: tables with a header, and published lists without one.
 
-A table (CSV or Parquet) has ``src, dst, delay_ms[, weight]``.  A bare list has two numbers per
-line, separated by blanks or ``|``, and comments that begin with ``#``: graphs of SNAP, and CAIDA's
-AS relationships (``a|b|-1|bgp``).  It has no delays: each link takes the same time.  A third column
-with other numbers than relationships is refused, as these may be delays or weights.
+A table (CSV or Parquet) has ``src, dst, delay_ms[, weight, rate]``.  A bare list has two numbers
+per line, separated by blanks or ``|``, and comments that begin with ``#``: graphs of SNAP, and
+CAIDA's AS relationships (``a|b|-1|bgp``).  It has no delays: each link takes the same time.  A
+third column with other numbers than relationships is refused, as these may be delays or weights.
 
 References
 ----------
@@ -29,7 +29,7 @@ from scribe_spark.core.inputs import read_table
 from scribe_spark.core.paths import local_path, read_packed
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
-from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
+from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, OPTIONAL, graph_of_links
 from scribe_spark.topology.regions import is_matrix
 
 #: The delay of each link of a bare list; the distance D then counts hops.
@@ -61,13 +61,13 @@ def edge_list(path: str) -> Graph:
     if is_matrix(start):
         remedy = f"is a matrix of latencies between regions; give --regions {listed([path])}"
         raise InputError(FIELD, path, remedy)
-    edges = read_table(path, FIELD, EDGE_COLUMNS, optional=("weight",))
+    edges = read_table(path, FIELD, EDGE_COLUMNS, optional=OPTIONAL)
     return graph_of_links(None, edges, path)
 
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
     """Return the graph of an edge list that only Spark can reach."""
-    edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",), most=MOST_ROWS)
+    edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=OPTIONAL, most=MOST_ROWS)
     return graph_of_links(None, edges, url)
 
 

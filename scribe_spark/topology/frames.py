@@ -23,7 +23,7 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
+from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, OPTIONAL, graph_of_links
 
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
@@ -91,8 +91,8 @@ def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
     vertices : DataFrame or None
         ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
     edges : DataFrame
-        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight``.  Other columns are
-        ignored.
+        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight`` and ``rate`` (bits per
+        second).  Other columns are ignored.
     source : str
         The value that error messages name.
 
@@ -113,7 +113,7 @@ def from_given(given: GivenGraph) -> Graph:
         f"{FIELD} edges",
         source,
         EDGE_COLUMNS,
-        optional=("weight",),
+        optional=OPTIONAL,
         empty=vertices is not None,
     )
     return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)

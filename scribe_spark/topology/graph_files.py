@@ -11,7 +11,7 @@ nested graphs are read, too.  Data with parts (figures of yEd) are left out.
 References
 ----------
 Shadow, "Network Graph Specification" (shadow.github.io): ``latency``, ``packet_loss``, ``jitter``
-of edges, ``host_bandwidth_up`` and ``host_bandwidth_down`` of nodes.
+of edges (and here ``bandwidth``), ``host_bandwidth_up`` and ``host_bandwidth_down`` of nodes.
 Knight, Nguyen, Falkner, Bowden, Roughan, "The Internet Topology Zoo", IEEE JSAC 29(9), 2011:
 ``Latitude``, ``Longitude``, ``LinkSpeedRaw``.
 Himsolt, "GML: A portable graph file format", University of Passau, 1997.

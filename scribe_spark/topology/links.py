@@ -27,13 +27,15 @@ from scribe_spark.topology.graph import (
 #: The input's name in error messages.
 FIELD = "topology"
 
-#: Columns of a table of links; ``weight`` is optional.
+#: Columns of a table of links, and those of them that are optional.
 EDGE_COLUMNS: dict[str, Kind] = {
     "src": "int",
     "dst": "int",
     "delay_ms": "float",
     "weight": "float",
+    "rate": "float",
 }
+OPTIONAL = ("weight", "rate")
 
 
 def graph_of_links(
@@ -43,6 +45,7 @@ def graph_of_links(
     hosts: Hosts = NO_HOSTS,
     losses: pd.DataFrame | None = None,
     notes: tuple[str, ...] = (),
+    field: str = FIELD,
 ) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
@@ -52,11 +55,13 @@ def graph_of_links(
         The routers, from :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the
         links.
     edges : DataFrame
-        ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` (float64).
+        ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` and ``rate`` (float64).
     source : str
         The origin of the links, for messages.
     hosts, losses, notes
         Fields of the graph.
+    field : str
+        The input's name in messages.
 
     Raises
     ------
@@ -77,8 +82,14 @@ def graph_of_links(
             weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source, hosts, losses, notes)
-    check(given, FIELD)
+    check(given, field)
     return replace(given, edges=both_ways(edges))
+
+
+def no_links() -> pd.DataFrame:
+    """Return the ``edges`` of a graph without links."""
+    frame = pd.DataFrame({"src": [], "dst": [], "delay_ms": [], "weight": []})
+    return frame.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
 
 
 def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
@@ -97,4 +108,5 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     order = ["src", "dst", "given", "weight", "delay_ms"]
     both = pd.concat([rounded, reverse], ignore_index=True).sort_values(order)
     kept = both.loc[~both.duplicated(["src", "dst"])]
-    return kept[["src", "dst", "delay_ms", "weight"]].reset_index(drop=True)
+    names = ["src", "dst", "delay_ms", "weight", *(["rate"] if "rate" in edges else [])]
+    return kept[names].reset_index(drop=True)

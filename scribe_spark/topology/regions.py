@@ -54,7 +54,7 @@ _SHARE = "share"
 _TOLERANCE = 1e-6
 
 #: The matrices in the package, by name.
-SHIPPED = ("azure", "continents")
+SHIPPED = ("azure", "continents", "corrosion19")
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import expand, index_sorted
+from scribe_spark.core.keys import key_of
 from scribe_spark.runtime.distribute import distribute_arrays, open_array, share
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, refuse_long, route_block
-from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links
+from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 from scribe_spark.underlay.pendant import (
     NO_COMPONENT,
     PendantComponent,
@@ -304,11 +305,13 @@ class MatrixKernel(RouterIds):
     routers: str
     loss: str | None = None
     withheld: Withheld | None = field(default=None, kw_only=True)
+    links: str | None = None  # src * R + dst, ascending
+    rates: str | None = None
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        lossy = () if self.loss is None else (self.loss,)
-        return self.delay, self.pred, self.exits, self.routers, *lossy
+        some = filter(None, (self.loss, self.links, self.rates))
+        return self.delay, self.pred, self.exits, self.routers, *some
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the delays (R, R) as int32, the predecessors (R, R) and the router ids (R,)."""
@@ -335,6 +338,15 @@ class MatrixKernel(RouterIds):
     def without_losses(self) -> Self:
         """Return the kernel of the same network, without losses."""
         return replace(self, loss=None, withheld=None)
+
+    @property
+    def link_rates(self) -> np.ndarray | None:
+        return None if self.rates is None else open_array(self.rates)
+
+    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        assert self.links is not None
+        route, link = path_links(last_links(open_array(self.pred)), a, b)
+        return route, index_sorted(open_array(self.links), link)
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
@@ -363,14 +375,23 @@ class MatrixUnderlay(Underlay):
         links: int,
         lan_us: int,
         loss: np.ndarray | None = None,
+        rates: pd.DataFrame | None = None,
     ) -> MatrixUnderlay:
-        """Distribute the matrices to all executors, once."""
-        names = distribute_arrays(
-            spark,
-            delay=routes.delay_us,
-            pred=routes.pred,
-            exits=routes.exits,
-            routers=routes.routers,
-            **({} if loss is None else {"loss": loss}),
-        )
-        return cls(MatrixKernel(*names), routes.routers, links, lan_us)
+        """Distribute the matrices to all executors, once.
+
+        `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); None: unknown.
+        """
+        made = {
+            "delay": routes.delay_us,
+            "pred": routes.pred,
+            "exits": routes.exits,
+            "routers": routes.routers,
+        }
+        if loss is not None:
+            made["loss"] = loss
+        if rates is not None:
+            ends = (index_sorted(routes.routers, rates[end].to_numpy()) for end in ("src", "dst"))
+            made["links"] = key_of(list(ends), len(routes.routers))
+            made["rates"] = rates["rate"].to_numpy(np.int64)
+        names: dict[str, Any] = dict(zip(made, distribute_arrays(spark, **made), strict=True))
+        return cls(MatrixKernel(**names), routes.routers, links, lan_us)

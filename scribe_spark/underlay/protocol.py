@@ -1,7 +1,8 @@
 """The queries of unicast routing: delay, nearest router, packets per link.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices.
+demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
+without a graph.
 """
 
 from __future__ import annotations
@@ -30,6 +31,22 @@ class Kernel(Protocol):
     @property
     def all_pairs_limit(self) -> int:
         """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+
+    @property
+    def least_us(self) -> int:
+        """A lower bound of the delays between different routers, in microseconds."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the jitter."""
+
+    @property
+    def jitter(self) -> int:
+        """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
+
+    @property
+    def has_links(self) -> bool:
+        """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
@@ -75,6 +92,16 @@ class Kernel(Protocol):
 
     def without_losses(self) -> Self:
         """Return the kernel of the same network, on which no packet is lost, or withheld."""
+
+    @property
+    def link_rates(self) -> np.ndarray | None:
+        """The rate of each directed core link in bits per second: int64, by the number of the link.
+
+        None if the rates are unknown.
+        """
+
+    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return every link of every route: the row of the route, and the number of the link."""
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
@@ -122,12 +149,33 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
     return kernel.delays(a, b) + 2 * lan_us
 
 
+def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the least rate of the links on each route, row by row: float64; infinite without
+    links.
+    """
+    least = np.full(len(a), np.inf)
+    if kernel.link_rates is not None:
+        route, link = kernel.route_links(a, b)
+        np.minimum.at(least, route, kernel.link_rates[link])
+    return least
+
+
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
     #: The name of the array with router ids, ascending.
     routers: str
     withheld: Withheld | None = None
+
+    #: See `Kernel`.
+    seed: int = 0
+    jitter: int = 0
+    has_links: bool = True
+
+    @property
+    def least_us(self) -> int:
+        """Return 0: two routers may be at one place."""
+        return 0
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -153,6 +201,15 @@ class RouterIds:
     def without_losses(self) -> Self:
         """Return the kernel of the same network, without losses."""
         return self.withholding(None)
+
+    @property
+    def link_rates(self) -> np.ndarray | None:
+        """None: the rates of links are unknown."""
+        return None
+
+    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Raise an error: links are numbered only if their rates are known."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

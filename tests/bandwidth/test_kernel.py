@@ -93,6 +93,20 @@ def test_lost_copies_take_their_uplinks_only():
     assert lost > 300
 
 
+def test_routes_have_narrowest_links():
+    slower, rates = 0, (0, 500_000, 8_000_000, 30_000_000)
+
+    def narrowest(y: int, x: int) -> int:
+        return rates[zlib.crc32(f"{y} {x}".encode()) % len(rates)]
+
+    for seed in range(60):
+        network, publications, rules = random_case(seed)
+        before = oracle.play(network, publications, rules)
+        wanted, *_ = compare(replace(network, narrowest=narrowest), publications, rules, seed)
+        slower += wanted.copies != before.copies
+    assert slower > 30
+
+
 def test_the_greedy_tree_is_the_optimum():
     """600 KB at 10 Mbit/s to 10,000 nodes by the best tree takes 7.370 s."""
     network, last = greedy_tree(**OPTIMUM)

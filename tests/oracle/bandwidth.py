@@ -21,6 +21,7 @@ B4 *Start* with discipline `serial`.  The head's start is s = max(E, free).  If
    With discipline `interleaved`, the head is a whole batch, which starts at s = max(E, free).
    Copies with known(p, y, x) < s are held back.  The n others share the uplink: A = s + D(y, x),
    Z = A + n tx(S, up(y)), free = s + n tx(S, up(y)).
+   If the route has a narrowest link, Z is not before A + tx(S, narrowest(y, x)).
 B5 *Downlink.*  Copies take the downlink in the order of (A, p, nodeId of the sender), duplicates
    too: busy = max(A, free) + tx(S, down(x)), free = busy.  A copy is complete at C = max(Z, busy).
 B6 *First copy* of p at x: the copy of least C, then of fewest hops, then of the sender's least
@@ -89,6 +90,8 @@ class Network:
     #: Place -> its node.  The publisher of a tree is a place of its own with a link to the root.
     places: Mapping[int, int]
     links: Sequence[Link]  # At most one from a place to another; a link of a tree has no link back
+    #: ``narrowest(y, x)``: the least bandwidth on the route between nodes (0: unlimited).
+    narrowest: Callable[[int, int], int] = lambda y, x: 0
 
 
 @dataclass(frozen=True)
@@ -272,11 +275,14 @@ class _Play:
             queue.free = now + takes
             for y, x in sent:
                 arrives = now + self.link[y, x].delay_us
+                ends = (self.network.places[place] for place in (y, x))
+                route = tx(self.publications[p].size, self.network.narrowest(*ends))
+                last = arrives + max(takes, route)
                 tie = (p, self.node(y).ident, y)
                 hops = self.played.first[p, y].hops + 1
-                copy = (p, y, x, hops, enqueued, now, arrives, arrives + takes)
+                copy = (p, y, x, hops, enqueued, now, arrives, last)
                 if self.rules.lost(p, y, x):
-                    self.played.lost.append(Copy(*copy, arrives + takes))
+                    self.played.lost.append(Copy(*copy, last))
                     continue
                 self.put(arrives, FIRST_BYTE, tie, copy)
         self.call(now, owner)

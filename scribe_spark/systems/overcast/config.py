@@ -1,0 +1,79 @@
+"""The section ``overcast``: the parameters of Overcast, with their sources.
+
+References
+----------
+J. Jannotti, D. Gifford, K. Johnson, M. F. Kaashoek, J. O'Toole: "Overcast: reliable multicasting
+with an overlay network", OSDI 2000.  Its text could not be had: values are recalled.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from scribe_spark.config.section import Section, setting, within
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.core.errors import InputError
+from scribe_spark.systems.overcast import MOST_MEMBERS, SHARED
+
+_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
+
+_Rounds = Annotated[int, within(4, 10_000)]
+
+
+class OvercastConfig(Section):
+    """The parameters of Overcast."""
+
+    flat_prefix: ClassVar[str] = "overcast_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("overcast"), "overcast in --systems"
+    )
+    about: ClassVar[str] = "Overcast's trees by bandwidth."
+
+    decide: Literal["shared", "bottleneck"] = setting(
+        SHARED,
+        "Bandwidth by which members choose parents: a link's rate divided by the copies on it "
+        "(shared), or the rate alone (bottleneck)",
+    )
+    tolerance: Annotated[float, within(0.01, 1.0)] = setting(
+        0.9, "Share of a bandwidth that counts as equal to it (recalled: within 10 %)"
+    )
+    round_seconds: Annotated[float, within(0.001, 86_400.0)] = setting(
+        1.0, "Length of a round of the protocol in seconds (recalled: 1 or 2)"
+    )
+    evaluation: _Rounds = setting(10, "Rounds between two evaluations of a position (recalled)")
+    lease: _Rounds = setting(
+        10, "Rounds of silence after which a child counts as dead (recalled); it checks in earlier"
+    )
+    linear: Annotated[int, within(0, 100)] = setting(
+        0, "Number of nodes in a line below the root, which replace it when it fails"
+    )
+    rounds: Annotated[int, within(0, 100_000), _OF_RUNS] = setting(
+        200, "Rounds of a run before its publications; all members join in the first one"
+    )
+
+    def check_within(self, config: Any) -> None:
+        """Refuse groups that are too large for tables of all nodes below a node."""
+        groups = config.groups
+        if groups.count and groups.custody is None:
+            size = config.overlay.nodes if groups.size is None else groups.size
+            refuse_large(size)
+
+    def check_network(self, source: str, routers: int, has_rates: bool) -> None:
+        """Refuse a network whose links have no rates."""
+        if not has_rates:
+            remedy = (
+                "has no rates of links on kept routes, which overcast needs; give a transit-stub "
+                "network, or one of at most 10,000 routers with a rate for each link (column rate, "
+                "or GML's bandwidth)"
+            )
+            raise InputError("topology", source, remedy)
+
+
+def refuse_large(members: int) -> None:
+    """Refuse a group of too many members."""
+    if members > MOST_MEMBERS:
+        remedy = (
+            f"has a group of {members:,} members; must be at most {MOST_MEMBERS:,}, since trees "
+            "have a depth of about a fifth of their members, and nodes know all nodes below them"
+        )
+        raise InputError("systems", "overcast", remedy)

@@ -1,0 +1,192 @@
+"""Measured trees of Overcast beside bars: ``PYTHONPATH=.:tests python -m overcast.measured``.
+
+Five transit-stub graphs of 600 routers, 24 of them transit routers; each member is at a router of
+its own, the root at router 0.  Members join at once (*start*); when the tree rests, ten more join
+(+10); then ten fail (-10).  The bars are tolerances around the values of independent reference
+programs (C), which were settled before; published values are recalled (R) or from abstracts (A).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
+from scribe_spark.config import RunConfig
+from scribe_spark.core import draws
+from scribe_spark.topology import load
+
+GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
+QUIET, MOST = 60, 2000  # rounds without a change that end a part; rounds of a part
+LEASES = 400  # rounds in which all certificates arrive
+
+#: The values of the reference programs: shared (sum, mean of nodes), bottleneck, load, stress,
+#: depth, rounds (start, +10, -10), certificates a node (start, +10).
+REFERENCE = {
+    (50, "backbone"): (0.76, 0.86, 1.0, 2.0, 1.09, 20, 89, 63, 32, 4.9, 4.4),
+    (50, "random"): (0.78, 0.98, 0.88, 1.7, 1.12, 14, 37, 23, 15, 3.1, 2.1),
+    (200, "backbone"): (0.62, 0.84, 1.0, 1.6, 1.07, 38, 178, 123, 60, 4.7, 8.6),
+    (200, "random"): (0.71, 0.92, 0.98, 1.5, 1.06, 38, 114, 151, 57, 4.4, 8.9),
+    (600, "backbone"): (0.62, 0.73, 1.0, 1.7, 1.05, 120, 426, None, 19, 5.6, None),
+    (600, "transit first"): (0.73, 0.97, 1.0, 1.7, 1.02, 117, 211, None, 90, 4.6, None),
+}
+PUBLISHED = (
+    *(".7-1 (A)", "", "1; random .7-.8 (R)", "< 2 (A)", "1-1.2 (R)", ""),
+    *("tens; 50; 30 (R)", "3-4 (R)"),
+)
+HEAD = (
+    "members", "shared, sum", "mean of nodes", "bottleneck", "load / IP", "stress", "depth",
+    "rounds: start; +10; -10", "certificates a node: start; +10",
+)  # fmt: skip
+
+
+@dataclass
+class Grown:
+    """A tree, and the rounds and certificates that its parts took."""
+
+    played: Played
+    rounds: list[int]
+    certificates: list[float]
+
+    def rest(self, count: int, join=NOBODY, died=NOBODY) -> None:
+        """Let members join and fail; play until no parent changes, and all certificates arrive."""
+        played, begin, last, told = self.played, self.played.number, 0, 0
+        before = None
+        while (now := played.number - begin) < min(MOST, last + QUIET) or self._fresh(now):
+            changes = () if now else ((np.zeros(len(join), dtype=np.int64), join), NO_PAIRS, died)
+            played.play(*changes, measure=True)
+            told += played.counts["certificates"]
+            rows = played.state["members"]
+            living = rows["alive"]
+            above = dict(zip(rows["node"][living], rows["parent"][living], strict=True))
+            if above != before:
+                before, last = above, now
+        self.rounds.append(last)
+        self.certificates.append(told / count)
+        self.faults = played.measures()["table.faults"]
+
+    def _fresh(self, now: int) -> bool:
+        """Whether certificates are under way."""
+        rows, played = self.played.state["certificates"], self.played
+        owner = rows["key"][rows["fresh"]] // len(played.router)
+        return now < MOST + LEASES and bool((owner != 0).any())
+
+
+def numbers_of_nodes(seed: int) -> np.ndarray:
+    """Numbers of the nodes at all routers, such that the root is at router 0."""
+    number = np.arange(ROUTERS)
+    root = int(np.argmin(draws.bits_np(seed, "overcast root", 0, number)))
+    number[[0, root]] = number[[root, 0]]
+    return number
+
+
+def members_of(graph: int, placement: str) -> np.ndarray:
+    """All routers in the order in which they get members."""
+    others = np.arange(1, ROUTERS)
+    drawn = draws.bits_np(graph, "placement", others)
+    if placement == "random":
+        return np.r_[0, others[np.argsort(drawn)]]
+    return np.r_[0, others[np.lexsort((drawn, others >= TRANSIT))]]
+
+
+def grown(graph: int, members: int, placement: str, **rules) -> Grown:
+    """Play the three parts on a graph."""
+    network = paper_network(graph)
+    played = Played(network, np.arange(ROUTERS), rules, seed=graph, node=numbers_of_nodes(graph))
+    order, tree = members_of(graph, placement), Grown(played, [], [])
+    first, more = np.sort(order[:members]), np.sort(order[members : members + 10])
+    if placement == "transit first":
+        tree.rest(TRANSIT, first[first < TRANSIT])
+        first = first[first >= TRANSIT]
+    tree.rest(members, first)
+    tree.rounds, tree.certificates = tree.rounds[-1:], [sum(tree.certificates)]
+    values = played.measures()
+    if len(more):
+        tree.rest(len(more), more)
+    died = draws.bits_np(graph, "failures", first)
+    tree.rest(10, died=np.sort(first[first > 0][np.argsort(died[first > 0])[:10]]))
+    tree.values = values
+    return tree
+
+
+def row_of(members: int, placement: str, **rules) -> tuple[list[str], list[str]]:
+    """Return the cells of a row, and the bars that it misses."""
+    trees = [grown(graph, members, placement, **rules) for graph in GRAPHS]
+    names = "shared", "shared.mean", "bottleneck", "load", "flows", "depth.max"
+    each = {name: [tree.values[name] for tree in trees] for name in names}
+    mean = {name: float(np.mean(found)) for name, found in each.items()}
+    rounds = np.mean([tree.rounds for tree in trees], axis=0)
+    certificates = np.mean([tree.certificates for tree in trees], axis=0)
+    most = np.mean([tree.values["flows.max"] for tree in trees])
+    cells = [
+        f"{members} {placement}",
+        f"{mean['shared']:.2f} ({min(each['shared']):.2f}-{max(each['shared']):.2f})",
+        *(f"{mean[name]:.2f}" for name in names[1:4]),
+        f"{mean['flows']:.2f}, {most:.1f}",
+        f"{mean['depth.max']:.0f} ({max(each['depth.max']):.0f})",
+        "; ".join(f"{number:.0f}" for number in rounds),
+        "; ".join(f"{number:.1f}" for number in certificates[: len(rounds) - 1]),
+    ]
+    bars = {
+        "shared sum >= .55": mean["shared"] >= 0.55,
+        "mean of nodes >= .7": mean["shared.mean"] >= 0.7,
+        "bottleneck >= .95, random .8": mean["bottleneck"]
+        >= (0.8 if placement == "random" else 0.95),
+        "load <= 2.1 x IP": mean["load"] <= 2.1,
+        "stress <= 1.2": mean["flows"] <= 1.2,
+        "certificates 2-9": all(2 <= c <= 9 for c in certificates[: len(rounds) - 1]),
+        "the root's table is the tree": not any(tree.faults for tree in trees),
+    }
+    return cells, [bar for bar, holds in bars.items() if not holds]
+
+
+def reference(members: int, placement: str) -> list[str]:
+    """Return the reference programs' cells."""
+    values = REFERENCE[members, placement]
+    rounds, certificates = (
+        "; ".join("-" if number is None else str(number) for number in some)
+        for some in (values[6:9], values[9:])
+    )
+    return ["(C)", *map(str, values[:6]), rounds, certificates]
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the table, of the finding and of the time."""
+    yield "| " + " | ".join(HEAD) + " |"
+    yield "|---" * len(HEAD) + "|"
+    missed = []
+    for members, placement in REFERENCE:
+        cells, lost = row_of(members, placement)
+        yield "| " + " | ".join(cells) + " |"
+        yield "| " + " | ".join(reference(members, placement)) + " |"
+        missed += [f"{members} {placement}: {bar}" for bar in lost]
+    yield "| " + " | ".join(("published", *PUBLISHED)) + " |"
+    yield "bars missed: " + ("; ".join(missed) or "none")
+    cells, _ = row_of(200, "backbone", decide="bottleneck")
+    yield "decided by bottleneck: " + "; ".join(
+        f"{head} {cell}" for head, cell in zip(HEAD, cells, strict=True)
+    )
+    yield time_of()
+
+
+def time_of(members: int = 2000, rounds: int = 200) -> str:
+    """Return the time of a group in the paper's network."""
+    config = RunConfig(nodes=members)
+    network = Routed.of_graph(load(config), config.topology)
+    router = draws.bits_np(1, "routers", np.arange(members)) % np.uint64(len(network.pred))
+    played = Played(network, router.astype(np.int64))
+    begin = time.process_time()
+    for number in range(rounds):
+        all_join = np.zeros(members, dtype=np.int64), np.arange(members)
+        played.play(NO_PAIRS if number else all_join)
+    return f"{members} members, {rounds} rounds: {time.process_time() - begin:.1f} s (bar: 72 s)"
+
+
+if __name__ == "__main__":
+    for line in lines():
+        print(line)
+        sys.stdout.flush()

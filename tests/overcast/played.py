@@ -1,0 +1,164 @@
+"""Rounds of Overcast's kernel in process, on networks with routes and rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.config import TopologyConfig
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.systems.overcast.config import OvercastConfig
+from scribe_spark.systems.overcast.overlay import Overcast
+from scribe_spark.topology import graph_of_links, transit_stub
+from scribe_spark.topology.rates import link_rates
+from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.paths import last_links, merged_links, path_links
+
+NOBODY = np.empty(0, dtype=np.int64)
+NO_PAIRS = NOBODY, NOBODY
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Routes between routers 0 to R - 1 (`underlay.protocol.Kernel`)."""
+
+    delay_us: np.ndarray
+    pred: np.ndarray
+    links: np.ndarray  # src * R + dst, ascending
+    link_rates: np.ndarray
+
+    @classmethod
+    def of_graph(cls, graph, config) -> Routed:
+        """The network of a graph whose routers are 0 to R - 1."""
+        routers, edges = graph.vertices["id"].to_numpy(), graph.edges
+        found = route_block(LinkArrays.of(routers, edges, "delay", 1), routers)
+        links = edges["src"].to_numpy() * len(routers) + edges["dst"].to_numpy()
+        return cls(*found, links, link_rates(graph, config))
+
+    def index(self, routers):
+        return routers
+
+    def ids(self, index):
+        return index
+
+    def losses(self, a, b):
+        """No packet is lost."""
+
+    def delays(self, a, b):
+        return self.delay_us[a, b]
+
+    def route_links(self, a, b):
+        route, link = path_links(last_links(self.pred), a, b)
+        return route, np.searchsorted(self.links, link)
+
+    def merged_packets(self, tree, a, b):
+        on_links = merged_links(last_links(self.pred), len(self.pred), tree, a, b)
+        link, packets = np.unique(on_links, return_counts=True)
+        return *np.divmod(link, len(self.pred)), packets
+
+
+def paper_network(seed: int) -> Routed:
+    """600 routers, of which 0 to 23 are transit routers."""
+    sizes = {"transit_domains": 3, "transit_size": 8, "stubs_per_transit": 1, "stub_size": 24}
+    config = TopologyConfig(**sizes, p_top=0.5, p_transit=0.5, p_stub=0.5)
+    graph = transit_stub.KIND.make("", config, seed)
+    kinds = graph.vertices["kind"].to_numpy()
+    assert len(kinds) == 600
+    assert (kinds[:24] == "transit").all()
+    assert (kinds[24:] == "stub").all()
+    return Routed.of_graph(graph, config)
+
+
+@dataclass
+class Played:
+    """Groups 0 to G - 1 in one builder; node i is at position i and at router ``router[i]``."""
+
+    kernel: Routed
+    router: np.ndarray
+    rules: dict = field(default_factory=dict)
+    groups: int = 1
+    seed: int = 1
+    alive: np.ndarray | None = None
+    state: dict = field(default_factory=dict)
+    number: int = 0
+    counts: dict = field(default_factory=dict)
+    sent: dict = field(default_factory=dict)
+    node: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        size = len(self.router)
+        self.system = Overcast(OvercastConfig(**self.rules).for_tasks())
+        self.alive = np.ones(size, dtype=bool)
+        self.node = np.arange(size) if self.node is None else self.node
+        ids = np.arange(size, dtype=np.uint64)
+        ring = Ring(ids, ids, self.node, self.router)
+        self.network = Network(ring, self.kernel, 1000, self.seed)
+
+    def play(self, join=NO_PAIRS, quit=NO_PAIRS, died=NOBODY, measure=False) -> None:
+        """Play a period."""
+        self.alive[died] = False
+        self.alive[join[1]] = True
+        numbers = np.arange(self.groups)
+        self.counts = {}
+        period = Period(
+            *(self.number, 0, True, measure, numbers, numbers.astype(np.uint64)),
+            *(numbers.astype(np.uint64), join, quit, died, self.alive, self.network),
+            counts=self.counts,
+        )
+        self.sent = self.system.play_period(self.state, period)
+        self.number += 1
+
+    def copies(self, group: int, source: int) -> set[tuple[int, int, int]]:
+        """The copies (group, sender, receiver) of a publication after the last period."""
+        of, node = self.state["members"]["group"], self.state["members"]["node"]
+        topic = np.array([group]), np.array([source])
+        numbers = np.arange(self.groups)
+        overlays = Overlays(numbers, of, node, *topic, state=self.state)
+        edges = self.system.edges(overlays, self.network)
+        ends = zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)
+        told, found, waiting = {source}, set(), [*ends]
+        while some := [(a, b) for a, b in waiting if a in told]:
+            found |= {(group, a, b) for a, b in some}
+            waiting = [pair for pair in waiting if pair not in some]
+            told |= {b for _, b in some if self.alive[b]}
+        return found
+
+    def measures(self) -> dict[str, float]:
+        """The measures of the last period."""
+        return self.system.measures_of(self.system.sums(self.state))
+
+
+def small_network(seed: int, routers: int = 12) -> Routed:
+    """A ring of routers with shortcuts; delays and rates are drawn."""
+    drawn = np.random.default_rng(seed)
+    pairs = {(at, (at + 1) % routers) for at in range(routers)}
+    pairs |= {tuple(drawn.choice(routers, 2, replace=False).tolist()) for _ in range(routers // 2)}
+    rates, delays = (
+        drawn.choice([1e6, 2e6, 5e6, 45e6], len(pairs)),
+        drawn.integers(1, 9, len(pairs)),
+    )
+    links = pd.DataFrame(sorted(pairs), columns=["src", "dst"])
+    graph = graph_of_links(None, links.assign(delay_ms=delays * 1.0, rate=rates), "drawn")
+    return Routed.of_graph(graph, TopologyConfig())
+
+
+def drawn_changes(drawn, members: set, alive: set, groups: int, busy: bool) -> tuple:
+    """Draw the joins, quits and deaths of a round: pairs, pairs and nodes; the dead stay dead."""
+    if not busy:
+        return set(), set(), set()
+    died = {node for node in alive if drawn.random() < 0.02}
+    living = sorted(alive - died)
+    there = {pair for pair in members if pair[1] not in died}
+    quit = {pair for pair in there if drawn.random() < 0.02}
+    every = {(group, node) for group in range(groups) for node in living}
+    join = {pair for pair in every - there if drawn.random() < 0.06}
+    return join, quit, died
+
+
+def pairs_of(some: set) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs as two columns, ascending."""
+    return tuple(np.array(sorted(some), dtype=np.int64).reshape(-1, 2).T)

@@ -1,0 +1,100 @@
+"""Overcast through the seam: state, messages and copies for B = 1, 2, 7 as in one builder."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from living_buckets import RecordingTally, SystemBuckets, ring_of
+
+from overcast.played import Played, drawn_changes, pairs_of, small_network
+from scribe_spark.rounds.events import NEVER, Events, Lives
+from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing
+
+NODES, GROUPS, ROUNDS, PERIODS = 40, 5, 6, 12
+NOBODY = np.empty(0, dtype=np.int64)
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_a_world_is_the_kernel_in_one_builder(buckets):
+    seen = Counter()
+    for seed in range(2):
+        seen += play(seed, buckets)
+    assert min(seen[name] for name in ("adopt", "check-in", "copies", "lost", "again")) > 0, seen
+
+
+def play(seed: int, buckets: int) -> Counter:
+    """Play a world on buckets, and the kernel's rounds."""
+    drawn, seen = random.Random(seed), Counter()
+    ids = ring_of({node: drawn.getrandbits(128) for node in range(NODES)})
+    router = np.random.default_rng(seed).integers(0, 12, NODES)
+    ring = replace(ids, router=router)
+    rules = {"linear": seed}
+    one = Played(small_network(seed), router, rules, GROUPS, 1, node=ring.node)
+    system, kernel = one.system, one.kernel
+    world = SystemBuckets.empty(ring, buckets, blind=True)
+    lives = Lives.of(NODES, np.arange(NODES))
+    members, alive = set(), set(range(NODES))
+    for number in range(ROUNDS):
+        again = {node for node in set(range(NODES)) - alive if drawn.random() < 0.3}
+        join, quit, died = drawn_changes(drawn, members, alive, GROUPS, True)
+        members = {pair for pair in members if pair[1] not in died} - quit | join
+        alive = (alive - died) | again
+        lives.exit(at(died), number, 1)
+        lives.enter(at(again))
+        seen["again"] += len(again)
+        publish = sorted(drawn.sample(sorted(members), 3)) if members else []
+        tally = RecordingTally(("payload", *system.control), ring.node, lives.alive.copy())
+        own = OwnRounds(PERIODS * 1000, 1000)
+        now = LivingRound(
+            *(number, ROUNDS, ring, lives, Events(at(died), NOBODY, at(again))),
+            *(np.arange(GROUPS), None, None, pairs_of(join), pairs_of(quit)),
+            *(Publishing.at_begin(pairs_of(publish)), kernel, 0, 1, 1, tally),
+            *(np.full(NODES, NEVER), own),
+            measures=("delay", "node_stress"),
+        )
+        copies = set()
+
+        def measure(done, now=now, copies=copies):
+            found = world.measure(system, done, kernel, lives, now.measures)[1]
+            assert set(found.values()) <= {1}
+            copies |= set(found)
+
+        done = system.play_on(world.player(system), now, measure)
+        one.alive[at(again)] = True
+        sent, counts, told = Counter(), Counter(), set()
+        for period in range(PERIODS):
+            changes = (pairs_of(join), pairs_of(quit), at(died)) if not period else ()
+            one.play(*changes, measure=period == PERIODS - 1)
+            counts += Counter(one.counts)
+            for kind, rows in one.sent.items():
+                ends = (ring.node[rows[end]].tolist() for end in ("sender", "to"))
+                sent += Counter((*pair, kind) for pair in zip(*ends, strict=True))
+            if not period:
+                first = {group: node for group, node in reversed(publish)}
+                told = {copy for pair in first.items() for copy in one.copies(*pair)}
+        assert copies == told, number
+        found = tally.messages
+        assert Counter({key: n for key, n in found.items() if key[2] != "payload"}) == sent
+        assert Counter(done.counts) == counts
+        assert done.measures == pytest.approx(one.measures())
+        check_state(world.tables_of(system), one.state)
+        seen += Counter(kind for *_, kind in sent.elements())
+        seen += Counter(copies=len(copies), lost=tally.lost.total())
+    return seen
+
+
+def check_state(found: dict, wanted: dict) -> None:
+    """The tables of all builders are those of one builder."""
+    for name in ("members", "children", "certificates"):
+        mine = found[f"state: {name}"]
+        order = np.lexsort((mine["node"], mine["group"]) if "node" in mine else (mine["key"],))
+        for column, values in wanted[name].items():
+            assert mine[column][order].tolist() == values.tolist(), (name, column)
+
+
+def at(nodes) -> np.ndarray:
+    return np.array(sorted(nodes), dtype=np.int64)
