@@ -26,6 +26,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from scribe_spark.core.units import MICROSECONDS
+
 _LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
 
 
@@ -440,10 +442,6 @@ def check_columns(table: str, found: StructType) -> None:
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
-
-#: Microseconds in a millisecond.  Internal delays are integer microseconds, so that sums are exact
-#: in any order; tables have DOUBLE milliseconds.
-MICROSECONDS = 1000
 
 
 def to_ms(column: str, alias: str = "delay_ms"):

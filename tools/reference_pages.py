@@ -319,7 +319,7 @@ With [classes or regions](networks.md), `nodes` also has the column `class` or `
 _ABOUT_COVERAGE = """
 ## Deadlines and quorums
 
-A run or world with `deadline` or `quorum` has these tables ([rules Q1 to Q6](rules.md#Q1)).
+A run or world with `deadline` or `quorum` has these tables ([rules X1 to X6](rules.md#X1)).
 
 """
 

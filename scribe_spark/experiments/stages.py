@@ -18,6 +18,7 @@ from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.parts import NodeParts, node_parts
@@ -27,7 +28,6 @@ from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology import Graph, load

@@ -4,7 +4,7 @@ The answers are columns of the rows of `latency.publication_latencies`, for runs
 
 References
 ----------
-docs/rules.md, Q1 to Q6.
+docs/rules.md, X1 to X6.
 """
 
 from __future__ import annotations

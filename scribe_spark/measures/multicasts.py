@@ -30,6 +30,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
@@ -72,7 +73,6 @@ from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"

@@ -5,7 +5,7 @@ do not depend on the order of rows.
 
 References
 ----------
-docs/rules.md, Q1 to Q6.
+docs/rules.md, X1 to X6.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ from scribe_spark.report.svg import (
     svg_element,
 )
 from scribe_spark.report.text import ABSENT, PERCENT, as_bytes, as_percent, as_text
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems.registry import baseline, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
@@ -161,7 +160,7 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
         for ms in deadlines:
             axes.axvline(ms, color="#57606a", linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
 
-    deadlines = [units.parse_time(one) / MICROSECONDS for one in latency.deadlines]
+    deadlines = [units.parse_time(one) / units.MICROSECONDS for one in latency.deadlines]
     right = 1.02 * max(*(of.values[-1] for of in found.values()), *deadlines, 0)
     marked = f" Vertical lines mark the deadlines: {', '.join(latency.deadlines)}."
     return draw(

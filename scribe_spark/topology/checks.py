@@ -18,8 +18,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.errors import InputError, listed, unlike
 from scribe_spark.core.inputs import first_rows
-from scribe_spark.core.units import MOST_BITS_PER_SECOND
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, depths, index_sorted
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import (

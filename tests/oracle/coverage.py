@@ -1,6 +1,6 @@
 """Coverage within deadlines, quorums and answers: one event after the other.
 
-The definitions are Q1 to Q6 of docs/rules.md.
+The definitions are X1 to X6 of docs/rules.md.
 """
 
 from __future__ import annotations
