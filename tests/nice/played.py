@@ -137,10 +137,13 @@ class Played:
             ends = tuple(self.network.ring.router[mine[name]] for name in ("node", "peer"))
             arrives = first["at"][of_first[some]] + self.network.kernel.delays(*ends) + 2 * LAN_US
             first = {"node": mine["peer"], "layer": mine["layer"], "at": arrives}
+            for rows, column in ((sender, mine["node"]), (to, mine["peer"]), (at, arrives)):
+                rows.append(column)
+            # a silent node that publishes as a guest is still sent its copy
+            others = first["node"] != source
+            first = {name: column[others] for name, column in first.items()}
             got = first["node"].tolist()
             assert len(set(got)) == len(got)
             assert not reached & set(got)
             reached |= set(got)
-            for rows, column in ((sender, mine["node"]), (to, mine["peer"]), (at, arrives)):
-                rows.append(column)
         return np.concatenate(sender), np.concatenate(to), np.concatenate(at)

@@ -282,6 +282,13 @@ def test_nobody_moves_to_a_leader_that_is_replaced_in_the_same_period():
     assert played.play().messages()["join"][0, 4, 7] == 1
 
 
+def test_a_group_ends_with_its_last_member_and_may_begin_again():
+    played = two_clusters().play(quit=[(0, node) for node in range(11)])
+    assert played.clusters() == {}
+    assert played.system.sums(played.state) == {"waiting": 0.0}
+    assert played.system.sums(played.play(join=[(0, 4)]).state)["members"] == 1
+
+
 def test_who_fails_while_waiting_and_joins_again_waits_once():
     played = Played(line(0, 1, 2), {"newcomers": 1}).play(join=[(0, 0)])
     played.play(join=[(0, 1), (0, 2)])

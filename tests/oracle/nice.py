@@ -383,6 +383,7 @@ class Group:
                 if node in some and layer != came and node in seated and node in alive:
                     for other in some - {node}:
                         found[node, other] += 1
-                        assert other not in had
-                        due.append((other, layer))
+                        if other != source:  # who is silent, lives again, and is a guest
+                            assert other not in had
+                            due.append((other, layer))
         return found

@@ -26,19 +26,10 @@ S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multica
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from scribe_spark.rounds.declaration import TREE, System, imported
 
-from scribe_spark.rounds.declaration import TREE, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.nice.overlay import Nice
-
-    return Nice(config.nice.for_tasks())
-
+#: The events of a period, which are counted.
+EVENTS = ("joined", "moves", "splits", "merges", "new_leaders")
 
 NICE = System(
     "nice",
@@ -47,12 +38,12 @@ NICE = System(
     requested=True,
     config="scribe_spark.systems.nice.config:NiceConfig",
     control=True,
-    world=_live,
+    world=imported("scribe_spark.systems.nice.overlay:live_nice"),
     round_seconds=lambda config: config.nice.period_seconds,
     world_measures={
         **{"layers": "mean over members", "peers": "mean over members"},
         **dict.fromkeys(("clusters", "unsound", "waiting"), "per member"),
-        **dict.fromkeys(("joined", "moves", "splits", "merges", "new_leaders"), "events"),
+        **dict.fromkeys(EVENTS, "events"),
         "control_bytes": "bytes",
     },
 )

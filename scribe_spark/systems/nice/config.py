@@ -42,11 +42,6 @@ class NiceConfig(Section):
     least_gain_ms: _Ms = setting(5.0, "Distance that a better leader saves at least, in ms")
     guard: bool = setting(True, "Members move only if both clusters keep their bounds")
 
-    @property
-    def most(self) -> int:
-        """The largest size of a cluster."""
-        return 3 * self.k + 1
-
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
         """Refuse more members of all groups than builders can hold."""
         if memberships > MOST_MEMBERS:

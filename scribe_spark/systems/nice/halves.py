@@ -9,16 +9,11 @@ _NUMBERS = 1 << 22
 
 
 def halves(trip: np.ndarray) -> np.ndarray:
-    """Return the members of the first halves of clusters of equal size: bool, shape (c, m).
+    """Return the members of the first halves of clusters, from their round trips (c, m, m).
 
     The halves are those whose larger radius is the least.  For centres a and b, it is the least r
     such that every member is within r of a or b, and those within r of only one fit into its half:
     it follows from sorted distances, without a search of all halves.
-
-    Parameters
-    ----------
-    trip : ndarray of int64, shape (c, m, m)
-        Round trips between the members, in the order of their ids.
     """
     count, m, _ = trip.shape
     step = max(1, _NUMBERS // m**3)

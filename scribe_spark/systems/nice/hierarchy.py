@@ -27,10 +27,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters, or other sets, by ascending heads.
-
-    Those of `head[i]` are ``member[first[i]:first[i] + size[i]]``, ascending.
-    """
+    """Sets of members, ``member[first[i]:first[i] + size[i]]``, by ascending heads."""
 
     head: np.ndarray
     first: np.ndarray
@@ -50,13 +47,9 @@ class Clusters:
         """The index of the cluster of each member."""
         return np.repeat(np.arange(len(self.head)), self.size)
 
-    def find(self, head: np.ndarray) -> np.ndarray:
-        """Return the indices of clusters, or NONE."""
-        return find_sorted(self.head, head)
-
     def members_of(self, head: np.ndarray) -> Pair:
         """Return pairs of the index of a head, ascending, and a member of its cluster, if any."""
-        at = self.find(head)
+        at = find_sorted(self.head, head)
         there = np.flatnonzero(at >= 0)
         first = self.first[at[there]]
         pair, row = expand(first, first + self.size[at[there]])
@@ -114,7 +107,8 @@ def layers_of(rows: Columns | None, size: int) -> list[Layer]:
 
 def rows_of(layers: Sequence[Layer], size: int) -> Columns:
     """Return the table of clusters, sorted by its columns."""
-    key, head = (np.concatenate([getattr(one, of) for one in layers]) for of in ("key", "head"))
+    every = [Layer(), *layers]
+    key, head = (np.concatenate([getattr(one, of) for one in every]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])
     order = np.lexsort((key, head, layer, key // size))
     group, node = np.divmod(key[order], size)
@@ -165,11 +159,6 @@ class Distances:
         return node[start] // size * size + least, trip
 
     def centres(self, sets: Clusters, answers: np.ndarray) -> Pair:
-        """Return the centres of sets, and all radii.
-
-        A centre has the least radius, of the members that answer (a mark of each), if any do.
-        """
-        if not len(sets.head):
-            return whole_numbers(), whole_numbers()
+        """Return the centres of sets, and all radii; centres are marked in `answers`, if any is."""
         radius = self.radii(sets)
         return self.nearest(sets.index, radius + _FAR * ~answers, sets.member)[0], radius

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from scribe_spark.core.arrays import find_sorted, numbered, run_starts, whole_nu
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.systems.nice import EVENTS
 from scribe_spark.systems.nice.hierarchy import layers_of, tops
 from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
 
@@ -29,9 +30,7 @@ class Nice(GrownOverlays):
     rules: NiceConfig
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
     carried: ClassVar[tuple[str, ...]] = ("layer",)
-    counted: ClassVar[tuple[str, ...]] = (
-        *("joined", "moves", "splits", "merges", "new_leaders", "control_bytes"),
-    )
+    counted: ClassVar[tuple[str, ...]] = (*EVENTS, "control_bytes")
     control: ClassVar[tuple[str, ...]] = (
         *("query", "answer", "ping", "pong", "join", "leave", "heartbeat"),
         *("transfer", "add", "remove", "merge", "force_merge"),
@@ -44,11 +43,7 @@ class Nice(GrownOverlays):
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """Play one period: rules V1 to V8."""
-        played = NicePeriod(self.rules, state, period)
-        played.play()
-        state.clear()
-        state |= played.state()
-        return played.messages()
+        return NicePeriod(self.rules, state, period).play(state)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of members, and those of guests to rendezvous points: rule V9."""
@@ -84,13 +79,13 @@ class Nice(GrownOverlays):
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
         """Count members, those that wait, layers, clusters and peers, added over members."""
         found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
-        if CLUSTERS not in state:
+        rows = state.get(CLUSTERS)
+        if rows is None or not len(rows["node"]):
             return found
-        rows = state[CLUSTERS]
         start = run_starts(rows["group"], rows["layer"], rows["leader"])
         size = np.diff(start, append=len(rows["group"]))
         is_top = np.append(np.diff(rows["group"][start]) != 0, True)
-        unsound = (size > self.rules.most) | (size < np.where(is_top, 1, self.rules.k))
+        unsound = (size > 3 * self.rules.k + 1) | (size < np.where(is_top, 1, self.rules.k))
         lowest = rows["layer"] == 0
         top = rows["layer"][start][is_top][numbered(rows["group"][lowest])]
         return {
@@ -101,3 +96,8 @@ class Nice(GrownOverlays):
             "peers": float((size * (size - 1)).sum()),
             "unsound": float(np.count_nonzero(unsound)),
         }
+
+
+def live_nice(config: Any) -> Nice:
+    """Return NICE with the rules of a config."""
+    return Nice(config.nice.for_tasks())

@@ -30,51 +30,39 @@ MESSAGE, ENTRY = 36, 12
 
 
 class NicePeriod:
-    """The state of a builder's groups in a period, and the rules that change it.
-
-    Nodes in groups are keys (group, node); `_mute` are those with seats that do not answer.
-    """
+    """The state of groups in a period, by keys (group, node), and the rules that change it."""
 
     def __init__(self, rules: NiceConfig, state: dict[str, Columns], period: Period) -> None:
         self._rules, self._period, self._size = rules, period, len(period.network.ring)
+        self._most = 3 * rules.k + 1
         self._distances = Distances(period.network)
         self._layers = layers_of(state.get(CLUSTERS), self._size)
-        self._silent, self._missed = self._pairs(state.get(SILENT), "periods")
-        self._waiting, self._start = self._pairs(state.get(WAITING), "start")
+        none = dict.fromkeys(("group", "node", "periods", "start"), whole_numbers())
+        silent, waiting = (state.get(name, none) for name in (SILENT, WAITING))
+        self._silent, self._waiting = (
+            r["group"] * self._size + r["node"] for r in (silent, waiting)
+        )
+        self._missed, self._start = silent["periods"], waiting["start"]
         self._lost = whole_numbers()
         self._messages: dict[str, list[Columns]] = defaultdict(list)
 
-    def _pairs(self, rows: Columns | None, column: str) -> tuple[np.ndarray, np.ndarray]:
-        if rows is None:
-            return whole_numbers(), whole_numbers()
-        return rows["group"] * self._size + rows["node"], rows[column]
-
-    def play(self) -> None:
-        """Play the period."""
+    def play(self, state: dict[str, Columns]) -> dict[str, Columns]:
+        """Play the period: replace the tables of the state, and return the messages."""
         self.take_events()
         newcomers = self.join()
         self.beat()
         if len(newcomers[0]):
             self._layers[:1] = [(self._layers or [Layer()])[0].with_seats(*newcomers)]
-        number = 0
-        while number < len(self._layers):
+        for number, _ in enumerate(self._layers):  # whose number may increase
             self.mend(number)
-            number += 1
         self.dissolve()
-
-    def state(self) -> dict[str, Columns]:
-        """Return the tables of the state."""
-        found = {CLUSTERS: rows_of(self._layers, self._size)} if self._layers else {}
+        state[CLUSTERS] = rows_of(self._layers, self._size)
         for name, key, column, value in (
             (SILENT, self._silent, "periods", self._missed),
             (WAITING, self._waiting, "start", self._start),
         ):
             group, node = np.divmod(key, self._size)
-            found[name] = {"group": group, "node": node, column: value}
-        return found
-
-    def messages(self) -> dict[str, Columns]:
-        """Return the messages by kind, as `GrownOverlays.play_period` does."""
+            state[name] = {"group": group, "node": node, column: value}
         return {kind: concatenate(rows) for kind, rows in self._messages.items()}
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
@@ -111,7 +99,7 @@ class NicePeriod:
         order = np.argsort(silent)
         order = order[~gone[order]]
         self._silent, self._missed = silent[order], missed[order]
-        self._mute = distinct(np.r_[self._silent, self._departs])
+        self._mute = distinct(np.r_[self._silent, self._departs])  # they do not answer
         # 2. who waits; those who depart leave their seats first
         changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
         stays = period.alive[self._waiting % size] & ~changes
@@ -149,10 +137,16 @@ class NicePeriod:
             lower = asked[top[asked] > number]
             self._send("query", key[lower], leader[lower])
             clusters = self._layers[number].clusters
-            size = clusters.size[clusters.find(leader[asked])]
+            size = clusters.size[find_sorted(clusters.head, leader[asked])]
             self._send("answer", leader[asked], key[asked], size)
             if number:
-                leader[asked] = self._nearest(clusters, key[asked], leader[asked])
+                pair, member = clusters.members_of(leader[asked])
+                sender = key[asked[pair]]
+                self._ping(sender, member, member != leader[asked[pair]])
+                heard = self._answers(member)
+                pair, member = pair[heard], member[heard]
+                trip = self._distances.trips(sender[heard], member)
+                leader[asked] = self._distances.nearest(pair, trip, member)[0]
         self._send("join", key, leader)
         # 4. a leader takes in those who have waited longest; the others ask again
         order = np.lexsort((key, start, leader))
@@ -164,14 +158,6 @@ class NicePeriod:
         self._count("joined", len(newcomers))
         return newcomers, leader
 
-    def _nearest(self, clusters: Clusters, key: np.ndarray, leader: np.ndarray) -> np.ndarray:
-        """Return the nearest member that answers, in the cluster of a leader."""
-        pair, member = clusters.members_of(leader)
-        self._ping(key[pair], member, member != leader[pair])
-        heard = self._answers(member)
-        pair, member = pair[heard], member[heard]
-        return self._distances.nearest(pair, self._distances.trips(key[pair], member), member)[0]
-
     def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
         """Measure some leaders, which answer."""
         key, leader = key[some], leader[some]
@@ -180,16 +166,13 @@ class NicePeriod:
         self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
-        """Send heartbeats; members that do not lead measure the leaders above.
-
-        Heartbeats have the members of the cluster, those of leaders also of the cluster above.
-        """
+        """Send heartbeats; members that do not lead measure the leaders above."""
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
             member, head = clusters.member, clusters.head[clusters.index]
             answers = self._answers(member)
             row, other = clusters.peers(answers)
-            at = upper.find(above.head_of(head))
+            at = find_sorted(upper.head, above.head_of(head))
             leads = (member == head) & (at >= 0)
             size = clusters.size[clusters.index]
             size[leads] += upper.size[at[leads]]
@@ -211,14 +194,14 @@ class NicePeriod:
         clusters = self._layer.clusters
         #: The clusters above, or NONE; and the leaders of this layer that answer, in them.
         self._upper = self._above.head_of(clusters.head)
-        self._upper[clusters.find(new)] = of_new
-        leads = self._answers(self._above.key) & (clusters.find(self._above.key) >= 0)
+        self._upper[find_sorted(clusters.head, new)] = of_new
+        leads = self._answers(self._above.key) & (find_sorted(clusters.head, self._above.key) >= 0)
         self._leaders = self._above.take(leads).clusters
         self._acts = self._answers(clusters.head)
         self.move(clusters)
         clusters = self._layer.clusters
         is_top = (find_sorted(self._heads, clusters.head) >= 0) | (self._upper < 0)
-        big = self._acts & (clusters.size > self._rules.most)
+        big = self._acts & (clusters.size > self._most)
         small = clusters.size < self._rules.k
         merged = self.merge(clusters, self._acts & small & (self._upper >= 0), is_top, big)
         self.lead_anew(clusters, np.flatnonzero(self._acts & ~is_top & ~merged & ~big & ~small))
@@ -235,10 +218,7 @@ class NicePeriod:
         self._send("add", leader, above)
 
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Remove those who depart or have lost their seat: rule V3.
-
-        Return the centres that lead vacant clusters now, and their clusters above.
-        """
+        """Remove who has no seat; return new leaders and their clusters above: rule V3."""
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
         goes = departs | (find_sorted(self._lost, layer.key) >= 0)
@@ -280,11 +260,9 @@ class NicePeriod:
     def move(self, clusters: Clusters) -> None:
         """Let members go to a leader that is much nearer: rule V4."""
         key, head = self._layer.key, self._layer.head
-        at = clusters.find(head)
+        at = find_sorted(clusters.head, head)
         rows = np.flatnonzero(self._acts[at] & (key != head) & self._answers(key))
         pair, other, trip = self._others(key[rows], head[rows], self._upper[at[rows]])
-        if not len(pair):
-            return
         start = run_starts(pair)
         rows = rows[pair[start]]
         now = self._distances.trips(key[rows], head[rows])
@@ -293,11 +271,11 @@ class NicePeriod:
         wants = self._saves(now, near, total, np.diff(start, append=len(pair)) + 1)
         gain = self._rules.stay_percent * now - 100 * near
         rows, goal, gain = rows[wants], goal[wants], gain[wants]
-        room = (0, clusters.size - self._rules.k), (1, self._rules.most - clusters.size)
+        room = (0, clusters.size - self._rules.k), (1, self._most - clusters.size)
         for end, places in room if self._rules.guard else ():  # both clusters keep their bounds
             of = (head[rows], goal)[end]
             order = np.lexsort((key[rows], -gain, of))
-            some = order[index_in_run(of[order]) < places[clusters.find(of[order])]]
+            some = order[index_in_run(of[order]) < places[find_sorted(clusters.head, of[order])]]
             rows, goal, gain = rows[some], goal[some], gain[some]
         self._send("leave", key[rows], head[rows])
         self._send("join", key[rows], goal)
@@ -346,12 +324,10 @@ class NicePeriod:
         merged = np.zeros(len(clusters.head), dtype=bool)
         asks = clusters.head[small]
         pair, other, trip = self._others(asks, asks, self._upper[small])
-        if not len(pair):
-            return merged
         nearest, _ = self._distances.nearest(pair, trip, other)
         asks = asks[distinct(pair)]
         # 1. who goes where; the rendezvous point forces its choice to come
-        forces = is_top[clusters.find(asks)]
+        forces = is_top[find_sorted(clusters.head, asks)]
         forced = np.sort(nearest[forces])
         goes = ~forces & (find_sorted(forced, asks) < 0)
         goes, to = np.r_[asks[goes], nearest[forces]], np.r_[nearest[goes], asks[forces]]
@@ -361,7 +337,7 @@ class NicePeriod:
         at = find_sorted(goes, to)
         stays = (at >= 0) & (to[at] == goes) & (goes < to)
         goes, to = goes[~stays], to[~stays]
-        ends = np.stack([clusters.find(goes), clusters.find(to)])
+        ends = np.stack([find_sorted(clusters.head, goes), find_sorted(clusters.head, to)])
         played = (find_sorted(goes, to) < 0) & ~splits[ends].any(axis=0)
         goes, to, ends = goes[played], to[played], ends[:, played]
         comes = find_sorted(forced, goes) >= 0
@@ -375,8 +351,6 @@ class NicePeriod:
 
     def lead_anew(self, clusters: Clusters, some: np.ndarray) -> None:
         """Replace leaders by centres that are much nearer to all: rule V7."""
-        if not len(some):
-            return
         old = clusters.head[some]
         index, member = clusters.members_of(old)
         sets = Clusters.of(index, member)
