@@ -309,6 +309,8 @@ class Dissemination:
         first = {"group": edges["group"], "node": edges["node"], **label}
         chosen = np.zeros(len(there), dtype=bool)
         chosen[there] = self.rule(take(first, there), take(edges, there))
+        if self.lost is not None:
+            chosen &= ~self.lost.withheld(edges["group"], edges)
         return chosen
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from identifiers import parts
@@ -36,6 +36,7 @@ class Kernel:
 
     delay_us: np.ndarray
     routers: np.ndarray
+    withheld: Any = field(default=None, kw_only=True)
     all_pairs_limit: ClassVar[int] = 48
 
     def index(self, routers: np.ndarray) -> np.ndarray:

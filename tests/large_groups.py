@@ -23,6 +23,8 @@ class PlaneKernel:
 
     points: np.ndarray
 
+    withheld = None
+
     def losses(self, a: np.ndarray, b: np.ndarray) -> None:
         """No packet is lost."""
 

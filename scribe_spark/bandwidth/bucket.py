@@ -429,6 +429,9 @@ class ClockBucket:
             sends &= link != self._way_back(first)[of]
             to_source = links.peer[link] == published.source[of_first][of]
             sends &= ~(to_source & (links.to_room[link] == published.room[of_first][of]))
+        if given.lost is not None:
+            ends = {"node": links.node[link], "peer": links.peer[link]}
+            sends &= ~given.lost.withheld(of_first[of], ends)
         if given.rule is not None:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}

@@ -116,13 +116,15 @@ def _play(
     read = partial(_links_of_trees, clock)
     write = partial(_write, published, more_hops, of_topic, root, len(ring), scheduled)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
-    lost = _lost_copies(facts, clock, stages.config.seed, schedule.group)
+    lost = _lost_copies(facts, clock, stages.config.seed, schedule.group, source)
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
 
 
-def _lost_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Lost | None:
+def _lost_copies(
+    facts: Facts, clock: Clock, seed: int, group: np.ndarray, source: np.ndarray
+) -> Lost | None:
     """Return the losses of publications, which are named by their order in their groups."""
     losses = Losses.of(facts, clock.kernel)
     if losses is None:
@@ -130,7 +132,7 @@ def _lost_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Lo
     order = np.argsort(group, kind="stable")
     name = np.empty_like(order)
     name[order] = index_in_run(group[order])
-    return losses.of_publications(publication_keys(seed, group, name))
+    return losses.of_publications(publication_keys(seed, group, name), source)
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:

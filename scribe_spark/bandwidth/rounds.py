@@ -29,7 +29,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.losses import loses
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -165,9 +165,12 @@ def _take_links(lossy: bool, tables: Tables, inbox: Inbox) -> Columns:
     return TimedLinks().to_columns() | ({"lost": flags()} if lossy else {})
 
 
-def _is_lost(publication: np.ndarray, links: Columns) -> np.ndarray:
-    """Return True for copies on lost links; see `engine.losses.Lost`."""
-    return links["lost"] > 0
+class _OnLostLinks(Lost):
+    """The losses of copies on links that lose them; withheld copies have no links."""
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        return links["lost"] > 0
 
 
 def _write_times(
@@ -271,7 +274,7 @@ def replay_round(
     else:
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run else ()
-    read, lost = partial(_take_links, lossy), _is_lost if lossy else None
+    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else None
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     player.keep(played, "clock with bandwidth")
 

@@ -285,12 +285,17 @@ class BucketClock:
         columns: Mapping[str, np.ndarray | int],
     ) -> None:
         number, validation_us = self._number[kind], self._setting.validation_us
-        self.counts[number] += len(node)
-        if validation_us is not None and self._plays_copies and self._kinds.payload[number]:
+        is_copy, lost = bool(self._kinds.payload[number]), self._setting.lost
+        if validation_us is not None and self._plays_copies and is_copy:
             at_us = at_us + validation_us[sender]
-        if self._setting.records:
-            self.sent.append(np.stack([np.full(len(node), number), sender, node], 1))
         rows = self._rows(kind, at_us, node, room, sender, columns)
+        if is_copy and lost is not None:
+            ends = {"node": rows[:, SENDER], "peer": rows[:, NODE]}
+            rows = rows[~lost.withheld(rows[:, FIELDS], ends)]
+        self.counts[number] += len(rows)
+        if self._setting.records:
+            kinds = np.full(len(rows), number)
+            self.sent.append(np.stack([kinds, rows[:, SENDER], rows[:, NODE]], 1))
         if self._setting.wires is not None:  # copies of a place that are sent together are a batch
             rows[:, -1] = self._batches
             self._batches += 1

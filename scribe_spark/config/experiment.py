@@ -16,6 +16,7 @@ from scribe_spark.config.bandwidth import (
     BandwidthConfig,
     refuse_slow_classes,
 )
+from scribe_spark.config.forwarding import ForwardingConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
     MOST_WORLD_GROUPS,
@@ -91,6 +92,7 @@ class ExperimentConfig(NetworkConfig):
     trees: TreesConfig = TreesConfig()
     world: RoundsConfig = RoundsConfig()
     scribe: ScribeConfig = ScribeConfig()
+    forwarding: ForwardingConfig = ForwardingConfig()
     classes: Classes = NO_CLASSES
     write_routing_table: Annotated[bool, _OF_TABLES] = setting(
         False, "Also write the nodes' routing tables, as the large table routing_table"
@@ -206,6 +208,7 @@ class RunConfig(ExperimentConfig):
             "groups": GroupsConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "forwarding": ForwardingConfig,
             "trees": TreesConfig,
             "world": RoundsConfig,
             "scribe": ScribeConfig,
@@ -252,6 +255,7 @@ class WorldConfig(ExperimentConfig):
             "overlay": OverlayConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "forwarding": ForwardingConfig,
         }
     )
 

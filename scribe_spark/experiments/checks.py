@@ -20,6 +20,7 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
+from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
@@ -42,6 +43,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_world(world, times=False)
         alive = extent_of(world).initial
     check_knowledge(config, alive)
+    withheld_nodes(config)
     graph = known_graph(config)
     if graph is not None:
         for rate in graph.hosts.least_rates():

@@ -102,6 +102,7 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
         given["topology"] = flat["topology"]
     if flat["regions"] is not None and not is_shipped(flat["regions"]):
         given["regions"] = flat["regions"]
+    given["withhold"] = config.forwarding.table([one.name for one in config.classes])
     return {n: file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,9 +18,11 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
+from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import scribe
@@ -30,6 +34,7 @@ from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
+from scribe_spark.underlay.withheld import Withheld
 from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
@@ -167,9 +172,25 @@ class Stages:
 
     @cached_property
     def underlay(self) -> Underlay:
+        """The network with its routes, and the nodes that withhold copies."""
+        withheld, network = self._withheld, self.network
+        if withheld is None:
+            return network
+        return replace(network, kernel=network.kernel.withholding(withheld))
+
+    @cached_property
+    def _withheld(self) -> Withheld | None:
+        found = withheld_nodes(self.config)
+        if found is None or not isinstance(found, np.ndarray):
+            return found
+        (name,) = distribute_arrays(self.spark, withheld=found)
+        return self._files.own(Withheld(self.config.seed, nodes=name))
+
+    @cached_property
+    def network(self) -> Underlay:
         """The routes between routers, with delays, available on every executor."""
         if self._shares is not None:
-            return self._shares.underlay
+            return self._shares.network
         graph, config = self.graph, self.config
         check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()

@@ -24,6 +24,7 @@ from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
+from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
@@ -208,6 +209,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     check_knowledge(config, extent_of(config).initial)
+    withheld_nodes(config)
     wants = {name: getattr(config, name) for name in ("write_knowledge", "write_routing_table")}
     for name, given in {**wants, "knowledge": config.knowledge}.items():
         if given and not plays_pastry(config):

@@ -239,7 +239,7 @@ class LivingRound:
             return None
         publish = self.publish if some is None else self.publish.take(some)
         key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key, more)
+        return losses.of_publications(key, publish.node, more)
 
     def _names(self, publish: Publishing) -> np.ndarray:
         """Return numbers that name publications among those of their groups: rule N1."""

@@ -7,7 +7,7 @@ demand, for networks that are too large for matrices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.runtime.distribute import discard_arrays, open_array
+from scribe_spark.underlay.withheld import Withheld
 
 
 class Kernel(Protocol):
@@ -65,8 +66,15 @@ class Kernel(Protocol):
         None if the network loses no packets.
         """
 
+    @property
+    def withheld(self) -> Withheld | None:
+        """The nodes that forward no copies; None: all nodes forward."""
+
+    def withholding(self, withheld: Withheld | None) -> Self:
+        """Return the kernel of the same network, with other nodes that withhold copies."""
+
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
+        """Return the kernel of the same network, on which no packet is lost, or withheld."""
 
     @property
     def link_rates(self) -> np.ndarray | None:
@@ -140,6 +148,7 @@ class RouterIds:
 
     #: The name of the array with router ids, ascending.
     routers: str
+    withheld: Withheld | None = None
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -158,9 +167,13 @@ class RouterIds:
         """Return None: the network loses no packets."""
         return None
 
+    def withholding(self, withheld: Withheld | None) -> Self:
+        """Return the kernel of the same network, with other nodes that withhold copies."""
+        return replace(self, withheld=withheld)  # type: ignore[type-var]
+
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
-        return self
+        """Return the kernel of the same network, without losses."""
+        return self.withholding(None)
 
     @property
     def link_rates(self) -> np.ndarray | None:

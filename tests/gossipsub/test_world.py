@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from living_buckets import RecordingTally, SystemBuckets, ring_of
 from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
+from withholding import Named
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
@@ -57,12 +59,16 @@ def check(
     def draw(purpose, *numbers):
         return keyed.bits(case.seed, purpose, *numbers) % 2**64
 
+    if seed % 4 == 1:
+        silent = random.Random(f"withheld {seed}").sample(range(case.count), case.count // 4)
+        settings = replace(case.settings, withholds=frozenset(silent))
+        case = replace(case, settings=settings)
     oracle, ring, settings = case.begin(draw), ring_of(case.idents), case.settings
     size, numbers = case.count, np.array(sorted(case.keys), dtype=np.int64)
     at = {int(node): place for place, node in enumerate(ring.node)}
     plane = case.delay()
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
-    kernel = Kernel(between, np.arange(size))
+    kernel = replace(Kernel(between, np.arange(size)), withheld=Named.of(settings.withholds))
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)

@@ -135,6 +135,8 @@ class Flood:
         )
         if self.lost is not None:
             came, carried = self._without_lost(came, carried)
+            own = {"node": came[AT], "peer": came[AT]}
+            came = take(came, ~self.lost.withheld(came["group"], own))
         if self.alive is not None:
             came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
         sent, ranges = [], []

@@ -39,7 +39,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.losses import Losses
+from scribe_spark.engine.losses import Losses, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
@@ -140,6 +140,11 @@ class PublicationProgram(TopicsProgram):
             lost if losses is None else lost | self.lost_on_way(losses, message, sender, receiver)
         )
 
+    def withholds(self, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that send only their own publications: rule N6."""
+        losses = self.losses
+        return np.zeros(len(node), dtype=bool) if losses is None else losses.withholds(node)
+
     @property
     def losses(self) -> Losses | None:
         """The losses of copies, by the configured share and by routes; None: there are none."""
@@ -172,6 +177,7 @@ class PublicationProgram(TopicsProgram):
         """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
+        others = others[~self.withholds(arrivals.key[others] % self._size)]
         mesh = read_table(Links, tables, MESH)
         of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
         if not len(sources):
@@ -411,6 +417,7 @@ class SendCopies(PublicationProgram):
         copy = at + self.waits(hops) + back < came["sent"]
         if self.losses is not None:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
+            copy &= (hops == 0) | ~self.withholds(receiver)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
         if not self.topics.in_run:  # times of earlier heartbeats are not known
@@ -461,21 +468,29 @@ def publish_with_bandwidth(
     announced = (publish.size >= links.idontwant) & rules.idontwant
     write = partial(_write, copies, new, publish, announced)
     losses = copies.losses
-    lost = None if losses is None else partial(_lost, copies, losses, new)
+    lost = None if losses is None else _LostCopies(copies, losses, new)
     kept = tuple(_KEPT.values())
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
     player.keep(played, "clock with bandwidth")
 
 
-def _lost(
-    copies: SendCopies,
-    losses: Losses,
-    new: np.ndarray,
-    publication: np.ndarray,
-    links: Columns,
-) -> np.ndarray:
-    """Return True for lost copies of the messages `new`."""
-    return copies.lost_on_way(losses, new[publication], links["node"], links["peer"])
+@dataclass(frozen=True)
+class _LostCopies(Lost):
+    """The losses of copies of the messages `new`."""
+
+    copies: SendCopies
+    losses: Losses
+    new: np.ndarray
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        ends = links["node"], links["peer"]
+        return self.copies.lost_on_way(self.losses, self.new[publication], *ends)
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        source = self.copies.messages.source[self.new[publication]]
+        return self.losses.withholds(links["node"]) & (links["node"] != source)
 
 
 def _links(
