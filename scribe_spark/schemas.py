@@ -104,6 +104,13 @@ LOOKUPS = _schema(
     **dict.fromkeys(("hops", "lost"), _LONG),
 )
 
+#: The results of anycasts: the member that accepted (NULL: none), the messages, the nodes of the
+#: tree that did not accept, and the sum of the messages' delays.
+ANYCASTS = _schema(
+    **dict.fromkeys(("group", "node", "number", "accepted", "messages", "visited"), _LONG),
+    delay_ms=_DOUBLE,
+)
+
 #: Leaf sets; `place` is 1, 2, ... for the next larger nodeIds (clockwise), -1, -2, ... for the next
 #: smaller ones.
 LEAF_SETS = _schema(node=_LONG, leaf=_LONG, place=_INT)

@@ -304,9 +304,9 @@ class MatrixKernel(RouterIds):
     exits: str
     routers: str
     loss: str | None = None
+    withheld: Withheld | None = field(default=None, kw_only=True)
     links: str | None = None  # src * R + dst, ascending
     rates: str | None = None
-    withheld: Withheld | None = field(default=None, kw_only=True)
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -393,7 +393,5 @@ class MatrixUnderlay(Underlay):
             ends = (index_sorted(routes.routers, rates[end].to_numpy()) for end in ("src", "dst"))
             made["links"] = key_of(list(ends), len(routes.routers))
             made["rates"] = rates["rate"].to_numpy(np.int64)
-        names = dict(zip(made, distribute_arrays(spark, **made), strict=True))
-        needed = (names[name] for name in ("delay", "pred", "exits", "routers"))
-        some = {name: names.get(name) for name in ("loss", "links", "rates")}
-        return cls(MatrixKernel(*needed, **some, withheld=None), routes.routers, links, lan_us)
+        names: dict[str, Any] = dict(zip(made, distribute_arrays(spark, **made), strict=True))
+        return cls(MatrixKernel(**names), routes.routers, links, lan_us)

@@ -159,12 +159,13 @@ def case_of(
         for end in ("sender", "receiver")
     )
 
+    lost = LostCopies(rules, given.number, sources[:, 1]) if loses else None
+
     def narrowest(node: np.ndarray, peer: np.ndarray) -> np.ndarray:
         ends = zip(node.tolist(), peer.tolist(), strict=True)
         rates = [network.narrowest(by_ident[y], by_ident[x]) for y, x in ends]
         return np.array(rates, dtype=np.int64)
 
-    lost = LostCopies(rules, given.number, sources[:, 1]) if loses else None
     setting = ClockSetting(given, published, discipline, lost=lost, narrowest=narrowest)
     return Case(setting, named, place_of)
 

@@ -193,8 +193,8 @@ class Repair(SessionProgram):
         of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
         if self.lost is not None:
-            ends = {"node": heard["node"][of], "peer": lists.next[row]}
-            bad &= ~self.lost.withheld(heard["session"][of], ends)
+            links = {"node": heard["node"][of], "peer": lists.next[row]}
+            bad &= ~self.lost.withheld(heard["session"][of], links)
         of, row = of[bad], row[bad]
         place, member = np.divmod(lists.key[row], size)
         session, node = np.divmod(place, size)
