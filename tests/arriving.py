@@ -26,12 +26,13 @@ from scribe_spark.pastry.states import NONE, Kind, States
 from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_exits
+from scribe_spark.underlay.protocol import RouterIds
 
 MOST_ROWS = 128
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(RouterIds):
     """Delays between routers from a matrix (`underlay.protocol.Kernel`)."""
 
     delay_us: np.ndarray

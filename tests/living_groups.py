@@ -233,7 +233,7 @@ def _scribe_of(case: Case) -> dict[str, Any]:
         "parent_timeout": settings.parent_timeout,
         "refresh": settings.refresh,
         "child_timeout": settings.child_timeout,
-        "deadline": settings.deadline,
+        "lost_after": settings.deadline,
         "delivery": "best-effort" if case.buffer is None else "reliable",
         "buffer": case.buffer or 1,
         "source": settings.source,

@@ -94,7 +94,7 @@ def _live_ip_multicast(config: Any) -> SystemOnBuckets:
 def _naive_unicast(stages: Any) -> Multicast:
     from scribe_spark.systems.baselines import naive_unicast
 
-    return naive_unicast(stages.unicasts)
+    return naive_unicast(stages.unicasts, stages.underlay.kernel)
 
 
 def _live_unicast(config: Any) -> SystemOnBuckets:

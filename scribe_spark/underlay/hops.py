@@ -26,8 +26,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.core.arrays import index_sorted
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import RouterIds, Underlay
 from scribe_spark.underlay.withheld import Withheld

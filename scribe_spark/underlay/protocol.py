@@ -1,7 +1,8 @@
 """The queries of unicast routing: delay, nearest router, packets per link.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices.
+demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
+without a graph.
 """
 
 from __future__ import annotations
@@ -30,6 +31,22 @@ class Kernel(Protocol):
     @property
     def all_pairs_limit(self) -> int:
         """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+
+    @property
+    def least_us(self) -> int:
+        """A lower bound of the delays between different routers, in microseconds."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the jitter."""
+
+    @property
+    def jitter(self) -> int:
+        """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
+
+    @property
+    def has_links(self) -> bool:
+        """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
@@ -149,6 +166,16 @@ class RouterIds:
     #: The name of the array with router ids, ascending.
     routers: str
     withheld: Withheld | None = None
+
+    #: See `Kernel`.
+    seed: int = 0
+    jitter: int = 0
+    has_links: bool = True
+
+    @property
+    def least_us(self) -> int:
+        """Return 0: two routers may be at one place."""
+        return 0
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Such a node takes part in trees and meshes as every other one.  It sends the publications of its
 own, but no copy of another node's.
 
-Rules: docs/rules.md, N6 and N7.
+Rule: docs/rules.md, N6.
 """
 
 from __future__ import annotations

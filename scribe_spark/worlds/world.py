@@ -355,6 +355,12 @@ class World:
         return saved_rows(self._driver.rows)
 
     @property
+    def coverage_tables(self) -> dict[str, pa.Table]:
+        """The tables of coverage (`schemas.COVERAGE_CONTRACT`) after a world's last round."""
+        tables = self._left.tables
+        return {name: tables[name] for name in schemas.COVERAGE_CONTRACT if name in tables}
+
+    @property
     def last_tables(self) -> dict[str, Batches]:
         """The tables of the last round, for the tasks that write them, sorted in each bucket.
 

@@ -106,6 +106,7 @@ def test_presets_load(name, monkeypatch):
 #: runs in which nodes and members come and go.
 ELSEWHERE = {
     *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
+    *("pair_delay", "message_jitter", "nodes_file", "edges_file"),
     *(
         flat
         for system in all_systems()

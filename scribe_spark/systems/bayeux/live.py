@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
@@ -549,9 +551,12 @@ class _BayeuxRound:
         begun = self._started(accepted)
         of_groups = self._multicasts().measured(every=False)
         lost = now.lost_copies(sessions.facts, of_groups.publication)
+        late = now.late_copies(sessions.facts, of_groups.publication)
         if lost is not None:
             lost = _LostInSessions(lost, of_groups.group, self.partitions)
-        player.play(flood(sessions, lost), {START: {AT: self.root[begun], "group": begun}})
+        if late is not None:
+            late = partial(_late_in_sessions, late, of_groups.group, self.partitions)
+        player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted, lost))
@@ -639,3 +644,10 @@ class _LostInSessions(Lost):
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`; publications are sessions."""
         return self.lost.withheld(find_sorted(self.groups, publication // self.partitions), links)
+
+
+def _late_in_sessions(
+    late: Late, groups: np.ndarray, partitions: int, session: np.ndarray, *columns: Any
+) -> np.ndarray:
+    """Return the jitter of copies of the first publications of some groups."""
+    return late(find_sorted(groups, session // partitions), *columns)

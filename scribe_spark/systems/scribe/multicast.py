@@ -111,7 +111,9 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     sizes = sizes_of(scribe, of.group, of.message)
     arrives = scribe.send("payload", of.node, child, is_lost, sizes)
     sent, child = of.take(arrives), child[arrives]
-    delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
+    delay_us = sent.delay_us
+    if scribe.timed:
+        delay_us = delay_us + scribe.copy_delay(sent.group, sent.message, sent.node, child)
     sent = Payloads(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
     return got, sent, refused
 
