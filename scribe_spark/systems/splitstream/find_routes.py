@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_overlays import Network, OverlayProgram
 from scribe_spark.systems.splitstream.period import Setting, begin
-
-if TYPE_CHECKING:
-    from scribe_spark.systems.splitstream.splitstream import SplitStream
 
 #: The table that the program hands to the builders: ``group, node, stripe, next`` (positions).
 ROUTES = "routes"
@@ -43,7 +40,7 @@ class FindRoutes(OverlayProgram):
     it once, and tells it to the builder: :data:`ROUTES`.
     """
 
-    system: SplitStream
+    setting_of: Callable[..., Setting]  # `SplitStream.setting`
     key_lo: np.ndarray
     number: int  # of the period
     failed: np.ndarray
@@ -55,7 +52,7 @@ class FindRoutes(OverlayProgram):
         round = self.round
         assert round.key_hi is not None
         network = Network(round.facts.ring, *round.network)
-        return self.system.setting(network, round.number, round.key_hi, self.key_lo)
+        return self.setting_of(network, round.number, round.key_hi, self.key_lo)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket."""
@@ -81,7 +78,7 @@ class FindRoutes(OverlayProgram):
         size, alive, state = (
             round.size,
             round.lives.alive,
-            self.system.state_of(tables, np.arange(len(round.number))),
+            round.system.state_of(tables, np.arange(len(round.number))),
         )
         own = in_bucket(self.bounds, bucket, round.builders(self.changed))
         none = whole_numbers()

@@ -76,7 +76,7 @@ class SplitStream(GrownOverlays):
         """Find the routes of channels that are not at rest."""
         changed = distinct(np.concatenate([now.join[0], now.quit[0]]))
         of_round = now.key_lo, now.number, np.sort(now.events.fail), changed
-        program = FindRoutes(round, self, *of_round)
+        program = FindRoutes(round, self.setting, *of_round)
         player.play(program, {JOINED: to_nodes(now.join)})
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
