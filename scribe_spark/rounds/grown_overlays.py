@@ -164,7 +164,8 @@ class GrownOverlays(GroupOverlays):
         found: dict[str, Columns] = {}
         for name, rows in _state(self, tables).items():
             index = find_sorted(groups, rows["group"])
-            found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
+            if (index >= 0).any():  # as in `play_period`, a table has rows
+                found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
         return found
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
