@@ -105,6 +105,10 @@ peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write d
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
 	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
 
+.PHONY: questions
+questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
+	@$(BIN)/python -m tools.questions out/questions docs/questions.md
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)

@@ -40,6 +40,7 @@ from scribe_spark.core.keys import common_keys, key_of
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -121,6 +122,15 @@ class Dissemination:
     #: The copies that the network loses, by the index of the group; if there are any,
     #: :data:`ARRIVED_COPIES` has all sent copies, and the column ``lost``.
     lost: Lost | None = None
+    late: Late | None = None  # the jitter of copies, by the index of the group
+
+    def delays(self, group: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
+        """Return the delays of copies in microseconds: int64."""
+        router = self.facts.ring.router
+        delay_us = node_delays(self.kernel, self.lan_us, router[sender], router[receiver])
+        if self.late is None:
+            return delay_us
+        return delay_us + self.late(group, {"node": sender, "peer": receiver}, delay_us)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read copies, find the first ones, and send or cancel copies."""
@@ -275,9 +285,7 @@ class Dissemination:
         if not len(goes):
             return {}
         edges, label = take(edges, goes), take(new, node[goes])
-        router = self.facts.ring.router
-        ends = router[edges["node"]], router[edges["peer"]]
-        delay_us = node_delays(self.kernel, self.lan_us, *ends)
+        delay_us = self.delays(edges["group"], edges["node"], edges["peer"])
         waits = np.where(label["hops"] > 0, self.processing_us, 0)
         copies = {
             "group": edges["group"],
@@ -309,6 +317,8 @@ class Dissemination:
         first = {"group": edges["group"], "node": edges["node"], **label}
         chosen = np.zeros(len(there), dtype=bool)
         chosen[there] = self.rule(take(first, there), take(edges, there))
+        if self.lost is not None:
+            chosen &= ~self.lost.withheld(edges["group"], edges)
         return chosen
 
 
@@ -380,9 +390,13 @@ def disseminate(
         ring.messages(edges, EDGES, "node", edge, number),
         ring.messages(sources.select("group", "source"), START, "source", groups=number),
     ]
+    kernel, late = underlay.kernel, None
+    if (jitter := Jitter.of(ring.facts, kernel)) is not None:
+        late = jitter.of_publications(jitter_keys(kernel.seed, number, 0))
     program = Dissemination(
-        *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
+        *(ring.bounds, ring.facts, kernel, underlay.lan_us),
         *(rule, carried, clock, processing_us),
+        late=late,
     )
     tables = BucketTables(ring.layout, union_tables(first))
     tables.play(program, "dissemination", progress)
@@ -440,9 +454,8 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
     """Return copies (:data:`ARRIVED_COPIES`) with the columns of `multicast.COPIES`."""
     if program.clock == TIME:
-        router = program.facts.ring.router
-        ends = router[copies["sender"]], router[copies["node"]]
-        sent_us = copies["at_us"] - node_delays(program.kernel, program.lan_us, *ends)
+        ends = copies["group"], copies["sender"], copies["node"]
+        sent_us = copies["at_us"] - program.delays(*ends)
     else:
         sent_us = pa.nulls(len(copies["node"]), pa.int64())
     renamed = {"receiver": copies["node"], "hop": copies["hops"]}

@@ -26,6 +26,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from scribe_spark.core.units import MICROSECONDS
+
 _LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
 
 
@@ -102,6 +104,13 @@ LOOKUPS = _schema(
     **dict.fromkeys(("source", "key_hi", "key_lo", "at"), _LONG),
     **dict.fromkeys(("delivered", "right"), BooleanType()),
     **dict.fromkeys(("hops", "lost"), _LONG),
+)
+
+#: The results of anycasts: the member that accepted (NULL: none), the messages, the nodes of the
+#: tree that did not accept, and the sum of the messages' delays.
+ANYCASTS = _schema(
+    **dict.fromkeys(("group", "node", "number", "accepted", "messages", "visited"), _LONG),
+    delay_ms=_DOUBLE,
 )
 
 #: Leaf sets; `place` is 1, 2, ... for the next larger nodeIds (clockwise), -1, -2, ... for the next
@@ -184,6 +193,27 @@ REFERENCE_TREE = _schema(
     **dict.fromkeys(("assignment", "measure"), _STRING),
     **dict.fromkeys(("value", "count"), _LONG),
 )
+
+#: The expected receivers of a publication, and those that have it within a deadline; their weights
+#: are NULL without weights.
+COVERAGE = _schema(
+    system=_STRING,
+    **dict.fromkeys(("group", "publication"), _LONG),
+    deadline_ms=_DOUBLE,
+    **dict.fromkeys(("expected", "within"), _LONG),
+    **dict.fromkeys(("expected_weight", "within_weight"), _DOUBLE),
+)
+
+#: The times until nodes of a quorum have a publication, and until the source has their answers;
+#: NULL if never, or not asked for.
+QUORUMS = _schema(
+    system=_STRING,
+    **dict.fromkeys(("group", "publication"), _LONG),
+    **dict.fromkeys(("quorum_ms", "replies_ms"), _DOUBLE),
+)
+
+#: The further tables of a run or world with a deadline, or with a quorum.
+COVERAGE_CONTRACT: dict[str, StructType] = {"coverage": COVERAGE, "quorums": QUORUMS}
 
 #: The tables a run leaves, by name.
 CONTRACT: dict[str, StructType] = {
@@ -357,6 +387,7 @@ WRITTEN: dict[str, StructType] = {
     **SYSTEMS_CONTRACT,
     **PARTS_CONTRACT,
     **BYTES_CONTRACT,
+    **COVERAGE_CONTRACT,
     **SCHEDULE_CONTRACT,
     "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
@@ -411,10 +442,6 @@ def check_columns(table: str, found: StructType) -> None:
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
-
-#: Microseconds in a millisecond.  Internal delays are integer microseconds, so that sums are exact
-#: in any order; tables have DOUBLE milliseconds.
-MICROSECONDS = 1000
 
 
 def to_ms(column: str, alias: str = "delay_ms"):

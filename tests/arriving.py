@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from identifiers import parts
@@ -26,16 +26,18 @@ from scribe_spark.pastry.states import NONE, Kind, States
 from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_exits
+from scribe_spark.underlay.protocol import RouterIds
 
 MOST_ROWS = 128
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(RouterIds):
     """Delays between routers from a matrix (`underlay.protocol.Kernel`)."""
 
     delay_us: np.ndarray
     routers: np.ndarray
+    withheld: Any = field(default=None, kw_only=True)
     all_pairs_limit: ClassVar[int] = 48
 
     def index(self, routers: np.ndarray) -> np.ndarray:

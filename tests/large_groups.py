@@ -15,13 +15,16 @@ from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
+from scribe_spark.underlay.protocol import RouterIds
 
 
 @dataclass(frozen=True)
-class PlaneKernel:
+class PlaneKernel(RouterIds):
     """Delays are distances on a square (the part of `underlay.protocol.Kernel` that rounds use)."""
 
     points: np.ndarray
+
+    withheld = None
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> None:
         """No packet is lost."""

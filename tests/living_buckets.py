@@ -21,6 +21,7 @@ from scribe_spark.measures.multicasts import (
     MulticastMeasures,
     SystemTables,
 )
+from scribe_spark.measures.within import Asked
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.observer import Observer, Tally, ends_of
 from scribe_spark.rounds.player import Environment
@@ -131,6 +132,7 @@ class SystemBuckets:
         lives: KnowsLives,
         names: tuple[str, ...] = ("delay", "node_stress"),
         by_hops: bool = False,
+        asked: Asked | None = None,
     ) -> tuple[dict[str, float], Counter]:
         """Return some measures of a round's multicasts, and their copies.
 
@@ -140,7 +142,7 @@ class SystemBuckets:
         given = Environment(
             facts, self.bounds, OverlayConfig(b=4, leaf_set=16), kernel, Observer(()), lives
         )
-        measures = MulticastMeasures(names, lan_us=1000)
+        measures = MulticastMeasures(names, lan_us=1000, asked=asked)
         name = "ip_multicast" if system.merged else "it"
         of = SystemTables(name, system, done.multicasts, by_hops)
         player.play(MeasureMulticasts(given, measures, of))

@@ -26,6 +26,7 @@ from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from split_states import empty_state, join_states, state_of
 from traffic import Traffic
+from withholding import Named
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
@@ -110,8 +111,8 @@ class World:
         """The same, played as Spark's tasks do."""
         return self._in(count, InTasks.remembering())
 
-    def with_losses(self) -> World:
-        """The same in a network that loses copies (rule N1)."""
+    def with_losses(self, withholds: bool = False) -> World:
+        """The same in a network that loses copies (N1); and perhaps nodes forward nothing (N6)."""
         draw, overlay, nodes = self.pastry.draw, self.run.scribe.overlay, self.case.count
         drawn = random.Random(f"losses {self.case.seed}")
         share = np.array(drawn.choices((0, 0, 0.1, 0.4), k=nodes))
@@ -124,7 +125,9 @@ class World:
             return bits % 2**64 < loss[sender, receiver] * 2**64
 
         self.run.scribe.is_lost = is_lost
-        self.pastry.kernel = LossyKernel(self.pastry.kernel.delay_us, np.arange(nodes), loss)
+        self.run.scribe.withholds = drawn.sample(range(nodes), nodes // 8 * withholds)
+        known = self.pastry.kernel.delay_us, np.arange(nodes), loss
+        self.pastry.kernel = LossyKernel(*known, withheld=Named.of(self.run.scribe.withholds))
         return self
 
     def _in(self, count: int, player: type[RoundPlayer]) -> World:
@@ -230,7 +233,7 @@ def _scribe_of(case: Case) -> dict[str, Any]:
         "parent_timeout": settings.parent_timeout,
         "refresh": settings.refresh,
         "child_timeout": settings.child_timeout,
-        "deadline": settings.deadline,
+        "lost_after": settings.deadline,
         "delivery": "best-effort" if case.buffer is None else "reliable",
         "buffer": case.buffer or 1,
         "source": settings.source,

@@ -426,7 +426,7 @@ def test_experiments_of_the_paper():
 
 @pytest.mark.parametrize("first", ["scribe_spark.config", "scribe_spark.can.config", *(
     f"scribe_spark.systems.{system}.config"
-    for system in ("bayeux", "flooding", "gossipsub", "plumtree", "reference_tree")
+    for system in ("bayeux", "flooding", "gossipsub", "nice", "plumtree", "reference_tree")
 )])  # fmt: skip
 def test_configs_of_all_systems_import_nothing_heavy_in_any_order(first):
     program = (

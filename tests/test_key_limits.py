@@ -259,7 +259,7 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
     assert str(refused.value).startswith(f"{said}2 with 2,147,483,647 nodes; or give at most ")
     with pytest.raises(InputError) as refused:
         check_world_run(WorldConfig(nodes=10**9, members=path), how)
-    assert str(refused.value).startswith(f"{said}1 with 1,000,000,000 nodes and deadline = 5; ")
+    assert str(refused.value).startswith(f"{said}1 with 1,000,000,000 nodes and lost_after = 5; ")
 
 
 def live_groups(groups: int) -> LiveGroups:
@@ -272,7 +272,7 @@ def live_groups(groups: int) -> LiveGroups:
 def test_a_world_made_in_python_refuses_in_one_line():
     """Its nodes are counted when `World` is made."""
     known = SimpleNamespace(node=np.array([10**9 - 1]))
-    said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and deadline = 5"
+    said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and lost_after = 5"
     with pytest.raises(InputError, match=said):
         live_groups(2).groups(known)
 

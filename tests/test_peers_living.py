@@ -58,7 +58,7 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
     for name, table in tables.items():
         (folder / "tables" / name).mkdir(parents=True)
         table.to_parquet(folder / "tables" / name / "part.parquet")
-    resolved = {"nodes": 60, "initial": 50, "groups": 3, "deadline": deadline}
+    resolved = {"nodes": 60, "initial": 50, "groups": 3, "lost_after": deadline}
     manifest = {"resolved": resolved, "round": {"seconds": 30.0, "has": "30 s: of some systems"}}
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 

@@ -67,7 +67,7 @@ def test_every_metric_of_a_run_is_on_the_page_of_the_measures():
 def test_every_measure_of_a_world_has_a_meaning():
     page = reference_pages.measures_page().partition("## Of a world")[2]
     rows, found = _cells(page), reference_pages.round_measures()
-    as_of_runs = {*re.findall(r"`(SYSTEM\.\w+)`", page.rpartition("those of a run:")[2])}
+    as_of_runs = {*re.findall(r"`(SYSTEM\.[\w.]+)`", page.rpartition("those of a run:")[2])}
     assert "SYSTEM.rad" in as_of_runs
     assert set(found) == set(rows) | as_of_runs
     assert not set(rows) & as_of_runs

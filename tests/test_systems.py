@@ -18,6 +18,7 @@ from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.systems.bayeux.live import LiveBayeux
 from scribe_spark.systems.flooding.flood import LiveFlooding
 from scribe_spark.systems.gossipsub.round import LiveGossipSub
+from scribe_spark.systems.nice.overlay import Nice
 from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
 from scribe_spark.systems.registry import (
     IP,
@@ -140,6 +141,7 @@ COUNTED = {
     "systems.bayeux": (*LiveBayeux.payload, *LiveBayeux.control),
     "systems.flooding": (*LiveFlooding(4, 16).payload, *LiveFlooding.building),
     "systems.gossipsub": (*LiveGossipSub.payload, *LiveGossipSub.control),
+    "systems.nice": (PAYLOAD, *Nice.control),
     "systems.plumtree": tuple(PlumtreeKernel.messages),
     "systems.reference_tree": (),
     "can": (PAYLOAD, *LiveCan.building),

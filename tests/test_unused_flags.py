@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
     *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
-    *("node_routers", "regions", "routes"),
+    *("node_routers", "regions", "routes", "nodes_file", "edges_file"),
 }
 OF_RUNS = ALWAYS | {
     *("groups", "group_size", "custody", "group_ids", "members", "source", "variants", "systems"),
@@ -76,6 +76,10 @@ UNUSED = [
     ("topology", "--region-jitter 5ms", "--regions azure"),
     ("topology", "--region-latency round-trip", "--regions azure"),
     ("topology", "--regions azure --stub-size 5", None),
+    ("run", "--pair-delay constant:5ms", "--topology pairs"),
+    ("run", "--message-jitter 10%", "--topology pairs"),
+    ("run", "--topology pairs --lan-delay-ms 5", None),
+    ("world", "--groups 3 --topology pairs --link-stress-period 5", None),
     ("run", "--overlay perfect --growth 2", "--overlay arrivals"),
     ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
@@ -113,7 +117,7 @@ UNUSED = [
     ("world", "--groups 4 --no-rejoin", "--generator churn"),
     ("world", "--groups 4 --systems gossipsub --lookups 50", "--systems gossipsub,bayeux"),
     ("world", "--groups 4 --systems flooding --lookups 50", "--flooding-over overlay"),
-    ("world", "--groups 4 --deadline 3", "--generator publications"),
+    ("world", "--groups 4 --lost-after 3", "--generator publications"),
     ("world", "--groups 4 --variants lazy --capacities x.csv --limit 5", None),
     ("world", "--groups 4 --publish-seconds 60", "--generator publications"),
     ("world", "--share 0.3", "--generator mass-failure"),

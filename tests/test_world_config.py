@@ -80,7 +80,7 @@ BAD = [
     ("delivery", "sure", "must be one of best-effort, reliable"),
     ("buffer", 0, "must be at least 1"),
     ("buffer", 4_097, "must be at most 4,096"),
-    ("deadline", -1, "must be at least 0"),
+    ("lost_after", -1, "must be at least 0"),
     ("link_stress_period", -1, "must be at least 0"),
     ("source", "member", "must be one of root, routed, direct"),
     (

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +62,9 @@ _VAC = 4.7
 #: Schedules of joining: name in the table -> fields.
 SCHEDULES: dict[str, dict[str, Any]] = {
     "nodes dial while heartbeats run": WHILE_DIALLING,
-    "nodes JOIN before they dial": {"joins": "unconnected", "heartbeat_phases": 10},
+    "nodes JOIN before they dial": {
+        **{"joins": "unconnected", "heartbeat_phases": 10, "dials_per_heartbeat": 0},
+    },
     "all JOIN at once, when all are connected": {"joins": "at_once"},
 }
 
@@ -83,6 +85,8 @@ class DrawnDelays:
     least_us: int
     most_us: int
     seed: int
+
+    withheld: ClassVar[None] = None
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See `underlay.Kernel`."""

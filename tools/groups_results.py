@@ -55,7 +55,7 @@ EXPERIMENTS = {
     "crowd": "world --config data/groups_flash_crowd.toml",
     **{f"local-{nodes}": f"world {local_world(nodes)}" for nodes in WAVES},
     **{f"churn-{n}-{s}": f"{_CHURN} {n} --seed {s}" for s in _SEEDS for n in (20, 60, 200)},
-    "waited-20": f"{_CHURN} 20 --deadline 20",
+    "waited-20": f"{_CHURN} 20 --lost-after 20",
 }
 
 

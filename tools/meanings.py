@@ -30,7 +30,7 @@ COLUMNS = {name: (unit.strip("-"), meaning) for name, (unit, meaning) in _rows("
 UNITS = {name: unit for name, (unit,) in _rows("units").items()}
 
 _ENDINGS = {"_ms": "ms", "_seconds": "s"}
-_KINDS = {"size": "bytes", "rate": "bit/s", "time": "time"}
+_KINDS = {"size": "bytes", "rate": "bit/s", "time": "time", "times": "time"}
 
 
 def unit_of(field: FieldRecord) -> str:

@@ -26,8 +26,9 @@ PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe",),
     "worlds in rounds": ("worlds", "rounds"),
-    "Bayeux, CAN, flooding, GossipSub, Plumtree, Overcast": (
-        *("bayeux", "can", "flooding", "gossipsub", "plumtree", "overcast"),
+    "Bayeux, CAN, flooding, GossipSub and the other systems": (
+        *("bayeux", "can", "flooding", "gossipsub", "narada", "nice", "overcast", "plumtree"),
+        "splitstream",
         *("dissemination", "bandwidth", "clock"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),

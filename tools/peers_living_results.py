@@ -69,7 +69,7 @@ def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, str]:
         delivery, systems, _ = _WORLDS[world]
         found[f"{name}-{world}-{seed}"] = (
             f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
-            f"--deadline {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
+            f"--lost-after {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
             f"--delivery {delivery} --systems {systems} --measures delay"
         )
     return found

@@ -54,7 +54,7 @@ _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
 
 #: The roots of five groups fail.
 _ROOTS = "bayeux_roots"
-_ROOTS_FAIL = "world --systems scribe,bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 --deadline 1 --roots 5 --generator root-failure+publications --publish-rate 1"
+_ROOTS_FAIL = "world --systems scribe,bayeux --nodes 5000 --groups 100 --rounds 12 --lookups 0 --lost-after 1 --roots 5 --generator root-failure+publications --publish-rate 1"
 
 
 # --- running

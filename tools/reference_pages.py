@@ -10,6 +10,7 @@ import click
 
 from scribe_spark import schemas
 from scribe_spark.cli.program import PURPOSES, CommandLine
+from scribe_spark.config import RunConfig
 from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.systems.registry import all_systems, described
@@ -84,12 +85,10 @@ The numbers in a run's `metrics.json` and in a world's table `rounds`. `SYSTEM` 
 | `mean`, `median` of a stress | over the paper's number of links (*slots*): links between routers, and 100 LAN links per router, in both directions; missing if there are more links |
 | `mean_existing`, `median_existing` | over all links, in both directions |
 
-The unit x is a ratio. *Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100. [concepts.md](concepts.md#the-measures) explains the main measures.
+The unit x is a ratio. *Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100, T a deadline. [concepts.md](concepts.md#the-measures) explains the main measures.
 """
 
-_STATISTICS = (
-    r"mean|median|max|min|sum|largest|p50|p90|p95|p99|mean_existing|median_existing|below_[\d_]+"
-)
+_STATISTICS = r"mean|median|max|min|sum|largest|p50|p90|p95|p99|never|mean_existing|median_existing|below_[\d_]+"
 #: The beginning of a definition that only says the statistic.
 _SAYS_STATISTIC = re.compile(
     r"^(?:(?:Mean number of|Mean|Median|Maximum|Greatest)|The \d+th percentile|Share below [\d.]+)"
@@ -122,11 +121,18 @@ def measures_page() -> str:
     return "".join(parts)
 
 
+#: A config with all questions, whose answers are metrics.
+_ASKED = RunConfig(
+    deadline="800ms", weights="weights.csv", quorum="2/3", replies=True, publications=2
+)
+
+
 def _run_measures(of_systems: bool) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the measures of runs: (name, definition) -> statistics, units, figure."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     texts: dict[str, str] = {}
-    for metric in (metric for measure in all_measures() for metric in measure.metrics):
+    every = (metric for measure in all_measures() for metric in measure.metrics_of(_ASKED))
+    for metric in every:
         if (metric.systems is not None) != of_systems:
             continue
         name, statistic = _split(metric.name)
@@ -168,6 +174,7 @@ def _without_statistic(definition: str) -> str:
 def _any_number(text: str) -> str:
     """Return a name or a definition with letters for its depth, its percentage or its number."""
     text = re.sub(r"(depth[ _])\d+([ _](\d+|and[ _]deeper))?", r"\1D", text)
+    text = re.sub(r"\bwithin([_ ])800ms", r"within\1T", text)
     text = re.sub(r"\b(time_to|hops_to)_\d+", r"\1_P", re.sub(r"\b\d+ %", "P %", text))
     return re.sub(r"\.\d+$", ".N", text)
 
@@ -206,7 +213,7 @@ def round_measures() -> dict[str, dict[str, dict[str, None]]]:
     """Return the measures of a world's rounds: name -> its statistics, units and systems."""
     systems = [system.name for system in all_systems()]
     found: dict[str, dict[str, dict[str, None]]] = {}
-    for metric, unit in summary_units().items():
+    for metric, unit in summary_units([(_ASKED.coverage, True)]).items():
         system, _, rest = measure_of(metric).partition(".")
         name, statistic = _split(rest if system in systems else measure_of(metric))
         name = re.sub(r"\b(joins|refused|messages)\.(?!at_root$).*", _kind, name)
@@ -309,6 +316,18 @@ With [classes or regions](networks.md), `nodes` also has the column `class` or `
 
 """
 
+_ABOUT_COVERAGE = """
+## Deadlines and quorums
+
+A run or world with `deadline` or `quorum` has these tables ([rules X1 to X6](rules.md#X1)).
+
+"""
+
+_OF_COVERAGE = """
+- They have a row for each publication (and deadline), also if it reaches nobody. In a world they are those of the last round; `publication` is as in `latency`.
+- Weights are NULL without `weights`. A time is NULL if it never comes.
+"""
+
 _ABOUT_WORLDS = """
 ## Tables of a world
 
@@ -344,6 +363,7 @@ def tables_page() -> str:
         (_ABOUT_BYTES, schemas.BYTES_CONTRACT, _OF_BYTES),
         (_ABOUT_SCHEDULES, schemas.SCHEDULE_CONTRACT, _OF_SCHEDULES),
         (_ABOUT_PARTS, schemas.PARTS_CONTRACT, ""),
+        (_ABOUT_COVERAGE, schemas.COVERAGE_CONTRACT, _OF_COVERAGE),
         (_ABOUT_WORLDS, of_a_world, _OF_WORLDS),
         (_ABOUT_TREES, schemas.REFERENCE_TREE_CONTRACT, ""),
     )
@@ -382,7 +402,7 @@ Each command has two examples and its most important options here; `scribe-spark
 | exit code | meaning |
 |---|---|
 | 0 | the command succeeded |
-| 1 | the simulation failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
+| 1 | the simulation failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) or are too low (`--fail-below`) |
 | 2 | bad input: a message names the setting, its value and a remedy |
 | 128 + N | signal N ended the command (130: Ctrl-C); repeat it with `--resume` to continue |
 """

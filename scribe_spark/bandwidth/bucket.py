@@ -39,6 +39,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of, order_of
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, smallest, take
 
@@ -90,6 +91,7 @@ class ClockSetting:
     #: ``narrowest(node, peer)`` returns the rates of the narrowest links of routes (0: no limit);
     #: None if links between routers have no rates.
     narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    late: Late | None = None  # the jitter of copies but those on ways from sources to roots
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -156,6 +158,7 @@ class ClockBucket:
         self._to_place = np.empty(len(head), dtype=np.int32)
         self._to_place[order] = place
         self._from, self._delay_us = offered["tail"], offered.get("delay_us")
+        self._from_room = offered["from_room"]
         self._carried = [offered[f"carried {name}"] for name in given.carried]
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
@@ -334,7 +337,10 @@ class ClockBucket:
                 column = times[:, _ENDS]
             elif name == "sent_us":
                 assert self._delay_us is not None
-                column = times[:, _ARRIVES] - self._delay_us[link]
+                column = times[:, _ARRIVES] - self._delays(
+                    *(came[:, _PUBLICATION], self._from[link], self._node[came[:, _PLACE]]),
+                    *(self._from_room[link], self._delay_us[link]),
+                )
             elif name == "sender":
                 column = self._from[link]
             else:
@@ -429,6 +435,9 @@ class ClockBucket:
             sends &= link != self._way_back(first)[of]
             to_source = links.peer[link] == published.source[of_first][of]
             sends &= ~(to_source & (links.to_room[link] == published.room[of_first][of]))
+        if given.lost is not None:
+            ends = {"node": links.node[link], "peer": links.peer[link]}
+            sends &= ~given.lost.withheld(of_first[of], ends)
         if given.rule is not None:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}
@@ -453,7 +462,10 @@ class ClockBucket:
         link, links = started.link, self.links
         copies = np.zeros((len(link), _WIDTH), dtype=np.int32)
         times = _times(copies)
-        times[:, _ARRIVES] = started.start_us + links.delay_us[link]
+        times[:, _ARRIVES] = started.start_us + self._delays(
+            *(started.publication, links.node[link], links.peer[link]),
+            *(links.room[link], links.delay_us[link]),
+        )
         spans_us = started.spans_us
         if self._narrowest is not None:
             size = self.given.publications.size[started.publication]
@@ -466,6 +478,23 @@ class ClockBucket:
             taken = _wide({name: column[link] for name, column in columns.items()})
             copies[self.given.lost(started.publication, taken), _HOPS] *= -1
         return links.peer[link], copies
+
+    def _delays(
+        self,
+        publication: np.ndarray,
+        sender: np.ndarray,
+        receiver: np.ndarray,
+        room: np.ndarray,
+        delay_us: np.ndarray,
+    ) -> np.ndarray:
+        """Return the delays of copies that leave rooms, from those of their links."""
+        late = self.given.late
+        if late is None:
+            return delay_us
+        delay_us = delay_us.astype(np.int64)
+        links = _wide({"node": sender, "peer": receiver})
+        on_way = room % ROOMS == 1
+        return delay_us + late(publication, links, np.where(on_way, 0, delay_us))
 
     # --- results
 

@@ -18,9 +18,10 @@ from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spa
 from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
-from scribe_spark.core.arrays import find_sorted, index_in_run, index_sorted, whole_numbers
+from scribe_spark.core.arrays import find_sorted, index_sorted, rank_in_group, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
 from scribe_spark.engine.losses import Losses, Lost, loses, publication_keys
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -116,21 +117,29 @@ def _play(
     read = partial(_links_of_trees, clock)
     write = partial(_write, published, more_hops, of_topic, root, len(ring), scheduled)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
-    lost = _lost_copies(facts, clock, stages.config.seed, schedule.group)
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    lost = _lost_copies(facts, clock, stages.config.seed, schedule.group, source)
+    late = _late_copies(facts, clock, stages.config.seed, schedule.group)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
 
 
-def _lost_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Lost | None:
+def _lost_copies(
+    facts: Facts, clock: Clock, seed: int, group: np.ndarray, source: np.ndarray
+) -> Lost | None:
     """Return the losses of publications, which are named by their order in their groups."""
     losses = Losses.of(facts, clock.kernel)
     if losses is None:
         return None
-    order = np.argsort(group, kind="stable")
-    name = np.empty_like(order)
-    name[order] = index_in_run(group[order])
-    return losses.of_publications(publication_keys(seed, group, name))
+    return losses.of_publications(publication_keys(seed, group, rank_in_group(group)), source)
+
+
+def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Late | None:
+    """Return the jitter of publications, which are named likewise."""
+    jitter = Jitter.of(facts, clock.kernel)
+    if jitter is None:
+        return None
+    return jitter.of_publications(jitter_keys(seed, group, rank_in_group(group)))
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:

@@ -29,7 +29,8 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.losses import loses
+from scribe_spark.engine.jitter import Late
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -165,9 +166,12 @@ def _take_links(lossy: bool, tables: Tables, inbox: Inbox) -> Columns:
     return TimedLinks().to_columns() | ({"lost": flags()} if lossy else {})
 
 
-def _is_lost(publication: np.ndarray, links: Columns) -> np.ndarray:
-    """Return True for copies on lost links; see `engine.losses.Lost`."""
-    return links["lost"] > 0
+class _OnLostLinks(Lost):
+    """The losses of copies on links that lose them; withheld copies have no links."""
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        return links["lost"] > 0
 
 
 def _write_times(
@@ -245,6 +249,7 @@ def replay_round(
     at_us: np.ndarray | int = 0,
     size: np.ndarray | None = None,
     in_run: bool = False,
+    late: Late | None = None,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
@@ -254,7 +259,7 @@ def replay_round(
     with a column ``lost``; those of deliveries (``group, publication, node, hops, delay_us``) are
     in the buckets of the nodes.  If a publication goes along several trees, copies also have the
     trees of their two ends (``from_tree, tree``).  In a run, both tables get the rows of all
-    publications, and copies the columns ``hops, sent_us, first``.
+    publications, and copies the columns ``hops, sent_us, first``.  `late` is the jitter of copies.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])
@@ -271,8 +276,8 @@ def replay_round(
     else:
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run else ()
-    read, lost = partial(_take_links, lossy), _is_lost if lossy else None
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else None
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     player.keep(played, "clock with bandwidth")
 
 

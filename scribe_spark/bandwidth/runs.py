@@ -27,6 +27,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing, Ring
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
@@ -218,6 +219,7 @@ def play_clock(
     carried: tuple[str, ...] = (),
     kept: tuple[str, ...] = (),
     lost: Lost | None = None,
+    late: Late | None = None,
 ) -> None:
     """Play publications on a player that keeps its buckets; the options are `ClockSetting`'s."""
 
@@ -230,8 +232,8 @@ def play_clock(
 
     player.play(Change(clock.bounds, read_links))
     narrowest = None if clock.links.routes is None else clock.narrowest
-    parts = publications, clock.discipline, rule, carried, kept, lost, narrowest
-    given = ClockSetting(clock.nodes(), *parts)
+    options = rule, carried, kept, lost, narrowest, late
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, *options)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))
 
@@ -260,6 +262,7 @@ def flood_along(
     rule: Rule,
     carried: tuple[str, ...],
     lost: Lost | None = None,
+    late: Late | None = None,
 ) -> Callable[[PlaysPrograms], None]:
     """Return a function that plays publications along edges on a player.
 
@@ -273,7 +276,7 @@ def flood_along(
     read = partial(_read_edges, clock, edges, carried)
     write = partial(_write_flood, published.at_us, arrivals, copies, carried)
     kept = (*_COPY, *carried)
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     return partial(played, rule=rule, carried=carried)
 
 

@@ -25,13 +25,13 @@ from scribe_spark.can.zones import (
     zones_of_all,
 )
 from scribe_spark.core.arrays import NO_GROUP, NONE, run_starts, whole_numbers
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, Overlays
-from scribe_spark.schemas import MICROSECONDS
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.can.config import CanConfig

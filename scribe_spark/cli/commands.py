@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
     EXECUTION_FIELDS,
+    FAIL_BELOW,
     IMPORT,
     PAPER_FIELDS,
     PHASE,
@@ -58,6 +59,9 @@ from scribe_spark.core.errors import InputError, RunError, check_names, one_line
 from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
 from scribe_spark.runtime.master import check_master
+
+if TYPE_CHECKING:  # it imports Spark
+    from scribe_spark.experiments import Floors
 
 # the program finds these commands here, too
 __all__ = ["completion", "doctor"]
@@ -124,7 +128,23 @@ def _is_there(out: str) -> bool:
     return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
-def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+def _floors(texts: Sequence[str], config: RunConfig | WorldConfig, out: str) -> Floors | None:
+    """Return the least values of measures, checked before the command; None without any."""
+    if not texts:
+        return None
+    from scribe_spark import experiments
+
+    floors = experiments.Floors.of(texts)
+    floors.check_before(config, out)
+    return floors
+
+
+def _run(
+    phases: Sequence[str] = (),
+    fail_below: Sequence[str] = (),
+    dry_run: bool = False,
+    **given: Any,
+) -> None:
     check_names(phases, PHASES, "phase")
     config, how = resolve(given)
     # a later phase continues the run in OUT, unless --overwrite replaces it
@@ -133,12 +153,16 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
     from scribe_spark import experiments
 
+    floors = _floors(fail_below, config, how.out)
+
     def work(spark: Any, progress: Any) -> str:
         experiments.run(spark, config, how, phases=chosen, progress=progress).close()
         return how.out
 
     check = partial(experiments.check, config)
     _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
+    if floors is not None and not dry_run:
+        floors.check(how.out)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -228,18 +252,30 @@ def _verify(place: str | None = None, **given: Any) -> None:
     tell(f"{looked}, all as written{unfinished}")
 
 
-def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+def _world(
+    sets: Sequence[str] = (),
+    fail_below: Sequence[str] = (),
+    dry_run: bool = False,
+    **given: Any,
+) -> None:
     file, flags, how = sources(given, "sweep", config=WorldConfig, out=WORLD_OUT)
     if sets or "sweep" in file:
+        if fail_below:
+            raise InputError(
+                "fail_below", fail_below[0], "applies to one world; leave out the sweep"
+            )
         _run_sweep(WorldConfig, file, flags, how, sets, dry_run)
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
     from scribe_spark import experiments
 
+    floors = _floors(fail_below, config, how.out)
     check = partial(experiments.check_world_run, config)
     work = partial(_call, experiments.run_world, config, how)
     _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
+    if floors is not None and not dry_run:
+        floors.check(how.out)
 
 
 def _reference_tree(dry_run: bool = False, **given: Any) -> None:
@@ -259,11 +295,19 @@ def _reference_tree(dry_run: bool = False, **given: Any) -> None:
 
 
 def _compare(
-    folders: Sequence[str], fail_above: Sequence[str] = (), any_version: bool = False, **given: Any
+    folders: Sequence[str],
+    fail_above: Sequence[str] = (),
+    fail_below: Sequence[str] = (),
+    any_version: bool = False,
+    **given: Any,
 ) -> None:
     from scribe_spark import experiments
 
-    limits = experiments.Limits.of(fail_above)
+    limits, floors = experiments.Limits.of(fail_above), experiments.Floors.of(fail_below)
+    if len(folders) == 1 and fail_below and not fail_above:
+        floors.check(folders[0])
+        tell(f"{folders[0]}: no measure is below its limit")
+        return
     out = Execution(**{"out": COMPARE_OUT} | given_only(given)).out
     found = experiments.compare(folders, out, limits, any_version)
     for line in experiments.missing_measures(found.sides, found.rows):
@@ -271,6 +315,8 @@ def _compare(
     tell(found.summary())
     tell(found.page)
     found.check(limits)
+    for folder in folders:
+        floors.check(folder)
 
 
 def _topology(file: str | None = None, out: str | None = None, **given: Any) -> None:
@@ -282,8 +328,12 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
         given["topology"] = file
     config, _ = resolve(given)
     from scribe_spark import topology
+    from scribe_spark.core.nodes_file import read_nodes
     from scribe_spark.underlay.routable import statistics
 
+    if config.topology.nodes_file is not None:  # which has all nodes
+        count = read_nodes(config.topology.nodes_file).count
+        config = config.replace(nodes=count, groups=0)
     if out is not None:
         from scribe_spark.experiments.checks import check_new
 
@@ -324,7 +374,7 @@ def _examples(*lines: str) -> str:
 run = Command(
     "run",
     callback=_run,
-    params=[*_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN, PHASE],
+    params=[*_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN, PHASE, FAIL_BELOW],
     help="Simulate multicast systems, by default Scribe over Pastry; compare their delays and "
     "loads with IP multicast, and draw the figures. The defaults are the experiment of the "
     "Scribe paper (JSAC 2002), as in data/paper.toml.",
@@ -416,6 +466,7 @@ compare = Command(
             "(scribe.rad.median=2%), differs from the first folder's by more than this percentage; "
             "may be repeated",
         ),
+        FAIL_BELOW,
         Flag(
             ["--any-version"],
             is_flag=True,
@@ -430,11 +481,12 @@ compare = Command(
     ],
     help="Compare runs, or worlds, with the first one. OUT/compare.html shows the headline "
     "measures (the numbers on top of a report) with their differences, the figures over each "
-    "other, and the settings that differ; compare.csv and compare.json have all measures. Needs "
-    "no Spark.",
+    "other, and the settings that differ; compare.csv and compare.json have all measures. One "
+    "folder is enough for --fail-below. Needs no Spark.",
     epilog=_examples(
         "compare out/before out/after",
         "compare out/before out/after --fail-above 5% --fail-above scribe.rad.median=1%",
+        "compare out/run --fail-below scribe.within_800ms=99%",
         "compare out/d6 out/d8 out/d12 --out out/degrees",
     ),
 )
@@ -475,6 +527,7 @@ world = Command(
         CONFIG,
         IMPORT,
         DRY_RUN,
+        FAIL_BELOW,
     ],
     help="Simulate an overlay in rounds: nodes arrive, leave, fail and recover, by a table of "
     "events or a generator; the overlay repairs itself; each round is measured. --resume continues "

@@ -135,6 +135,14 @@ PHASE = Flag(
     help="Run only this phase, on the tables that earlier phases left in OUT; may be repeated. "
     "The other flags must be the same in all phases",
 )
+FAIL_BELOW = Flag(
+    ["--fail-below"],
+    type=TEXT,
+    multiple=True,
+    metavar="MEASURE=NUMBER",
+    help="Exit with 1 if this measure of a run, or its mean over a world's rounds, is lower "
+    "(scribe.within_800ms=99%) or has no value; may be repeated",
+)
 
 
 #: The key of a TOML file with the same meaning as the flag ``--import``.

@@ -36,6 +36,7 @@ from scribe_spark.clock.kernel import (
 )
 from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -189,6 +190,8 @@ class KernelSetting:
     lost : Lost, optional
         The copies that the network loses, by the index of the publication; the links have the
         column ``time_us``, the times at which copies leave.
+    late : Late, optional
+        The jitter of copies, by the index of the publication.
     validation_us : ndarray of int64, shape (n,), optional
         The times that nodes need to check a publication before they forward copies.
     """
@@ -199,6 +202,7 @@ class KernelSetting:
     wires: Wires | None = None
     records: bool = False
     lost: Lost | None = None
+    late: Late | None = None
     validation_us: np.ndarray | None = None
 
 
@@ -285,12 +289,17 @@ class BucketClock:
         columns: Mapping[str, np.ndarray | int],
     ) -> None:
         number, validation_us = self._number[kind], self._setting.validation_us
-        self.counts[number] += len(node)
-        if validation_us is not None and self._plays_copies and self._kinds.payload[number]:
+        is_copy, lost = bool(self._kinds.payload[number]), self._setting.lost
+        if validation_us is not None and self._plays_copies and is_copy:
             at_us = at_us + validation_us[sender]
-        if self._setting.records:
-            self.sent.append(np.stack([np.full(len(node), number), sender, node], 1))
         rows = self._rows(kind, at_us, node, room, sender, columns)
+        if is_copy and lost is not None:
+            ends = {"node": rows[:, SENDER], "peer": rows[:, NODE]}
+            rows = rows[~lost.withheld(rows[:, FIELDS], ends)]
+        self.counts[number] += len(rows)
+        if self._setting.records:
+            kinds = np.full(len(rows), number)
+            self.sent.append(np.stack([kinds, rows[:, SENDER], rows[:, NODE]], 1))
         if self._setting.wires is not None:  # copies of a place that are sent together are a batch
             rows[:, -1] = self._batches
             self._batches += 1
@@ -367,8 +376,17 @@ class BucketClock:
             rows = self._pass_uplinks(window, rows, wires)
         if self._setting.lost is not None:
             rows = self._without_lost(self._setting.lost, rows)
-        times(rows)[:] += self._setting.delay(rows[:, SENDER], rows[:, NODE])
+        times(rows)[:] += self._delays(rows)
         return rows
+
+    def _delays(self, rows: np.ndarray) -> np.ndarray:
+        """Return the delays of messages; copies of publications have jitter."""
+        delay_us = self._setting.delay(rows[:, SENDER], rows[:, NODE])
+        if self._setting.late is not None:
+            copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
+            links = {"node": rows[copy, SENDER], "peer": rows[copy, NODE]}
+            delay_us[copy] += self._setting.late(rows[copy, FIELDS], links, delay_us[copy])
+        return delay_us
 
     def _without_lost(self, lost: Lost, rows: np.ndarray) -> np.ndarray:
         """Return the messages but the copies that the network loses; count these (rule N2)."""
@@ -377,7 +395,7 @@ class BucketClock:
         copy = copy[lost(rows[copy, FIELDS], links)]
         gone = rows[copy]
         self.lost += np.bincount(gone[:, KIND], minlength=len(self.lost))
-        times(gone)[:] += self._setting.delay(gone[:, SENDER], gone[:, NODE])
+        times(gone)[:] += self._delays(gone)
         if self._setting.wires is not None:
             times(gone)[:] += gone[:, -1]
         self.lost_copies.append(gone)

@@ -16,6 +16,8 @@ from scribe_spark.config.bandwidth import (
     BandwidthConfig,
     refuse_slow_classes,
 )
+from scribe_spark.config.coverage import CoverageConfig
+from scribe_spark.config.forwarding import ForwardingConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
     MOST_WORLD_GROUPS,
@@ -71,7 +73,8 @@ class NetworkConfig(Sectioned):
     @property
     def network_key(self) -> Hashable:
         """The settings that determine routers, links and routes; equal keys give equal networks."""
-        return self.topology, self.seed
+        nodes = self.overlay.nodes if self.topology.is_pairs else None
+        return self.topology, self.seed, nodes
 
 
 class ExperimentConfig(NetworkConfig):
@@ -88,9 +91,11 @@ class ExperimentConfig(NetworkConfig):
 
     groups: GroupsConfig = GroupsConfig()
     bandwidth: BandwidthConfig = BandwidthConfig()
+    coverage: CoverageConfig = CoverageConfig()
     trees: TreesConfig = TreesConfig()
     world: RoundsConfig = RoundsConfig()
     scribe: ScribeConfig = ScribeConfig()
+    forwarding: ForwardingConfig = ForwardingConfig()
     classes: Classes = NO_CLASSES
     write_routing_table: Annotated[bool, _OF_TABLES] = setting(
         False, "Also write the nodes' routing tables, as the large table routing_table"
@@ -151,7 +156,9 @@ class ExperimentConfig(NetworkConfig):
         """Return what is impossible: whether that is the case, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
-        initial = self.world.initial or 1
+        initial, jitter = self.world.initial or 1, self.topology.message_jitter
+        reliable = jitter is not None and self.scribe.reliable
+        yield reliable, "message_jitter", jitter, "applies to best-effort delivery only"
         yield initial > nodes, "initial", initial, f"must be at most the {nodes} nodes"
         if self.has_rounds and groups.has_groups:
             half = f"must be at most {most}, half of leaf_set: a node knows no farther neighbours"
@@ -180,6 +187,12 @@ class ExperimentConfig(NetworkConfig):
         for section in self._systems():
             section.check_groups(self, groups, memberships, members)
 
+    def refuse_jitter(self) -> None:
+        """Refuse jitter of copies for users' applications, which send messages of their own."""
+        if (jitter := self.topology.message_jitter) is not None:
+            remedy = "applies to Scribe without an application; leave it out"
+            raise InputError("message_jitter", jitter, remedy)
+
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
         """Refuse settings of systems that do not fit to a network."""
         for section in self._systems():
@@ -206,6 +219,8 @@ class RunConfig(ExperimentConfig):
             "groups": GroupsConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "forwarding": ForwardingConfig,
+            "coverage": CoverageConfig,
             "trees": TreesConfig,
             "world": RoundsConfig,
             "scribe": ScribeConfig,
@@ -252,6 +267,8 @@ class WorldConfig(ExperimentConfig):
             "overlay": OverlayConfig,
             "topology": TopologyConfig,
             "bandwidth": BandwidthConfig,
+            "forwarding": ForwardingConfig,
+            "coverage": CoverageConfig,
         }
     )
 
@@ -279,8 +296,13 @@ class WorldConfig(ExperimentConfig):
         """Return what worlds cannot have, too."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
+        no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
+        yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
+        for name in ("deadline", "quorum"):
+            asked = getattr(self.coverage, name)
+            yield no_groups and bool(asked), name, asked, _NO_GROUPS
         for name in ("schedule", "publications") if self.bandwidth.several else ():
             given, who = getattr(self.bandwidth, name), "says who publishes, as generator does"
             yield no_groups and given is not None, name, given, _NO_GROUPS

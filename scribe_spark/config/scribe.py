@@ -8,6 +8,7 @@ from pydantic import field_validator, model_validator
 
 from scribe_spark.config.rounds import IN_WORLDS, MOST_ROUNDS
 from scribe_spark.config.section import (
+    Flat,
     Location,
     Names,
     Section,
@@ -16,6 +17,7 @@ from scribe_spark.config.section import (
     within,
 )
 from scribe_spark.config.used_when import (
+    UsedWhen,
     has_groups,
     has_publications,
     nodes_come_back,
@@ -40,6 +42,11 @@ _OF_RETURNS = used_when(
 _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
 
+
+_OF_LINKS = UsedWhen(
+    lambda config: not config.topology.is_pairs,
+    "has no meaning with topology pairs, which has no links; leave it out",
+)
 
 #: A number of rounds of Scribe's maintenance.
 _Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE]
@@ -90,11 +97,11 @@ class ScribeConfig(Section):
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
-    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
-        5, "Rounds after which an undelivered publication counts as lost"
-    )
-    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, IN_WORLDS] = setting(
-        10, "Rounds between two measurements of link stress (packets per link); 0: never"
+    deadline: Annotated[
+        int, within(0, MOST_ROUNDS), Flat("lost_after"), _OF_GROUPS, _OF_PUBLICATIONS
+    ] = setting(5, "Rounds after which an undelivered publication counts as lost")
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
+        setting(10, "Rounds between two measurements of link stress (packets per link); 0: never")
     )
     measures: Annotated[Names, IN_WORLDS] = setting(
         (),

@@ -11,6 +11,7 @@ from scribe_spark.config.kinds import Rate, TakenAs, Time
 from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.core.units import parse_rate
 
 #: The greatest transit-stub network.  Its links have different weights, so its routes need matrices
@@ -35,6 +36,12 @@ LEAST_PROBABILITY = 1e-6
 #: The kind of a network that is made from a matrix of regions.
 REGIONS = "regions"
 
+#: The kind of a network without a graph, in which each pair of nodes has a delay.
+PAIRS = "pairs"
+
+#: The kind of a network that is made from a table of edges.
+EDGES = "edges"
+
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
@@ -48,7 +55,23 @@ _OF_TRANSIT_STUB = UsedWhen(
     drawn_as("transit-stub"), "has no effect on another network than transit-stub; leave it out"
 )
 _OF_REGIONS = used_when(lambda config: config.topology.kind == REGIONS, "--regions")
+_OF_PAIRS = used_when(lambda config: config.topology.is_pairs, "--topology pairs")
+_OF_GRAPH = UsedWhen(
+    lambda config: not config.topology.is_pairs,
+    "has no effect with topology pairs, which has no routers and links; leave it out",
+)
 _OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
+
+
+def _pair_delay(text: Any) -> Any:
+    """Return the one spelling of a distribution of delays."""
+    return str(PairDelay.parse(text)) if isinstance(text, str) else text
+
+
+def _jitter(text: Any) -> Any:
+    """Return the one spelling of a jitter; a text is needed."""
+    return jitter_in_words(parse_jitter(text)) if isinstance(text, str) else text
+
 
 #: A name, a path, or a graph.
 _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")]
@@ -73,20 +96,20 @@ class TopologyConfig(Section):
     kind: _Network = setting(
         "transit-stub",
         "Network of routers: transit-stub, power-law, topohub:NAME (a real network of the package "
-        "topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge list (columns src, "
-        "dst, delay_ms[, weight, rate]; or two routers per line); in Python also a GraphFrame, "
-        "Topology or DataFrames",
+        "topohub), pairs (no routers: a delay for each pair of nodes), or a file: GML (Shadow), "
+        "GraphML (Topology Zoo), or an edge list (columns src, dst, delay_ms[, weight, rate]; or "
+        "two routers per line); in Python also a GraphFrame, Topology or DataFrames",
     )
-    routes: Literal["shortest", "direct"] = setting(
+    routes: Annotated[Literal["shortest", "direct"], _OF_GRAPH] = setting(
         "shortest",
         "Route between two routers: the one of least total weight (shortest), or the direct link, "
         "which every pair must then have (direct)",
     )
-    tie: Literal["delay", "seeded"] = setting(
+    tie: Annotated[Literal["delay", "seeded"], _OF_GRAPH] = setting(
         "delay",
         "Choice among routes of equal weight: the least delay (delay), or at random (seeded)",
     )
-    lan_delay_ms: Annotated[float, within(0.001, 1e6)] = setting(
+    lan_delay_ms: Annotated[float, within(0.001, 1e6), _OF_GRAPH] = setting(
         1.0, "Delay of the LAN link between a node and its router, in ms in each direction"
     )
     transit_domains: Annotated[int, within(1, MOST_DOMAINS), _OF_TRANSIT_STUB] = setting(
@@ -142,8 +165,8 @@ class TopologyConfig(Section):
         "random routers]",
     )
     regions: Annotated[Location, TakenAs("file")] | None = unset(
-        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure "
-        "or continents",
+        "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure, "
+        "continents or corrosion19",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
         "Meaning of latencies named ms in the matrix [default: one-way]",
@@ -158,11 +181,31 @@ class TopologyConfig(Section):
         "over up to 16 sites",
     )
 
+    nodes_file: Annotated[Location, TakenAs("file")] | None = unset(
+        "CSV or Parquet table of all nodes (columns id[, region, up, down, weight, class]); up and "
+        "down are rates (a number is in Mbit/s)",
+    )
+    edges_file: Annotated[Location, TakenAs("file")] | None = unset(
+        "Network of edges between nodes, or between regions, of --nodes-file: CSV or Parquet table "
+        "(columns source, target, latency[, loss]; a number is in ms)",
+    )
+    pair_delay: Annotated[str, BeforeValidator(_pair_delay), _OF_PAIRS] = setting(
+        "uniform:10ms:150ms",
+        "Delay of each pair of nodes, drawn by a hash of the pair: uniform:LEAST:MOST, "
+        "lognormal:MEDIAN:SIGMA or constant:DELAY",
+    )
+    message_jitter: Annotated[str | None, BeforeValidator(_jitter), _OF_PAIRS] = unset(
+        "Greatest additional delay of a copy of a publication, drawn for each copy, in percent of "
+        "the pair's delay, such as 10%",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _made_by_regions(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("regions") is not None:
-            return {"kind": REGIONS} | given
+        if isinstance(given, dict):
+            for field, kind in (("regions", REGIONS), ("edges_file", EDGES)):
+                if given.get(field) is not None:
+                    return {"kind": kind} | given
         return given
 
     @model_validator(mode="after")
@@ -173,6 +216,32 @@ class TopologyConfig(Section):
             remedy = f"has no effect with topology = {self.kind}; give one of both"
             raise InputError("regions", self.regions, remedy)
         return self
+
+    @model_validator(mode="after")
+    def _edges_are_used(self) -> TopologyConfig:
+        if self.kind == EDGES and self.edges_file is None:
+            raise InputError("topology", EDGES, "needs a table; give --edges-file FILE")
+        if self.edges_file is not None and self.nodes_file is None:
+            raise InputError("edges_file", self.edges_file, "needs the nodes; give nodes_file")
+        if self.kind != EDGES and self.edges_file is not None:
+            remedy = f"has no effect with topology = {self.kind}; give one of both"
+            raise InputError("edges_file", self.edges_file, remedy)
+        if self.nodes_file is not None and self.node_routers is not None:
+            remedy = "has no effect with nodes_file, which places the nodes; give one of both"
+            raise InputError("node_routers", self.node_routers, remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_have_no_routers(self) -> TopologyConfig:
+        if self.is_pairs and self.node_routers is not None:
+            remedy = "has no effect with topology pairs, in which each node is its own router"
+            raise InputError("node_routers", self.node_routers, remedy)
+        return self
+
+    @property
+    def is_pairs(self) -> bool:
+        """True for a network without a graph."""
+        return self.kind == PAIRS
 
     @property
     def routers(self) -> int:

@@ -52,7 +52,7 @@ def drawn_as(kind: str) -> Test:
 
     def test(config: Any) -> bool:
         given = str(config.topology.kind)
-        others = {"transit-stub", "power-law", "regions"} - {kind}
+        others = {"transit-stub", "power-law", "regions", "pairs", "edges"} - {kind}
         is_table = given != kind and exists(given, "topology")
         return not (given in others or given.startswith("topohub:") or is_table)
 

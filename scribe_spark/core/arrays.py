@@ -351,6 +351,20 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
 # --- tables sorted by a key that is one number
 
 
+def rank_in_group(group: np.ndarray) -> np.ndarray:
+    """Return the rank of each row among the rows of its group, in their order: int64.
+
+    Examples
+    --------
+    >>> rank_in_group(np.array([7, 3, 7, 7])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(group, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = index_in_run(group[order])
+    return rank
+
+
 def whole_numbers() -> np.ndarray:
     """Return the default of a column of whole numbers: empty."""
     return np.empty(0, dtype=np.int64)

@@ -26,9 +26,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The kinds of cells: cells of an ``optional`` kind may be empty; a ``quantity`` is a text or a
-#: number, and is returned as a text.
-Kind = Literal["int", "float", "str", "optional int", "quantity", "optional quantity"]
+#: The kinds of cells: cells of an ``optional`` kind may be empty; a ``name`` and a ``quantity`` are
+#: texts or numbers, and are returned as texts.
+Kind = Literal["int", "float", "str", "name", "optional int", "quantity", "optional quantity"]
+
+#: The kinds whose cells are returned as texts.
+TEXTS: tuple[Kind, ...] = ("str", "name", "quantity", "optional quantity")
 
 #: Kind -> the description of its cells for messages, and the type that they are converted to.
 KINDS: dict[Kind, tuple[str, pa.DataType]] = {
@@ -36,6 +39,7 @@ KINDS: dict[Kind, tuple[str, pa.DataType]] = {
     "optional int": ("a whole number", pa.int64()),
     "float": ("a finite number", pa.float64()),
     "str": ("a text", pa.string()),
+    "name": ("a name or a number", pa.string()),
     "quantity": ("a number, with or without a unit", pa.string()),
     "optional quantity": ("a number, with or without a unit", pa.string()),
 }
@@ -76,7 +80,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
         cells = cells.dictionary_decode()
     if pa.types.is_null(cells.type):
         return cells.cast(KINDS[kind][1])
-    if kind in ("str", "quantity", "optional quantity"):
+    if kind in TEXTS:
         return cells.cast(pa.string())
     return _numbers(cells) if kind == "float" else _whole_numbers(cells)
 

@@ -58,6 +58,15 @@ def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:
         return hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
 
 
+def scaled(found: np.ndarray, most: np.ndarray | int) -> np.ndarray:
+    """Return uniform whole numbers from 0 to `most` (below 2**31) from random bits: int64.
+
+    Greater bits give no smaller numbers; the bias is below `most` / 2**32.
+    """
+    span = np.asarray(most, dtype=np.int64).astype(np.uint64) + np.uint64(1)
+    return ((found >> np.uint64(32)) * span >> np.uint64(32)).astype(np.int64)
+
+
 def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
     """Return a uniform whole number in [0, n) (BIGINT) for each row; the bias is below
     n / 2**64.

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from scribe_spark.core.cells import (
     EXACT,
     KINDS,
+    TEXTS,
     Kind,
     column_of,
     converted,
@@ -200,7 +201,7 @@ def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: ob
         rows = _in_words(bad, lambda row: {name: cells[row].as_py()})
         what = _demand(cells, bad, kind)
         raise InputError(field, value, f"column {shown(name)} must be {what}: {rows}")
-    if kind in ("str", "quantity", "optional quantity"):
+    if kind in TEXTS:
         return found.to_numpy(zero_copy_only=False)
     if kind == "optional int":
         return pd.arrays.IntegerArray(found.fill_null(0).to_numpy(zero_copy_only=False), missing)

@@ -60,6 +60,6 @@ def refuse_groups_of_world(
     A world also has keys of a round, a group and a node, and keys of a node and a publication
     before its deadline (a round, a group and a source).
     """
-    pending = deadline + 1, f"deadline = {deadline}"
+    pending = deadline + 1, f"lost_after = {deadline}"
     times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))
     refuse_groups(groups, nodes, members, times=times, because=because)

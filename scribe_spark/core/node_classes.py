@@ -1,6 +1,7 @@
 """The class of each node, by its number, and the settings of the classes.
 
-The class of a node is drawn by the classes' shares, keyed by the seed and the node's number only.
+The class of a node is drawn by the classes' shares, keyed by the seed and the node's number only,
+or it is in the nodes file.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scribe_spark.core import draws
+from scribe_spark.core.errors import InputError, listed, shown
+from scribe_spark.core.nodes_file import FIELD, NodesFile, read_nodes
 from scribe_spark.core.units import parse_rate, parse_time
 
 _UNSAID = -1
+_FIELDS = ("up", "down", "validation", "degree", "custody")
 
 
 class NodeRates(NamedTuple):
@@ -32,11 +36,16 @@ class NodeClasses:
     names: tuple[str, ...]
     shares: tuple[float, ...]
     said: dict[str, tuple[int, ...]]
+    #: The index of each node's class, if the nodes file has the classes; else classes are drawn.
+    given: np.ndarray | None = None
 
     @classmethod
     def of(cls, config: Any) -> Self:
         """Return the classes of the config of a run or a world."""
-        classes = config.classes
+        classes, path = config.classes, config.topology.nodes_file
+        table = None if path is None else read_nodes(path)
+        if table is not None and table.of_class is not None and not classes:
+            return cls(config.seed, table.classes, (), dict.fromkeys(_FIELDS, ()), table.of_class)
 
         def said(field: str, read: Any = int) -> tuple[int, ...]:
             values = (getattr(one, field) for one in classes)
@@ -53,10 +62,13 @@ class NodeClasses:
                 "degree": said("degree"),
                 "custody": said("custody"),
             },
+            None if table is None else _classes_of(table, [one.name for one in classes], path),
         )
 
     def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
         """Return the index of the class of each node number: int64; 0 without classes."""
+        if self.given is not None:
+            return self.given[nodes]
         return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
 
     def says(self, field: str) -> bool:
@@ -80,6 +92,19 @@ class NodeClasses:
             self.values("down", nodes, down),
             self.values("validation", nodes, validation_us),
         )
+
+
+def _classes_of(table: NodesFile, names: list[str], path: str) -> np.ndarray | None:
+    """Return the index in `names` of each node's class in a nodes file; None without classes."""
+    if table.of_class is None:
+        return None
+    for index, name in enumerate(table.classes):
+        if name not in names:
+            node = int(np.argmax(table.of_class == index))
+            remedy = f"column class: {shown(name)} of node {node} is not one of the classes"
+            raise InputError(FIELD, path, f"{remedy}; give some of {listed(names)}")
+    at = np.array([names.index(name) for name in table.classes], dtype=np.int64)
+    return at[table.of_class]
 
 
 def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:

@@ -22,6 +22,10 @@ MOST_BYTES = 10**12
 MOST_BITS_PER_SECOND = 10**15
 MOST_MICROSECONDS = 10**12
 
+#: Microseconds in a millisecond.  Internal delays are integer microseconds, so that sums are exact
+#: in any order; tables have DOUBLE milliseconds.
+MICROSECONDS = 1000
+
 #: The default length of a round: the period of maintenance of Pastry and Scribe.
 NOMINAL_SECONDS = 30.0
 

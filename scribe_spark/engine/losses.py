@@ -1,13 +1,11 @@
 """Losses of copies on routes: every copy is lost or arrives by a draw of its own.
 
-Rules: docs/rules.md, N1 to N5.
+Rules: docs/rules.md, N1 to N6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -15,10 +13,6 @@ from scribe_spark.core import draws
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.underlay.protocol import Kernel
-
-#: ``lost(publication, links)`` returns True for lost copies.  Publications are indices, and equal
-#: rows belong together; `links` have the positions ``node, peer`` and perhaps other columns.
-Lost = Callable[[np.ndarray, Columns], np.ndarray]
 
 
 def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np.ndarray:
@@ -52,9 +46,27 @@ def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -
 
 
 def loses(kernel: Kernel) -> bool:
-    """Return True if the network loses packets."""
+    """Return True if the network loses packets, or nodes withhold copies."""
+    if kernel.withheld is not None:
+        return True
     nobody = np.empty(0, dtype=np.int64)
     return kernel.losses(nobody, nobody) is not None
+
+
+class Lost:
+    """The losses of the copies of publications; subclasses are picklable.
+
+    Publications are indices, and equal rows belong together; links have the positions ``node,
+    peer`` and perhaps other columns.
+    """
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """Return True for sent copies that do not arrive: rule N1."""
+        raise NotImplementedError
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """Return True for copies that their senders do not send (rule N6); by default none."""
+        return np.zeros(len(publication), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -91,15 +103,38 @@ class Losses:
             share = 1 - (1 - share) * (1 - of_route)
         return are_lost(key, share, ring.node[sender], ring.node[receiver], *more)
 
-    def of_publications(self, key: np.ndarray, more: tuple[str, ...] = ()) -> Lost:
-        """Return the losses of publications with some keys, shape (p,).
+    def withholds(self, sender: np.ndarray) -> np.ndarray:
+        """Return True for positions of nodes that forward no copies: rule N6."""
+        withheld = self.kernel.withheld
+        if withheld is None:
+            return np.zeros(len(sender), dtype=bool)
+        return withheld.of_nodes(self.facts.ring.node[sender])
+
+    def of_publications(
+        self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
+    ) -> Lost:
+        """Return the losses of publications with some keys and sources (positions), shape (p,).
 
         `more` are columns of links that are further keys of the draws.
         """
-        return partial(self._lost, key, more)
+        return LostByDraws(self, key, source, more)
 
-    def _lost(
-        self, key: np.ndarray, more: tuple[str, ...], publication: np.ndarray, links: Columns
-    ) -> np.ndarray:
-        further = (links[name] for name in more)
-        return self.lost(key[publication], links["node"], links["peer"], *further)
+
+@dataclass(frozen=True)
+class LostByDraws(Lost):
+    """The losses of copies between nodes, by draws; see `Losses.of_publications`."""
+
+    losses: Losses
+    key: np.ndarray
+    source: np.ndarray
+    more: tuple[str, ...] = ()
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        further = (links[name] for name in self.more)
+        return self.losses.lost(self.key[publication], links["node"], links["peer"], *further)
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        sender = links["node"]
+        return self.losses.withholds(sender) & (sender != self.source[publication])

@@ -2,6 +2,7 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
+from scribe_spark.experiments.floors import Floors
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reference_tree import TreeSweep
 from scribe_spark.experiments.reporting import report
@@ -16,6 +17,7 @@ from scribe_spark.experiments.world_setup import check_world_run, make_world
 __all__ = [
     "PHASES",
     "Comparison",
+    "Floors",
     "Limits",
     "Run",
     "Simulation",

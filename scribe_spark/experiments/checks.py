@@ -9,6 +9,7 @@ from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
+from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.paths import UnfitFileError, local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
@@ -20,6 +21,8 @@ from scribe_spark.experiments.scheduled import (
     refuse_slow,
     refuse_unknown_groups,
 )
+from scribe_spark.experiments.withholding import withheld_nodes
+from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
@@ -42,6 +45,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_world(world, times=False)
         alive = extent_of(world).initial
     check_knowledge(config, alive)
+    withheld_nodes(config)
     graph = known_graph(config)
     if graph is not None:
         for rate in graph.hosts.least_rates():
@@ -60,6 +64,14 @@ def check(config: RunConfig, execution: Execution) -> None:
         _check_schedule(config, sizes, graph)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+    check_coverage(config)
+
+
+def check_coverage(config: ExperimentConfig) -> None:
+    """Refuse a local table of weights that does not fit to the nodes."""
+    weights = config.coverage.weights
+    if weights is not None and is_local(weights):
+        check_weights(weights, config.overlay.nodes)
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
@@ -72,6 +84,7 @@ def known_graph(config: NetworkConfig) -> Graph | None:
     check_routes(graph, config.topology.tie, config.seed)
     if isinstance(config, ExperimentConfig):
         refuse_network(config, graph)
+        NodeClasses.of(config)  # refuses classes of the nodes file that the config lacks
     return graph
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.config import Execution
+from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.core.errors import (
     InputError,
     RunError,
@@ -204,16 +205,26 @@ def _check_folders(folders: Sequence[str]) -> None:
         raise InputError("folders", " ".join(folders), remedy)
     real = [os.path.realpath(local_path(f)) if is_local(f) else f for f in folders]
     for at, folder in enumerate(folders):
-        if not folder:
-            raise InputError("folder", folder, "must be a non-empty text")
-        if not is_local(folder):
-            raise InputError("folder", folder, "is not on this machine; copy it here first")
-        if real[at] in real[:at]:
+        if folder and is_local(folder) and real[at] in real[:at]:
             raise InputError("folder", folder, "is given twice; leave one of them out")
-        try:
-            check_verify(folder)
-        except InputError as error:
-            raise InputError("folder", folder, error.remedy) from None
+        _check_one(folder)
+
+
+def _check_one(folder: str) -> None:
+    if not folder:
+        raise InputError("folder", folder, "must be a non-empty text")
+    if not is_local(folder):
+        raise InputError("folder", folder, "is not on this machine; copy it here first")
+    try:
+        check_verify(folder)
+    except InputError as error:
+        raise InputError("folder", folder, error.remedy) from None
+
+
+def read_side(folder: str) -> Side:
+    """Return the measures of a local run or world."""
+    _check_one(folder)
+    return _read(folder)[1]
 
 
 def _read(folder: str) -> tuple[Owner, Side]:
@@ -265,7 +276,10 @@ def _distributions(folder: str) -> pd.DataFrame:
 
 
 def _world_side(folder: str, manifest: Mapping[str, Any]) -> Side:
-    rounds, units = measures_by_round(_table(folder, "rounds")), summary_units()
+    resolved = manifest["resolved"]
+    several = any(resolved.get(name) is not None for name in ("publications", "schedule"))
+    units = summary_units([(CoverageConfig.of_settings(resolved), several)])
+    rounds = measures_by_round(_table(folder, "rounds"))
     numbers = summarise(rounds)
     values = {name: numbers[name] for name in map(str, rounds)}
     return Side(folder, manifest, values, units, rounds=rounds)

@@ -94,14 +94,16 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     Tables on other machines have only their location.
     """
     flat = config.flat()
-    tables = ("members", "capacities", "events", "access", "node_routers", "schedule")
-    given = {name: flat[name] for name in tables if name in flat}
+    tables = ("members", "capacities", "events", "access", "schedule", "weights")
+    networks = ("node_routers", "nodes_file", "edges_file")
+    given = {name: flat[name] for name in (*tables, *networks) if name in flat}
     if flat.get("knowledge") is not None:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
     if is_path(flat["topology"]):
         given["topology"] = flat["topology"]
     if flat["regions"] is not None and not is_shipped(flat["regions"]):
         given["regions"] = flat["regions"]
+    given["withhold"] = config.forwarding.table([one.name for one in config.classes])
     return {n: file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 

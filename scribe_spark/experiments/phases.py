@@ -28,6 +28,7 @@ from scribe_spark.measures.copies import (
     payload_bytes,
     payload_copies,
 )
+from scribe_spark.measures.coverage import tables_of_run
 from scribe_spark.measures.delay import compare_with_base, group_delay
 from scribe_spark.measures.latency import (
     LATENCY_MEASURE,
@@ -135,7 +136,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             counted = scope.materialise(count_stress(payload_copies(run), underlay, run.buckets))
         stress["link_stress"] = link_stress(counted)
         control = control_messages(run)
-        if control is not None:
+        if control is not None and underlay.kernel.has_links:
             sent = scope.materialise(count_stress(control, underlay, run.buckets))
             stress["control_stress"] = link_stress(sent)
         yield stress
@@ -155,12 +156,14 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)
-            of_parts = {"by_part": measures_by_part(split)}
+            of_parts = {"by_part": measures_by_part(split, run.asked)}
             yield of_parts | {"part_latencies": latencies_by_part(split)}
         preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         of_latency = {"latency": latency_rows(latencies, published=schedule)}
         of_latency["latency_counts"] = latency_counts(latencies)
+        if run.asked is not None:
+            of_latency |= tables_of_run(latencies, run.asked, schedule)
         yield {"distributions": schemas.arrow_table(spread, schemas.DISTRIBUTIONS)} | of_latency
         simulation.stages["measured"] = early, spread
 
@@ -183,6 +186,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
         config=config,
         buckets=bucket_count(simulation.spark, config.overlay.nodes),
         saved=simulation.saved,
+        asked=simulation.asked,
     )
 
 

@@ -24,6 +24,7 @@ from scribe_spark.config.reference_tree import ReferenceTreeConfig, TreePoint
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Progress
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
@@ -35,7 +36,6 @@ from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.blocks import release
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems.reference_tree.experiment import play_in_tasks
 from scribe_spark.systems.reference_tree.multicast import degrees_and_depths
 from scribe_spark.systems.reference_tree.places import lookups, places, route_lookups

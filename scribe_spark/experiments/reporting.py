@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,9 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
             folder.collect(name, columns).to_pandas() if name in read else None
             for name, columns in ((_BY_PART, PART_COLUMNS), (_PART_LATENCIES, PART_LATENCY_COLUMNS))
         )
-        latency = latency_of(folder.collect) if {_LATENCY, _COUNTS} <= read.keys() else None
+        latency = (
+            latency_of(folder.collect, manifest) if {_LATENCY, _COUNTS} <= read.keys() else None
+        )
         metrics = folder.read_json(_METRICS)
         page = render(
             metrics, shown, spread, trees, delays, by_part, latency, part_latencies=part_latencies
@@ -84,12 +86,15 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
         return folder.write_page(page)
 
 
-def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
-    """Return the deliveries by their latency."""
+def latency_of(
+    collect: Callable[[str, tuple[str, ...]], pa.Table], manifest: Mapping[str, Any]
+) -> Latency:
+    """Return the deliveries by their latency, with the deadlines of a manifest."""
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
-    return Latency(counts, {str(name): float(number) for name, number in expected.items()})
+    numbers = {str(name): float(number) for name, number in expected.items()}
+    return Latency(counts, numbers, tuple(manifest["resolved"].get("deadline", ())))
 
 
 def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:

@@ -256,7 +256,8 @@ def _add_times(
         return
     at_us = now.publish.at_us[begun.publication]
     tables = CARRIED, DELIVERED
-    replay_round(player, *network, now.kernel, begun, *tables, at_us, size, in_run=True)
+    late = now.late_copies(player.facts, begun.publication)
+    replay_round(player, *network, now.kernel, begun, *tables, at_us, size, in_run=True, late=late)
 
 
 def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:

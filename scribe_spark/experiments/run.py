@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.progress import Progress, Silent
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
@@ -37,7 +38,6 @@ from scribe_spark.experiments.stages import MakeApplication
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.sessions import concurrent_jobs
-from scribe_spark.schemas import MICROSECONDS
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> tuple[s
     work.save(manifest)  # without the table until it is written again
     frame = schemas.local_table(work.folder.spark, cells, schema)
     table, record = work.folder.write_rows("sweep", frame)
-    units, names = sweep.kind.units(), [point.name for point in sweep.points]
+    units, names = sweep.units, [point.name for point in sweep.points]
     rounds = {name: of for name in names if (of := results[name].rounds) is not None}
     shown = [*_incomplete(sweep, results), *sweep.shown]
     measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}

@@ -245,6 +245,7 @@ class _WorldRun:
             last["knowledge"] = world.knowledge
         if is_last and self.config.write_routing_table:
             last["routing_table"] = world.routing_table
+        last |= world.coverage_tables if is_last else {}
         if "deliveries" in last:
             last |= self._latency(world, last["deliveries"])
         records = self.work.write_tables({state: world.to_save, **last})
@@ -291,7 +292,9 @@ class _WorldRun:
         if self._is_split:
             by_part = tables["rounds_by_part"] = self._by_part()
         tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
-        latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
+        latency = None
+        if "latency_counts" in tables:
+            latency = latency_of(self.work.folder.collect, self.work.manifest)
         with self.work.timed("page"):
             page = render_world(rows, self.work.manifest, watched, latency, by_part)
             location = self.work.folder.write_page(page)
@@ -310,7 +313,8 @@ class _WorldRun:
     @property
     def _is_split(self) -> bool:
         """True if measures are split by classes or regions."""
-        return self.config.bandwidth.on and bool(self.simulation.node_parts)
+        measured = self.config.bandwidth.on or self.config.coverage.on
+        return measured and bool(self.simulation.node_parts)
 
     def _by_part(self) -> pd.DataFrame:
         """Return `schemas.ROUNDS_BY_PART` of all rounds so far."""

@@ -10,7 +10,7 @@ docs/rules.md, W9, W11; N1 and N5 (losses on trees).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -398,12 +398,13 @@ def with_losses(run: Stages, made: Multicast) -> Multicast:
     def fates() -> DataFrame:
         assert made.edges is not None
         edges = Batches.of(made.edges, _EDGE).frame
-        seed = run.config.seed
+        seed, sources = run.config.seed, collected(run.source_rows, "group", "source")
 
         def of_group(table: pa.Table) -> pa.Table:
-            return _fates(kernel, seed, table)
+            return _fates(kernel, seed, sources, table)
 
-        played = edges.groupBy("group").applyInArrow(of_group, f"{EDGES}, arrives boolean")
+        flags = "sent boolean, arrives boolean"
+        played = edges.groupBy("group").applyInArrow(of_group, f"{EDGES}, {flags}")
         return run.memory.materialise(played)
 
     def delivered() -> DataFrame:
@@ -411,20 +412,26 @@ def with_losses(run: Stages, made: Multicast) -> Multicast:
         gone = node.agg(F.bool_or("arrives").alias("arrives")).where("NOT arrives")
         return Batches.of(made.deliveries).frame.join(gone, ["group", "node"], "left_anti")
 
-    sent = lambda: fates().select(_EDGE)  # noqa: E731
+    sent = lambda: fates().where("sent").select(_EDGE)  # noqa: E731
     return replace(made, tree_edges=sent, delivered=delivered, partial=True)
 
 
-def _fates(kernel: Kernel, seed: int, edges: pa.Table) -> pa.Table:
-    """Return the edges of a group's tree on which a copy is sent, and whether the copy arrives."""
+def _fates(kernel: Kernel, seed: int, sources: Sequence[np.ndarray], edges: pa.Table) -> pa.Table:
+    """Add to the edges of a tree whether a copy is sent on each, and whether it arrives."""
     group, parent, child, *routers = (edges.column(name).to_numpy() for name in _EDGE)
+    sends, passes = np.ones((2, len(group)), dtype=bool)
+    if kernel.withheld is not None:
+        is_source = parent == sources[1][index_sorted(sources[0], group)]
+        sends = is_source | ~kernel.withheld.of_nodes(parent)
     share = kernel.losses(*map(kernel.index, routers))
-    assert share is not None
-    passes = ~are_lost(publication_keys(seed, group, 0), share, parent, child)
+    if share is not None:
+        passes = ~are_lost(publication_keys(seed, group, 0), share, parent, child)
     node, index = np.unique(np.concatenate([parent, child]), return_inverse=True)
     above, below = np.split(index, 2)
     has = np.ones(len(node), dtype=bool)
     has[below] = False  # the tops of trees
-    while not has[below[passes & has[above]]].all():
-        has[below[passes & has[above]]] = True
-    return edges.append_column("arrives", pa.array(passes)).filter(pa.array(has[above]))
+    while not has[below[sends & passes & has[above]]].all():
+        has[below[sends & passes & has[above]]] = True
+    sent = sends & has[above]
+    edges = edges.append_column("sent", pa.array(sent))
+    return edges.append_column("arrives", pa.array(sent & passes))

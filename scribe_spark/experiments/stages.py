@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Self, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
+from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.parts import NodeParts, node_parts
+from scribe_spark.measures.within import Asked, Replies, Weights
 from scribe_spark.overlay import Overlay
+from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology import Graph, load
 from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.pairs import jitter_of
 from scribe_spark.topology.rates import link_rates, refuse_network
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
+from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
+from scribe_spark.underlay.withheld import Withheld
 from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
@@ -60,6 +70,8 @@ class Stages:
         self.has_rounds = of_run or application is not None
         if self.has_rounds:
             check_start(config.overlay.kind)
+        if application is not None:
+            config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
         self.config = cast(RunConfig, config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
@@ -167,10 +179,29 @@ class Stages:
 
     @cached_property
     def underlay(self) -> Underlay:
+        """The network with its routes, and the nodes that withhold copies."""
+        withheld, network = self._withheld, self.network
+        if withheld is None:
+            return network
+        return replace(network, kernel=network.kernel.withholding(withheld))
+
+    @cached_property
+    def _withheld(self) -> Withheld | None:
+        found = withheld_nodes(self.config)
+        if found is None or not isinstance(found, np.ndarray):
+            return found
+        (name,) = distribute_arrays(self.spark, withheld=found)
+        return self._files.own(Withheld(self.config.seed, nodes=name))
+
+    @cached_property
+    def network(self) -> Underlay:
         """The routes between routers, with delays, available on every executor."""
         if self._shares is not None:
-            return self._shares.underlay
+            return self._shares.network
         graph, config = self.graph, self.config
+        if graph.pairs is not None:
+            jitter = jitter_of(config.topology)
+            return pair_underlay(config.overlay.nodes, graph.pairs, config.seed, jitter)
         check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
@@ -184,6 +215,32 @@ class Stages:
         rates = None if bits is None else graph.edges.assign(rate=bits)
         made = MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us, loss, rates)
         return self._files.own(made)
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        """The questions about coverage, with weights and links of nodes; None without any."""
+        config = self.config
+        if not config.coverage.on:
+            return None
+        weights = replies = None
+        if config.coverage.weights is not None:
+            path = config.coverage.weights
+            weights = self._files.own(Weights.read(self.spark, path, config.overlay.nodes))
+        if config.coverage.replies:
+            network, sized = self.underlay, config.bandwidth.has_sizes
+            links = None
+            if sized:
+                links = RoundLinks.of(config, self.graph.hosts, network.lan_us, network.kernel)
+            size, router_of = config.coverage.reply_bytes, self._router_of
+            replies = Replies(network.kernel, network.lan_us, size, links, router_of)
+        return Asked(config.coverage.for_tasks(), config.bandwidth.several, weights, replies)
+
+    @property
+    def _router_of(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The function that returns the indices of the routers of nodes, by number."""
+        hosts, routers = self.graph.hosts, len(self.underlay.routers)
+        placed: dict[str, Any] = {"shares": hosts.shares, "places": hosts.places}
+        return partial(router_index, self.config.seed, routers=routers, **placed)
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:

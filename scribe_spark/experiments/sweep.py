@@ -35,8 +35,9 @@ from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.experiments.world_setup import check_world_run
+from scribe_spark.measures.coverage import coverage_units
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.systems.registry import check_systems
+from scribe_spark.systems.registry import all_systems, check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
 
@@ -61,8 +62,8 @@ class SweepKind:
     show: tuple[str, ...]
     #: The metric of the members that a system reaches, without the name of the system.
     reached: str
-    #: Returns the unit of every possible metric of a point, by name.
-    units: Callable[[], dict[str, str]]
+    #: Returns the unit of every possible metric of points with some configs, by name.
+    units: Callable[[Sequence[Any]], dict[str, str]]
     #: Refuses bad input that can be found without Spark.
     check: Callable[[Any, Execution], None]
     #: Returns the result of a completed point.
@@ -81,8 +82,13 @@ class SweepKind:
 _COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
 
 
-def _run_units() -> dict[str, str]:
-    return {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
+def _run_units(configs: Sequence[RunConfig]) -> dict[str, str]:
+    units = {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
+    for config in configs:
+        if config.coverage.on:
+            of = coverage_units(config.coverage, config.bandwidth.several).items()
+            units |= {f"{s.name}.{name}": unit for s in all_systems() for name, unit in of}
+    return units
 
 
 def _read_run(folder: Folder) -> PointResult:
@@ -120,6 +126,10 @@ _RUNS = SweepKind(
 # --- worlds
 
 
+def _world_units(configs: Sequence[WorldConfig]) -> dict[str, str]:
+    return summary_units((one.coverage, one.bandwidth.several) for one in configs)
+
+
 def _read_world(folder: Folder) -> PointResult:
     rounds = measures_by_round(folder.read_table("rounds").toPandas())
     return PointResult(summarise(rounds), rounds)
@@ -141,7 +151,7 @@ _WORLDS = SweepKind(
         "nodes.live.last",
     ),
     reached="multicasts.reached.least",
-    units=summary_units,
+    units=_world_units,
     check=check_world_run,
     read=_read_world,
 )
@@ -202,8 +212,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         _check_grid(self.grid, self.kind)
-        check_names(dict.fromkeys(self.shown), self.kind.units(), "show")
-        _ = self.points  # the config of each is checked as it is made
+        check_names(dict.fromkeys(self.shown), self.units, "show")
 
     @classmethod
     def of(
@@ -260,6 +269,11 @@ class Sweep:
         rows = itertools.product(*self.grid.values())
         found = [dict(zip(self.grid, row, strict=True)) for row in rows]
         return [Point(values, self.base.replace(**values)) for values in found]
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of every possible metric of the points, by name."""
+        return self.kind.units([point.config for point in self.points])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the names of the swept settings, and every setting; a swept one as a list."""

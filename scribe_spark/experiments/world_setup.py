@@ -16,7 +16,12 @@ from scribe_spark.config import (
 )
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
-from scribe_spark.experiments.checks import check_knowledge, check_out, known_graph
+from scribe_spark.experiments.checks import (
+    check_coverage,
+    check_knowledge,
+    check_out,
+    known_graph,
+)
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, settings_of
@@ -24,8 +29,8 @@ from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
+from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.measures.parts import NodeParts
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.reference_tree.live import LiveTree
@@ -106,6 +111,7 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
+        config.refuse_jitter()
         systems = protocols.systems.systems
         scribe = systems.get(SCRIBE)
         if not isinstance(scribe, LiveScribe) or scribe.rules.reliable:
@@ -161,7 +167,8 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
     }
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
     underlay = simulation.underlay
-    link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
+    period = scribe.link_stress_period if underlay.kernel.has_links else 0
+    link_stress = LinkStress(period, underlay.links, len(underlay.routers))
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, scribe.deadline, config.world.rounds, link_stress),
         _multicast_measures(simulation, config),
@@ -174,13 +181,14 @@ def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMea
     """Return the measures of the publications of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
-    names = {*scribe.measures, *(("delay",) if config.bandwidth.on else ())}
+    needs_delay = config.bandwidth.on or config.coverage.on
+    names = {*scribe.measures, *(("delay",) if needs_delay else ())}
     names |= {"bytes"} if config.bandwidth.has_sizes else set()
-    parts, links = tuple[NodeParts, ...](), None
+    parts, links = simulation.node_parts if needs_delay else (), None
     if config.bandwidth.on:
-        parts = simulation.node_parts
         links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us, underlay.kernel)
-    return MulticastMeasures(tuple(sorted(names)), *network, config.groups.source, parts, links)
+    measured = tuple(sorted(names)), *network, config.groups.source
+    return MulticastMeasures(*measured, parts, links, simulation.asked)
 
 
 def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
@@ -208,6 +216,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     check_knowledge(config, extent_of(config).initial)
+    withheld_nodes(config)
     wants = {name: getattr(config, name) for name in ("write_knowledge", "write_routing_table")}
     for name, given in {**wants, "knowledge": config.knowledge}.items():
         if given and not plays_pastry(config):
@@ -227,6 +236,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+    check_coverage(config)
 
 
 def plan_world(config: WorldConfig, execution: Execution) -> Plan:

@@ -24,9 +24,9 @@ from scribe_spark.core.arrays import (
     index_sorted,
     whole_numbers,
 )
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.measures.group_size import rank_groups, sizes_of_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import node_delays
 
 #: About how many members are paired: those of the smallest groups.

@@ -79,7 +79,7 @@ def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
 
 
 def _packets(run: RunTables) -> Batches | None:
-    if "extra_joins" not in run or run.underlay is None:
+    if "extra_joins" not in run or run.underlay is None or not run.underlay.kernel.has_links:
         return None
     joins_after = {s.name: s.joins_after for s in run.systems if s.joins_after is not None}
     if not joins_after:

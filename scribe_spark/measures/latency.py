@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,17 @@ from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.measure import (
     PUBLICATION,
+    SCHEDULE,
     Found,
     Measure,
     Metric,
     RunTables,
     ScheduledMessages,
     every_system,
+    publications_of,
     with_publication,
 )
+from scribe_spark.measures.within import DOWN, NEVER, NODE, REPLY, WEIGHT, Asked, Sources
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
@@ -51,8 +54,8 @@ COVERAGES = (50, 90, 95, 99, 100)
 #: The percentiles over publications of the time until a share is reached: name -> q.
 OVER_PUBLICATIONS = {"median": 50, "p95": 95}
 
-#: The time of an event that never happens.
-NEVER = -1
+#: The column with the groups of publications, in the rows of a schedule whose groups are asked for.
+GROUP_OF = "group_of"
 
 #: The number of thousandths (microseconds) in a millisecond or hop.
 THOUSANDTHS = 1000
@@ -77,7 +80,13 @@ def rank_of(q: int, n: Any) -> Any:
 
 
 def publication_latencies(
-    group: np.ndarray, latency: np.ndarray, groups: np.ndarray, expected: np.ndarray
+    group: np.ndarray,
+    latency: np.ndarray,
+    groups: np.ndarray,
+    expected: np.ndarray,
+    asked: Asked | None = None,
+    came: Columns | None = None,
+    due: Columns | None = None,
 ) -> dict[str, np.ndarray]:
     """Return statistics of each publication, sorted by group: int64 columns.
 
@@ -85,7 +94,8 @@ def publication_latencies(
     `expected` receivers.  The columns are ``group, expected, reached, total, mean, p50, p90, p95,
     p99, max, t50, t90, t95, t99, t100``, with times in thousandths; ``total`` is the sum of the
     latencies, and ``mean`` is rounded to the nearest integer.  ``tX`` is the time until X % of the
-    expected receivers have the publication, or `NEVER`.
+    expected receivers have the publication, or `NEVER`.  With questions (`asked`), there are also
+    the columns of `Asked.columns`, from further columns of deliveries (`came`) and groups (`due`).
 
     Examples
     --------
@@ -107,6 +117,10 @@ def publication_latencies(
         return found
 
     total, some = sums[end] - sums[first], np.maximum(reached, 1)
+    answers = dict[str, np.ndarray]()
+    if asked is not None:
+        more = take(came or {}, order)
+        answers = asked.columns(latency, first, end, more, {"expected": expected, **(due or {})})
     return {
         "group": groups,
         "expected": expected,
@@ -116,6 +130,7 @@ def publication_latencies(
         **{name: ranked(rank_of(q, reached)) for name, q in ARRIVED.items()},
         "max": ranked(reached),
         **{f"t{x}": ranked(rank_of(x, expected)) for x in COVERAGES},
+        **answers,
     }
 
 
@@ -169,14 +184,14 @@ class Latencies:
     """The latencies of a system in one unit."""
 
     #: The rows of `publication_latencies`.
-    publications: Columns
+    publications: dict[str, np.ndarray]
     #: The number of deliveries with each latency, in thousandths of the unit.
     counts: Histogram
 
     @classmethod
     def of(cls, publications: Columns, counted: Columns) -> Latencies:
         """Return latencies from rows of `publication_latencies` and of `count_values`."""
-        return cls(publications, add_counts(counted["value"], counted["count"]))
+        return cls(dict(publications), add_counts(counted["value"], counted["count"]))
 
     @property
     def reached(self) -> float | None:
@@ -208,13 +223,16 @@ def collect_latencies(
     systems: Iterable[str],
     by_hops: Iterable[str] = (),
     buckets: int = 1,
+    asked: Asked | None = None,
+    sources: Sources | None = None,
 ) -> dict[tuple[str, str], Latencies]:
     """Collect the latencies of systems, in one Spark job; those of `by_hops` also in hops.
 
     The expected receivers are those that IP multicast reaches: all members except the source.  A
     system has a row for each publication, even if the publication reaches nobody.  If there is a
     column ``publication``, latencies are computed for each publication, and the column ``group`` of
-    the result contains publications.
+    the result contains publications.  Questions (`asked`) need a column ``node``, those about
+    answers also `sources`.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
@@ -225,22 +243,29 @@ def collect_latencies(
         for system, batch in by_text(batches, "system"):
             group = batch.column(message).to_numpy()
             in_ms = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS).astype(np.int64)
-            yield from send(buckets, _name(system, MS), group, {"group": group, "latency": in_ms})
+            columns = {"group": group, "latency": in_ms}
+            if asked is not None:
+                node = batch.column("node").to_numpy()
+                columns |= _of_deliveries(asked, sources, group, in_ms, node)
+            yield from send(buckets, _name(system, MS), group, columns)
             if system in counted_in_hops:
                 hops = batch.column("hops").to_numpy().astype(np.int64) * THOUSANDTHS
                 columns = {"group": group, "latency": hops}
                 yield from send(buckets, _name(system, IN_HOPS), group, columns)
 
-    nothing = dict.fromkeys(("group", "latency"), whole_numbers())
+    more = (WEIGHT, REPLY, NODE) if asked is not None else ()
+    nothing = dict.fromkeys(("group", "latency", *more), whole_numbers())
 
     def sort(came: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         if base not in came:
             return
         groups, expected = np.unique(came[base]["group"], return_counts=True)
+        due = _of_publications(came[base], groups, sources, asked)
         for name in names:
-            columns = came.get(name, nothing)
-            latency = columns["latency"]
-            rows = publication_latencies(columns["group"], latency, groups, expected)
+            columns = dict(came.get(name, nothing))
+            group, latency = columns.pop("group"), columns.pop("latency")
+            of = (asked, columns, due) if name.endswith(f" {MS}") else ()
+            rows = publication_latencies(group, latency, groups, expected, *of)
             yield f"{_PUBLICATIONS} {name}", rows
             yield f"{_COUNTS} {name}", count_values(latency)
 
@@ -253,6 +278,34 @@ def collect_latencies(
             counts = tables.get(f"{_COUNTS} {system} {unit}", nobody)
             found[system, unit] = Latencies.of(take(rows, np.argsort(rows["group"])), counts)
     return found
+
+
+def _of_deliveries(
+    asked: Asked,
+    sources: Sources | None,
+    publication: np.ndarray,
+    latency: np.ndarray,
+    node: np.ndarray,
+) -> Columns:
+    """Return the columns of deliveries that the questions need beside latencies."""
+    if sources is None or asked.replies is None or asked.replies.router_of is None:
+        return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
+    source, router_of = sources.of(publication), asked.replies.router_of
+    return asked.of_deliveries(latency, node, partial(router_of, node), partial(router_of, source))
+
+
+def _of_publications(
+    expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
+) -> Columns:
+    """Return the columns of publications that the questions need, from the expected deliveries."""
+    due = dict[str, np.ndarray]()
+    if WEIGHT in expected:
+        _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])
+    replies = None if asked is None else asked.replies
+    if replies is not None and replies.router_of is not None and sources is not None:
+        source = sources.of(groups)
+        due[DOWN] = replies.down_us(source, replies.router_of(source))
+    return due
 
 
 def _name(system: str, unit: str) -> str:
@@ -322,9 +375,41 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
         for system in run.systems
         if system.may_go_by_hops and system.clock_of(run.config) == HOPS
     ]
-    columns = with_publication(run, *LATENCY_COLUMNS)
-    systems = [system.name for system in run.systems]
-    return collect_latencies(run.batches("deliveries", columns), systems, by_hops, run.buckets)
+    asked, systems = run.asked, [system.name for system in run.systems]
+    columns = with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
+    sources = _sources(run) if asked is not None and asked.replies is not None else None
+    deliveries = run.batches("deliveries", columns)
+    found = collect_latencies(deliveries, systems, by_hops, run.buckets, asked, sources)
+    if asked is None or not asked.several:
+        return found
+    published = publications_of(run)
+    assert published is not None
+    for of in found.values():
+        of.publications[GROUP_OF] = published.group[of.publications["group"]]
+    return found
+
+
+def _sources(run: RunTables) -> Sources:
+    """Return the sources of publications: those in the schedule, or at the tops of IP multicast."""
+    if SCHEDULE in run:
+        rows = run.collect(SCHEDULE, [PUBLICATION, "node"]).sort_by(PUBLICATION)
+        return Sources(rows.column(PUBLICATION).to_numpy(), rows.column("node").to_numpy())
+    tops = run.batches("tree_edges", ["system", "group", "parent"])
+    tops = tops.among("system", [baseline().name]).then(_distinct_tops, _TOPS)
+    found = tops.frame.toArrow()
+    group, first = np.unique(found.column("group").to_numpy(), return_index=True)
+    return Sources(group, found.column("parent").to_numpy()[first])
+
+
+_TOPS = "`group` bigint, parent bigint"
+
+
+def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the group and the source of each group of a batch."""
+    for batch in batches:
+        group, first = np.unique(batch.column("group").to_numpy(), return_index=True)
+        parent = batch.column("parent").to_numpy()[first]
+        yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
 
 
 def _may_have_hops(system: System) -> bool:

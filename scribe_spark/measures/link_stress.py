@@ -86,6 +86,8 @@ class PacketsOnLinks:
             sender, to = sender[away], to[away]
         self.put_on_lan(UP, system, sender)
         self.put_on_lan(DOWN, system, to)
+        if not self._kernel.has_links:
+            return
         routers = int(router.max(initial=0)) + 1
         keys = router[sender] * routers + router[to]
         small = np.int32 if routers**2 < 2**31 else np.int64  # int32 sorts twice as fast
@@ -104,7 +106,7 @@ class PacketsOnLinks:
         each, row = np.unique(tree, return_index=True)
         node, one = source[row], np.ones(len(row), dtype=np.int64)
         self.put_at(node, TREE_UP, system, node=node, tree=each, packets=one)
-        away = router[source] != router[to]
+        away = (router[source] != router[to]) & self._kernel.has_links
         ends = router[source[away]], router[to[away]]
         _, (tree, src, dst), _ = distinct_rows(tree[away], *ends)
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
@@ -189,6 +191,7 @@ PACKET_NUMBERS: dict[str, Statistic] = {
 
 LINK_STRESS = Measure(
     "link_stress",
+    used_when=lambda config: not config.topology.is_pairs,
     distributions=(Distribution("link_stress", "10", column_of("link_stress", "packets")),),
     metrics=(
         *histogram_metrics(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config import RunConfig
+    from scribe_spark.measures.within import Asked
     from scribe_spark.runtime.batches import Batches
     from scribe_spark.underlay.protocol import Underlay
 
@@ -105,6 +106,8 @@ class RunTables:
     saved : SavedTables, optional
         The same tables in the folder of the run, which kernels and the driver read without Spark's
         SQL where that is possible.
+    asked : Asked, optional
+        The questions about coverage.
     """
 
     tables: Mapping[str, DataFrame]
@@ -116,6 +119,7 @@ class RunTables:
     config: RunConfig | None = None
     buckets: int = 1
     saved: ReadsTables | None = None
+    asked: Asked | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -266,6 +270,9 @@ class Measure:
         can run in parallel with the jobs of the phase measures.
     used_when : callable or None
         ``used_when(config)`` is True for runs that have the measure; by default all runs.
+    metrics_in : callable, optional
+        ``metrics_in(config)`` returns further metrics, which depend on the config of the run or
+        world: their names contain its settings.
     """
 
     name: str
@@ -274,6 +281,13 @@ class Measure:
     collect: Callable[[RunTables], Any] | None = None
     early: bool = False
     used_when: Callable[[RunConfig], bool] | None = None
+    metrics_in: Callable[[Any], tuple[Metric, ...]] | None = None
+
+    def metrics_of(self, config: Any) -> tuple[Metric, ...]:
+        """Return all metrics in a config; without one (None), those of every config."""
+        if config is None or self.metrics_in is None:
+            return self.metrics
+        return (*self.metrics, *self.metrics_in(config))
 
 
 # --- conditions on systems

@@ -17,6 +17,7 @@ from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Registry
 from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, STATE
+from scribe_spark.measures.coverage import COVERAGE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.failures import FAILURES
@@ -36,7 +37,7 @@ from scribe_spark.systems.registry import System, all_systems, clock_in_words, f
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    *(DUPLICATES, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, BYTES),
+    *(DUPLICATES, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, COVERAGE, BYTES),
 )
 
 
@@ -72,6 +73,13 @@ def all_measures() -> tuple[Measure, ...]:
     return tuple(_MEASURES.values())
 
 
+def _measures_of(config: RunConfig | None) -> Iterator[Measure]:
+    """Yield the measures of a run's config; all measures without a config."""
+    for measure in _MEASURES.values():
+        if config is None or measure.used_when is None or measure.used_when(config):
+            yield measure
+
+
 def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.DataFrame:
     """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`.
 
@@ -81,7 +89,7 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
     def figure_of(figure: str, measure: str, system: str) -> str:
         return _figure(figure, measure, find_system(system), replaced)
 
-    return distributions(run, all_measures(), figure_of)
+    return distributions(run, _measures_of(run.config), figure_of)
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
@@ -134,9 +142,14 @@ def metric_rows(
     return rows
 
 
-def metric_definitions(systems: tuple[System, ...] | None = None) -> dict[str, Metric]:
-    """Return every metric that a run may have, by name, in the order of `metrics.json`."""
-    every = _metrics_of(all_systems() if systems is None else systems)
+def metric_definitions(
+    systems: tuple[System, ...] | None = None, config: RunConfig | None = None
+) -> dict[str, Metric]:
+    """Return every metric that a run may have, by name, in the order of `metrics.json`.
+
+    With a config, these are the metrics of its runs.
+    """
+    every = _metrics_of(all_systems() if systems is None else systems, config)
     return {
         metric.name if system is None else metric.name_of(system): metric
         for metric, system in every
@@ -147,14 +160,13 @@ def _metrics_of(
     systems: tuple[System, ...], config: RunConfig | None = None
 ) -> Iterator[tuple[Metric, System | None]]:
     """Yield metrics by measure, then by system; the system is None for metrics of the run."""
-    for measure in _MEASURES.values():
-        if config is not None and measure.used_when and not measure.used_when(config):
-            continue
+    for measure in _measures_of(config):
+        metrics = measure.metrics_of(config)
         for system in systems:
-            for metric in measure.metrics:
+            for metric in metrics:
                 if metric.systems is not None and metric.systems(system):
                     yield metric, system
-        for metric in measure.metrics:
+        for metric in metrics:
             if metric.systems is None:
                 yield metric, None
 

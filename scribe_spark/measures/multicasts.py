@@ -17,16 +17,26 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.core.arrays import Rows, divided, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import (
+    Rows,
+    divided,
+    find_sorted,
+    run_starts,
+    sums_at,
+    whole_numbers,
+)
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.measures.copies import DUPLICATES, duplicate_numbers
+from scribe_spark.measures.coverage import coverage_metrics, coverage_tables
 from scribe_spark.measures.delay import (
     DELAY,
     add_delays,
@@ -36,11 +46,13 @@ from scribe_spark.measures.delay import (
     rdp_ratios,
 )
 from scribe_spark.measures.latency import (
+    GROUP_OF,
     IN_HOPS,
     LATENCY_MEASURE,
     MS,
     THOUSANDTHS,
     UNITS,
+    BySystem,
     Latencies,
     add_expected,
     count_values,
@@ -50,11 +62,17 @@ from scribe_spark.measures.latency import (
 from scribe_spark.measures.link_stress import LINK_STRESS, PacketsOnLinks, packets_of
 from scribe_spark.measures.measure import Found, Measure, Metric, Size, metric_values
 from scribe_spark.measures.node_stress import CHILDREN, NODE_STRESS, count_children
-from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
+from scribe_spark.measures.parts import (
+    NodeParts,
+    count_coverage,
+    count_in_parts,
+    coverage_rows_of_parts,
+    rows_of_parts,
+)
+from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 _IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -220,6 +238,8 @@ class MulticastMeasures:
     parts: tuple[NodeParts, ...] = ()
     #: The size of publications and the rates of nodes, if publications have a size.
     links: RoundLinks | None = None
+    #: The questions about coverage.
+    asked: Asked | None = None
 
     @property
     def of_ways(self) -> bool:
@@ -265,31 +285,69 @@ class MulticastMeasures:
                 histograms[of.name, name] = counted.histogram(name).with_zeros(live)
             copies = int(receipts.sum) + receipts.total + counted.total(_AT_STARTS)
             collected[DUPLICATES.name] = {of.name: duplicate_numbers(copies, receipts)}
+        metrics = _METRICS
         if "delay" in self.names:
+            if self.asked is not None:
+                metrics += coverage_metrics(self.asked.config, self.asked.several)
             values[f"{of.name}.multicasts"] = len(of.multicasts)
             if members := counted.total("members"):
                 values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
             histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
             collected[DELAY.name] = {of.name: _of_largest(taken)}
-            collected[LATENCY_MEASURE.name] = {
-                (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
-                for unit in UNITS
-                if (rows := taken.get(_LATENCIES_IN[unit], {}))
-            }
+            collected[LATENCY_MEASURE.name] = self.latencies(taken, of)
         systems = (of.name, *of.beside)
         if "link_stress" in self.names and len(of.multicasts):
             on_links = {name: counted.histogram(packets_of(name)) for name in systems}
             histograms |= {(name, LINK_STRESS.name): found for name, found in on_links.items()}
         found = Found(size, histograms=histograms, collected=collected)
         for system in systems:
-            of_system = metric_values(_METRICS, found, system)
+            of_system = metric_values(metrics, found, system)
             values |= {f"{system}.{name}": value for name, value in of_system.items()}
         return {name: float(value) for name, value in values.items()}
 
+    def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> BySystem:
+        """Return the latencies of a system in each unit, by index of the multicast."""
+        found = {
+            (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
+            for unit in UNITS
+            if (rows := taken.get(_LATENCIES_IN[unit], {}))
+        }
+        for latencies in found.values():
+            rows = latencies.publications
+            rows[GROUP_OF] = of.multicasts.group[rows["group"]]
+        return found
+
     def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
-        """Return the rows of `schemas.BY_PART` of delays and hops."""
+        """Return the rows of `schemas.BY_PART` of delays, hops and coverage."""
         counted = Counted(taken.get(_COUNTED, {}))
-        return rows_of_parts(counted, self.parts, system, {"delay_ms": MICROSECONDS, "hops": 1})
+        units = {"delay_ms": MICROSECONDS, "hops": 1}
+        rows = rows_of_parts(counted, self.parts, system, units)
+        if self.asked is not None:
+            rows += coverage_rows_of_parts(counted, self.parts, system, self.asked)
+        return rows
+
+    def coverage_tables(
+        self,
+        taken: Mapping[str, Columns],
+        of: SystemTables,
+        number: int,
+        groups: np.ndarray,
+    ) -> dict[str, pa.Table]:
+        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
+
+        `groups` are the numbers of groups.  Without a schedule, publications have the number of
+        the round, else their own number in the round.
+        """
+        if self.asked is None:
+            return {}
+        multicasts = of.multicasts
+
+        def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
+            row, group = rows["group"], groups[rows[GROUP_OF]]
+            scheduled = multicasts.are_scheduled
+            return group, multicasts.number[row] if scheduled else np.full_like(row, number)
+
+        return coverage_tables(self.latencies(taken, of), self.asked, names)
 
 
 # --- counts of a bucket
@@ -371,16 +429,28 @@ class MeasureMulticasts(NodeProgram):
         number = self.environment.facts.ring.node[found.node]
         for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
             count_in_parts(counts, self.measured.parts, name, number, values)
+        asked, ring = self.measured.asked, self.environment.facts.ring
+        if asked is not None:
+            everyone = ring.node[mine.others[1]]
+            count_coverage(counts, self.measured.parts, asked, everyone, number, found.delay_us)
         if len(found):
             delays = delay_sums(multicasts.group[found.of], found.delay_us, self._base_us(found))
             append(mine.tables, _DELAYS, delays)
             latencies = {MS: found.delay_us}
             if self.of.by_hops:
                 latencies[IN_HOPS] = found.hops * THOUSANDTHS
-            sent[_LATENCY] = {AT: multicasts.start[found.of], "of": found.of, **latencies}
+            start = multicasts.start[found.of]
+            if asked is not None:
+                ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
+                latencies |= asked.of_deliveries(found.delay_us, number, *ends)
+            sent[_LATENCY] = {AT: start, "of": found.of, **latencies}
         expected = np.bincount(mine.others[0])
         if len(of := np.flatnonzero(expected)):
-            sent[_EXPECTED] = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
+            due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
+            if asked is not None and asked.weights is not None:
+                weights = asked.weights.of(ring.node[mine.others[1]])
+                due[WEIGHT] = sums_at(mine.others[0], weights, len(expected))[of]
+            sent[_EXPECTED] = due
         in_group = np.bincount(mine.members // mine.size)
         if len(group := np.flatnonzero(in_group)):
             first = self.bounds[:-1][np.diff(self.bounds) > 0]
@@ -401,13 +471,28 @@ class MeasureMulticasts(NodeProgram):
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
-        none = whole_numbers()
+        none, asked = whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
             of, latency = came.get("of", none), came.get(unit, none)
-            append(
-                tables, _LATENCIES_IN[unit], publication_latencies(of, latency, groups, expected)
-            )
+            rows = of, latency, groups, expected
+            questions: tuple[Any, ...] = ()
+            if asked is not None and unit == MS:
+                names = WEIGHT, REPLY, NODE
+                nothing = {} if came else dict.fromkeys(names, none)
+                more = {name: came[name] for name in names if name in came} or nothing
+                questions = asked, more, self._due(asked, due, groups)
+            append(tables, _LATENCIES_IN[unit], publication_latencies(*rows, *questions))
             append(tables, _COUNTS_IN[unit], count_values(latency))
+
+    def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns of the multicasts `of` that the questions need."""
+        found = dict[str, np.ndarray]()
+        if WEIGHT in due:
+            _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
+        if asked.replies is not None:
+            ring, start = self.environment.facts.ring, self.of.multicasts.start[of]
+            found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
+        return found
 
     def _send_receipts(self, mine: InBucket) -> Columns:
         """Return the number of copies as messages to their receivers, without lost copies."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
-from scribe_spark.schemas import MICROSECONDS
 
 
 def _collect_network(run: RunTables) -> dict[str, Any]:

@@ -17,14 +17,17 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import sums_at
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.message_bytes import NODE_BYTES
+from scribe_spark.measures.within import Asked
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.rounds.observer import Counted, Counts
 from scribe_spark.runtime.batches import Batches, Table, by_text
+from scribe_spark.systems.registry import baseline
 
 if TYPE_CHECKING:
     from scribe_spark.topology.graph import Hosts
@@ -103,6 +106,82 @@ def rows_of_parts(
     return rows
 
 
+#: The counts of receivers, and of their weights, by the first deadline that they keep.
+_KEPT, _EXPECTED, _KEPT_WEIGHT, _EXPECTED_WEIGHT = (
+    *("kept deadlines", "expected", "weight of kept deadlines", "expected weight"),
+)
+
+
+def count_coverage(
+    counts: Counts,
+    parts: Iterable[NodeParts],
+    asked: Asked,
+    expected: np.ndarray,
+    reached: np.ndarray,
+    latency: np.ndarray,
+) -> None:
+    """Count the expected receivers of each part, and those reached by deadline, by node number."""
+    if not asked.config.deadline:
+        return
+    kept = np.searchsorted(asked.config.deadlines_us, latency)
+    for one in parts:
+        of = expected, np.zeros_like(expected), _EXPECTED, _EXPECTED_WEIGHT
+        for nodes, values, name, weight_name in (of, (reached, kept, _KEPT, _KEPT_WEIGHT)):
+            count_in_parts(counts, (one,), name, nodes, values)
+            if asked.weights is not None:
+                for index, place, weight in _weights_at(one, asked, nodes, values):
+                    counts.add_counts(_name(weight_name, one, index), place, weight)
+
+
+def coverage_rows_of_parts(
+    counted: Counted, parts: Iterable[NodeParts], system: str, asked: Asked
+) -> list[dict[str, Any]]:
+    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
+    rows = []
+    for one in parts:
+        for index, part in enumerate(one.names):
+            found = (
+                counted.by_value(_name(name, one, index))
+                for name in (_KEPT, _EXPECTED, _KEPT_WEIGHT, _EXPECTED_WEIGHT)
+            )
+            key = {"by": one.by, "part": part, "system": system}
+            rows += [key | row for row in _shares(asked, *found)]
+    return rows
+
+
+def _weights_at(
+    parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield each part, the deadlines `at` which its nodes are reached, and their weights there."""
+    assert asked.weights is not None
+    places = len(asked.config.deadline) + 1
+    place = parts.of_nodes(nodes) * places + at
+    sums = sums_at(place, asked.weights.of(nodes), len(parts.names) * places)
+    for index, of_part in enumerate(sums.reshape(-1, places)):
+        known = np.flatnonzero(of_part)
+        yield index, known, of_part[known]
+
+
+def _shares(
+    asked: Asked,
+    kept: Mapping[int, int],
+    expected: Mapping[int, int],
+    kept_weight: Mapping[int, int],
+    expected_weight: Mapping[int, int],
+) -> Iterator[dict[str, Any]]:
+    """Yield the measure, the number of receivers and the share (mean) of a part, by deadline."""
+    count = sum(expected.values())
+    ends = {"": (kept, count)}
+    if asked.weights is not None:
+        ends[".weight"] = kept_weight, sum(expected_weight.values())
+    for index, deadline in enumerate(asked.config.deadline):
+        for end, (by_deadline, whole) in ends.items():
+            within = sum(many for at, many in by_deadline.items() if at <= index)
+            if whole:
+                name = f"within_{deadline}{end}"
+                yield {"measure": name, "count": count, "mean": within / whole}
+
+
 def _name(measure: str, parts: NodeParts, index: int) -> str:
     return f"{measure} of {parts.by} {index}"
 
@@ -150,16 +229,52 @@ def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
     for measure, (name, node, value) in split.items():
         rows = run.batches(name, ["system", node, value])
         counted += [rows.then(_count(one, measure, node, value), _BY_PART) for one in parts]
+    if run.asked is not None and run.asked.config.deadline and run.asked.weights is not None:
+        rows = run.batches("deliveries", ["system", "node", "delay_ms"])
+        counted += [rows.then(_weigh(one, run.asked), _BY_PART) for one in parts]
     return Batches.union(counted).frame.toArrow().to_pandas()
 
 
-def measures_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Return statistics of :data:`SPLIT` by system and part, from :func:`count_by_part`."""
+def measures_by_part(counted: pd.DataFrame, asked: Asked | None = None) -> pa.Table:
+    """Return statistics of :data:`SPLIT` by system and part, from :func:`count_by_part`.
+
+    With questions (`asked`), there are also the shares of receivers within deadlines.
+    """
     found = [
         dict(zip(_KEYS, key, strict=True)) | numbers_of_values(histogram_of_rows(rows))
-        for key, rows in counted.groupby(_KEYS, sort=True)
+        for key, rows in counted[counted["measure"] != _WEIGHT].groupby(_KEYS, sort=True)
     ]
+    if asked is not None and asked.config.deadline:
+        found += _shares_by_part(counted, asked)
     return schemas.arrow_table(pd.DataFrame(found, columns=schemas.BY_PART.names), schemas.BY_PART)
+
+
+def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, Any]]:
+    """Yield the shares of receivers within deadlines; the expected ones are IP multicast's."""
+    delays = counted[counted["measure"] == "delay_ms"]
+    kept = np.rint(delays["value"].to_numpy() * THOUSANDTHS)
+    at = np.searchsorted(asked.config.deadlines_us, kept)
+    found = {
+        name: {key: rows.groupby("at")["count"].sum().to_dict() for key, rows in of}
+        for name, of in (
+            ("count", delays.assign(at=at).groupby(_KEYS[:3])),
+            ("weight", _at_deadlines(counted).groupby(_KEYS[:3])),
+        )
+    }
+    base = baseline().name
+    of_base = [key for key in found["count"] if key[2] == base]
+    for by, part, _ in of_base:
+        for system in counted["system"].unique():
+            key, expected = (by, part, system), (by, part, base)
+            many = (found[of].get(one, {}) for of in found for one in (key, expected))
+            named = dict(zip(_KEYS, key, strict=False))
+            yield from (named | row for row in _shares(asked, *many))
+
+
+def _at_deadlines(counted: pd.DataFrame) -> pd.DataFrame:
+    """Return the weights of :func:`_weigh` with their deadlines as ``at``."""
+    weights = counted[counted["measure"] == _WEIGHT]
+    return weights.assign(at=weights["value"].astype(np.int64))
 
 
 def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
@@ -170,6 +285,28 @@ def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
     keys = ["by", "part", "system", "value"]
     added = delays.assign(value=whole).groupby(keys, as_index=False, sort=True)["count"].sum()
     return schemas.arrow_table(added[schemas.PART_LATENCIES.names], schemas.PART_LATENCIES)
+
+
+#: The measure of weights by deadline, among the counts of parts.
+_WEIGHT = "weight by deadline"
+
+
+def _weigh(parts: NodeParts, asked: Asked) -> Any:
+    """Return the kernel that adds weights by part, and by the first deadline that is kept."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            latency = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS)
+            at = np.searchsorted(asked.config.deadlines_us, latency)
+            node = batch.column("node").to_numpy()
+            for index, place, weight in _weights_at(parts, asked, node, at):
+                same = {"by": parts.by, "part": parts.names[index]}
+                same |= {"system": system, "measure": _WEIGHT}
+                columns = {n: pa.repeat(pa.scalar(of), len(place)) for n, of in same.items()}
+                columns |= {"value": pa.array(place.astype(np.float64)), "count": pa.array(weight)}
+                yield pa.RecordBatch.from_pydict(columns)
+
+    return run
 
 
 def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:

@@ -184,7 +184,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
         packets.put(UP, system, node // _NEIGHBOURS, **up, group=tree, packets=count)
     of, (node,), count = _counted(weight, child)
     packets.put(DOWN, system, node // _NEIGHBOURS, node=node, router=below[of], packets=count)
-    crossing = above != below
+    crossing = (above != below) & kernel.has_links
     src, dst = (kernel.index(end[crossing]).astype(np.int64) for end in (above, below))
     weight = None if weight is None else weight[crossing]
     if merged:

@@ -170,9 +170,11 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 
     It is the smallest p that gives four buckets per core and at most :data:`_MOST_NODES` nodes per
     bucket, as long as buckets are worth a task and the summaries (a cell per router and prefix)
-    stay small.
+    stay small.  If each node has a router of its own, nodes have no results to share, and p is 1.
     """
     p = 1
+    if routers >= nodes:
+        return p
     while (
         (2 ** (b * p) < 4 * cores or nodes / 2 ** (b * p) > _MOST_NODES)
         and nodes / 2 ** (b * (p + 1)) >= _FEWEST_NODES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,6 +57,9 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
     for system in _systems(values):
         numbers = {measure: values.get(f"{system}.{measure}") for measure in _OF_RUNS}
         words = dict(_OF_RUNS)
+        for measure, words_of in answers_in_words(values, system).items():
+            words[measure] = words_of
+            numbers[measure] = _answer(values[f"{system}.{measure}"], words_of[1])
         if links := clocks.get(f"{system}.{_LATENCY}", "").partition(": ")[2]:
             meaning, unit = words[_LATENCY]
             words[_LATENCY] = f"{meaning}: {links}", unit
@@ -63,6 +67,41 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
             note = reach_in_words(values.get(f"{system}.{REACHED}"))
             cards.append(replace(card, note=note))
     return _with_bars(cards)
+
+
+#: A metric of coverage on a card -> its meaning; of a system, in a run or a world.
+_ANSWER = re.compile(
+    r"within_(?P<deadline>\w+?)(?P<weight>\.weight)?|(?P<time>quorum|replies)\.median"
+)
+
+
+def answers_in_words(names: Iterable[str], system: str) -> dict[str, tuple[str, str]]:
+    """Return the metrics of coverage of a system: name -> meaning and unit.
+
+    Examples
+    --------
+    >>> list(answers_in_words(["scribe.within_1s", "scribe.within_1s.min"], "scribe").items())
+    [('within_1s', ('of the members within 1s', '\xa0%'))]
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for name in (str(one) for one in names):
+        match = _ANSWER.fullmatch(name.removeprefix(f"{system}."))
+        if not name.startswith(f"{system}.") or match is None:
+            continue
+        if match["time"]:
+            what = {"quorum": "until the quorum", "replies": "until the quorum's answers"}
+            found[match[0]] = f"{what[match['time']]}, median", " ms"
+        else:
+            whole = "weight" if match["weight"] else "members"
+            found[match[0]] = f"of the {whole} within {match['deadline']}", PERCENT
+    return found
+
+
+def _answer(value: Any, unit: str) -> float | str | None:
+    """Return the number on a card; ``never`` for a time that does not come."""
+    if not is_number(value):
+        return "never" if unit == " ms" else None
+    return 100 * value if unit == PERCENT else value
 
 
 def _with_bars(cards: Sequence[Card]) -> list[Card]:
@@ -122,7 +161,12 @@ def world_cards(table: pd.DataFrame) -> list[Card]:
             _PAYLOADS: _over(table, measure_of_round(system, _PAYLOADS), pd.Series.max),
             "control": words.get(f"{system}.control", _over(table, f"{system}.control")),
         }
-        card = _card(system, numbers, _OF_WORLDS)
+        words_of = answers_in_words(table.columns, system)
+        numbers |= {
+            measure: _answer(_over(table, f"{system}.{measure}"), unit)
+            for measure, (_, unit) in words_of.items()
+        }
+        card = _card(system, numbers, _OF_WORLDS | words_of)
         cards += [card] if card else []
     return cards
 

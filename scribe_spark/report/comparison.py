@@ -9,6 +9,7 @@ Figures 7-11.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +56,10 @@ _OF_ALL_WORLDS = (
 )
 
 
+#: Headline measures of each system whose names contain a deadline, or that need a quorum.
+_OF_COVERAGE = re.compile(r"within_\w+(\.weight)?|(quorum|replies)\.median")
+
+
 def is_headline(measure: str, world: bool = False) -> bool:
     """Return True for headline measures of a run, or of a world's rounds.
 
@@ -68,7 +73,8 @@ def is_headline(measure: str, world: bool = False) -> bool:
     True
     """
     of_systems, of_all = (_OF_WORLDS, _OF_ALL_WORLDS) if world else (_OF_RUNS, _OF_ALL_RUNS)
-    return measure in of_all or measure.partition(".")[2] in of_systems
+    name = measure.partition(".")[2]
+    return measure in of_all or name in of_systems or _OF_COVERAGE.fullmatch(name) is not None
 
 
 #: The page marks a difference from the paper beyond this number of per cent.

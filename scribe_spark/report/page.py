@@ -244,7 +244,7 @@ _SECTIONS = {
 #: Part of a measure's name -> its section; the first fitting part counts.
 _OF_MEASURES = (
     (r"publications|multicasts|deliveries|reached|duplicates|orphans|repair|joins\b", DELIVERIES),
-    (r"latency|rad|rmd|rdp|time_to|hops_to|coverage", TIME),
+    (r"latency|rad|rmd|rdp|time_to|hops_to|coverage|within_\w+|quorum|replies", TIME),
     (r"bytes|control_bytes|core_bytes", BYTES),
     (r"link_stress|control_stress|messages|packets", LINKS),
     (r"children_tables|children_entries|state|join_messages|depth|control|overloaded", NODES),

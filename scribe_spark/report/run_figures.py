@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core import units
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.measure import forwards
 from scribe_spark.report.charts import (
@@ -115,10 +116,13 @@ class Latency:
         ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
     expected : mapping of str to float
         System -> the number of expected receivers, over all groups.
+    deadlines : tuple of str
+        The deadlines of the run, such as ``800ms``.
     """
 
     counts: pd.DataFrame
     expected: Mapping[str, float]
+    deadlines: tuple[str, ...] = ()
 
 
 #: The marked percentiles.
@@ -153,8 +157,12 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
                 axes.plot(x[at], y[at], color=line.colour, **dot)
         for percent in _MARKED:
             axes.axhline(percent, color="#888888", linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
+        for ms in deadlines:
+            axes.axvline(ms, color="#57606a", linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
 
-    right = 1.02 * max(of.values[-1] for of in found.values())
+    deadlines = [units.parse_time(one) / units.MICROSECONDS for one in latency.deadlines]
+    right = 1.02 * max(*(of.values[-1] for of in found.values()), *deadlines, 0)
+    marked = f" Vertical lines mark the deadlines: {', '.join(latency.deadlines)}."
     return draw(
         Panel(
             *("figure-coverage", "Coverage over time", "large", lines),
@@ -166,7 +174,9 @@ def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | No
             labels="ends",
             marks=marks,
             note="The share of the expected members that have the message after x ms, over all "
-            "groups: the cumulative distribution of latency. Dots mark 50, 90, 95 and 99 %.",
+            "groups: the cumulative distribution of latency. Dots mark 50, 90, 95 and 99 %."
+            + marked
+            * bool(deadlines),
             tables=("latency_counts", "latency"),
         )
     )

@@ -22,7 +22,7 @@ from scribe_spark.measures.incomplete import (
     words_in_place,
 )
 from scribe_spark.report import page
-from scribe_spark.report.cards import world_cards
+from scribe_spark.report.cards import answers_in_words, world_cards
 from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
 from scribe_spark.report.run_figures import Latency, draw_coverage
 from scribe_spark.report.style import in_order, label_of, system_styles
@@ -107,6 +107,24 @@ def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
             systems={label_of(system): system for system in systems},
         )
         for name, (title, unit) in _OF_SYSTEMS.items()
+    )
+
+
+def coverage_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
+    """Return a panel for each deadline and quorum, with a line for each system."""
+    systems = in_order(systems_of_world(measures))
+    words: dict[str, tuple[str, str]] = {}
+    for system in systems:
+        words |= answers_in_words(measures, system)
+    return tuple(
+        RoundPanel(
+            f"coverage-{name.replace('.', '-').replace('_', '-')}",
+            f"Share {what}" if unit == PERCENT else f"Time {what}, over publications",
+            "share" if unit == PERCENT else "ms",
+            {f"{system}.{name}": label_of(system) for system in systems},
+            systems={label_of(system): system for system in systems},
+        )
+        for name, (what, unit) in words.items()
     )
 
 
@@ -309,6 +327,7 @@ def _over_rounds(
     shown: list[RoundPanel] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
+        ("Deadlines and quorums", coverage_panels(table.columns)),
         ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
         ("Nodes and lookups", (*PANELS, _most_frequent(table))),
         ("The reference tree", TREE_PANELS),

@@ -60,6 +60,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
@@ -204,6 +205,7 @@ class _ClockedRound:
     links: RoundLinks | None
     scheduled: bool  # True if publications have sizes of their own
     lost: Lost | None  # the losses of copies of publications
+    late: Late | None  # the jitter of copies of publications
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
@@ -229,6 +231,7 @@ class _ClockedRound:
             links=now.links,
             scheduled=now.scheduled,
             lost=now.lost_copies(player.facts, more=("time_us",)),
+            late=now.late_copies(player.facts),
         )
 
     @property
@@ -271,8 +274,10 @@ class _ClockedRound:
         records = bool(self.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
-        lost = self.lost if len(room) else None
-        setting = KernelSetting(self.size, delay, window_us, wires, records, lost, validation_us)
+        lost, late = (self.lost, self.late) if len(room) else (None, None)
+        setting = KernelSetting(
+            *(self.size, delay, window_us, wires, records, lost, late, validation_us)
+        )
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
         play_kernel(player, PlayKernel(self.bounds, setting, make))
 
@@ -285,7 +290,7 @@ class _ClockedRound:
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     """Return a lower bound of the delays between different nodes, at least 1 us."""
-    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us
+    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
         least = int(node_delays(network, lan_us, a[a != b], b[a != b]).min())
@@ -629,7 +634,11 @@ class _CountPublications(_ClockedProgram):
         firsts[np.unique(key, return_index=True)[1]] = True
         sources = key_of([measured, round.publish.node[measured]], round.size)
         firsts &= ~rows["lost"] & (find_sorted(sources, key) < 0)
-        took_us = rows["took_us"] + round.delay(rows["sender"], rows["node"])
+        delay_us = round.delay(rows["sender"], rows["node"])
+        if round.late is not None:
+            links = {"node": rows["sender"], "peer": rows["node"]}
+            delay_us = delay_us + round.late(rows["publication"], links, delay_us)
+        took_us = rows["took_us"] + delay_us
         sent_us = rows["at_us"] - took_us - at_us[rows["publication"]]
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},

@@ -45,6 +45,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -269,13 +270,14 @@ class GroupOverlays(SystemOnBuckets):
         made = self.shared_in_run(Network(now.ring, *facts)) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = key_of([now.publish.group, now.publish.node], len(now.ring))
-        topic, of = np.unique(ends, return_inverse=True)
+        topic, first, of = np.unique(ends, return_index=True, return_inverse=True)
         return OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
             *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
             *((*facts, shared),),
             now.tally.observer,
             now.scheduled,
+            None if self.merged else now.late_copies(player.facts, first),
         )
 
     def publish(
@@ -313,6 +315,7 @@ class GroupOverlays(SystemOnBuckets):
             spread = Dissemination(
                 *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
                 *(self.carried, self.clock, self.processing_us, lost),
+                late=round.late,
             )
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
@@ -321,7 +324,8 @@ class GroupOverlays(SystemOnBuckets):
             published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
             lost = now.lost_copies(round.facts)
-            played = flood_along(clock, published, names, self.forwards, self.carried, lost)
+            late = now.late_copies(round.facts)
+            played = flood_along(clock, published, names, self.forwards, self.carried, lost, late)
             player.keep(played, "clock with bandwidth")
 
 
@@ -346,6 +350,7 @@ class OverlayRound:
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     observer: Observer
     scheduled: bool  # True if publications have sizes of their own
+    late: Late | None  # the jitter of copies, by the index of the topic
 
     @property
     def size(self) -> int:
@@ -546,11 +551,18 @@ class CountOverlayCopies(OverlayProgram):
             flags = [flag for flag in ("first", "lost") if flag in copies]
             rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
             if when == "at_us":
-                router = round.facts.ring.router
-                ends = router[rows["sender"]], router[rows["node"]]
-                kernel, lan_us, *_ = round.network
-                rows["sent_us"] = rows.pop("at_us") - node_delays(kernel, lan_us, *ends)
+                topic = round.of[rows["publication"]]
+                rows["sent_us"] = rows.pop("at_us") - self._delays(topic, rows)
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
+
+    def _delays(self, topic: np.ndarray, rows: Columns) -> np.ndarray:
+        """Return the delays of copies without a clock with bandwidth."""
+        kernel, lan_us, *_ = self.round.network
+        sender, node, router = rows["sender"], rows["node"], self.round.facts.ring.router
+        delay_us = node_delays(kernel, lan_us, router[sender], router[node])
+        if self.round.late is None:
+            return delay_us
+        return delay_us + self.round.late(topic, {"node": sender, "peer": node}, delay_us)
 
 
 @dataclass(frozen=True)

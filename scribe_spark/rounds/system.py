@@ -26,13 +26,14 @@ from scribe_spark.core.arrays import (
     Rows,
     expand,
     find_sorted,
-    index_in_run,
+    rank_in_group,
     run_starts,
     sums_at,
     whole_numbers,
 )
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
+from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
 from scribe_spark.engine.losses import Losses, Lost, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
@@ -239,17 +240,23 @@ class LivingRound:
             return None
         publish = self.publish if some is None else self.publish.take(some)
         key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key, more)
+        return losses.of_publications(key, publish.node, more)
+
+    def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
+        """Return the jitter of copies of publications; None without jitter; see `lost_copies`."""
+        jitter = Jitter.of(facts, self.kernel)
+        if jitter is None:
+            return None
+        publish = self.publish if some is None else self.publish.take(some)
+        key = jitter_keys(self.seed, self.group[publish.group], self._names(publish))
+        return jitter.of_publications(key)
 
     def _names(self, publish: Publishing) -> np.ndarray:
         """Return numbers that name publications among those of their groups: rule N1."""
         if not self.in_run:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
-        order = np.argsort(publish.group, kind="stable")
-        name = np.empty(len(order), dtype=np.int64)
-        name[order] = index_in_run(publish.group[order])
-        return name
+        return rank_in_group(publish.group)
 
     @property
     def measures_all(self) -> bool:

@@ -57,6 +57,7 @@ _TYPES: dict[Kind, DataType] = {
     "str": StringType(),
     "quantity": StringType(),
     "optional quantity": StringType(),
+    "name": StringType(),
 }
 
 _Cells = Callable[[pa.RecordBatch], pa.Table]

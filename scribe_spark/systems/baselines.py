@@ -17,11 +17,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import expand, find_sorted
+from scribe_spark.engine.jitter import jitter_keys, late_us
 from scribe_spark.engine.packing import Columns
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.runtime.batches import Batches, Table, rows_of
-from scribe_spark.underlay.protocol import Underlay, node_delays
+from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
 
 _NAMES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
 _STAR = ", ".join(f"{name} bigint" for name in _NAMES)
@@ -55,23 +56,30 @@ def ip_multicast(star: Table) -> Multicast:
     return Multicast("ip_multicast", star, _deliveries_of(star), merged=True)
 
 
-def naive_unicast(star: Table) -> Multicast:
+def naive_unicast(star: Table, kernel: Kernel) -> Multicast:
     """Return naive unicast: the source sends a separate packet along each of :func:`unicasts`."""
-    return Multicast("naive_unicast", star, _deliveries_of(star))
+    return Multicast("naive_unicast", star, _deliveries_of(star, kernel))
 
 
-def _deliveries_of(star: Table) -> Batches:
-    """Return ``group, node, hops, delay_us``: one delivery per route of :func:`unicasts`."""
+def _deliveries_of(star: Table, kernel: Kernel | None = None) -> Batches:
+    """Return ``group, node, hops, delay_us``: one delivery per route of :func:`unicasts`.
 
-    def delivered(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    With a kernel, copies have its jitter.
+    """
+
+    def delivered(batch: pa.RecordBatch) -> dict[str, pa.Array | np.ndarray]:
+        group, parent, child, delay_us = (batch.column(name).to_numpy() for name in wanted)
+        if kernel is not None and kernel.jitter:
+            key = jitter_keys(kernel.seed, group, 0)
+            delay_us = delay_us + late_us(kernel.jitter, key, parent, child, delay_us)
         return {
-            "group": batch.column("group"),
-            "node": batch.column("child"),
+            "group": group,
+            "node": child,
             "hops": np.ones(len(batch), dtype=np.int32),
-            "delay_us": batch.column("delay_us"),
+            "delay_us": delay_us,
         }
 
-    wanted = ["group", "child", "delay_us"]
+    wanted = ["group", "parent", "child", "delay_us"]
     return Batches.of(star, wanted).each(
         delivered, "group bigint, node bigint, hops int, delay_us bigint"
     )

@@ -26,8 +26,11 @@ from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imp
 from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
+from scribe_spark.systems.narada import NARADA
+from scribe_spark.systems.nice import NICE
 from scribe_spark.systems.overcast import OVERCAST
 from scribe_spark.systems.plumtree import PLUMTREE
+from scribe_spark.systems.splitstream import SPLITSTREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,7 +94,7 @@ def _live_ip_multicast(config: Any) -> SystemOnBuckets:
 def _naive_unicast(stages: Any) -> Multicast:
     from scribe_spark.systems.baselines import naive_unicast
 
-    return naive_unicast(stages.unicasts)
+    return naive_unicast(stages.unicasts, stages.underlay.kernel)
 
 
 def _live_unicast(config: Any) -> SystemOnBuckets:
@@ -189,7 +192,10 @@ _SYSTEMS.build_in(
     CAN,
     GOSSIPSUB,
     PLUMTREE,
+    NARADA,
+    NICE,
     OVERCAST,
+    SPLITSTREAM,
     System(
         *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         world=_live_ip_multicast,

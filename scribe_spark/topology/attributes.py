@@ -17,8 +17,7 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, listed, shown
-from scribe_spark.core.units import canonical, parse_rate, parse_time
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate, parse_time
 from scribe_spark.topology.checks import (
     DELAY_MS,
     LATITUDE,

@@ -18,8 +18,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.errors import InputError, listed, unlike
 from scribe_spark.core.inputs import first_rows
-from scribe_spark.core.units import MOST_BITS_PER_SECOND
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 
@@ -73,7 +72,7 @@ def check(graph: Graph, field: str = "topology") -> None:
     A graph needs at least one vertex (a single router without links is allowed), whole and unique
     ids >= 0, links between known vertices, and no self-loop.  Delays (also within a router) are in
     [0, 1e6] ms, weights in [1e-6, 1e9], losses and shares in [0, 1], and the sum of the shares is
-    1; none is missing.  As an undirected graph, it is connected.
+    1; none is missing.  As an undirected graph, it is connected.  A network of pairs has no links.
 
     Parameters
     ----------
@@ -87,6 +86,8 @@ def check(graph: Graph, field: str = "topology") -> None:
     InputError
         The graph breaks a rule; the line names the first such rule and the first such rows.
     """
+    if graph.pairs is not None:
+        return
     if graph.vertices.empty:
         raise InputError(field, graph.source, "has no vertices; needs at least one router")
     for rows, bad, remedy in _faults(graph):

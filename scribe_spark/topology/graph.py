@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
+from scribe_spark.core.pair_delay import PairDelay
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TopologyConfig
@@ -34,10 +35,14 @@ class Hosts:
     #: int32 or None: the index of each node's router, by the number of the node; None: routers are
     #: drawn.
     places: np.ndarray | None = None
+    #: int64 or None: the rates that the nodes file gives to nodes, by number; 0: none given.
+    up_of_node: np.ndarray | None = None
+    down_of_node: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
         """Return the least rate up and the least rate down, if there are any."""
-        found = (rate[rate > 0] for rate in (self.up, self.down) if rate is not None)
+        rates = self.up, self.down, self.up_of_node, self.down_of_node
+        found = (rate[rate > 0] for rate in rates if rate is not None)
         return [int(rate.min()) for rate in found if len(rate)]
 
     def rates(
@@ -50,7 +55,8 @@ class Hosts:
         down: int = 0,
         validation_us: int = 0,
     ) -> NodeRates:
-        """Return the rates of nodes: from the class, else from the settings, else from the router.
+        """Return the rates of nodes: from the class, else from the nodes file, else from the
+        settings, else from the router.
 
         `routers` has the index of each node's router.  The settings `up` and `down` are bits per
         second, or 0 if the network's file decides.
@@ -58,6 +64,10 @@ class Hosts:
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]
             for rate, of_routers in ((up, self.up), (down, self.down))
+        )
+        ups, downs = (
+            usual if of_nodes is None else np.where(of_nodes[nodes] > 0, of_nodes[nodes], usual)
+            for usual, of_nodes in ((ups, self.up_of_node), (downs, self.down_of_node))
         )
         return classes.rates(nodes, ups, downs, validation_us)
 
@@ -95,6 +105,9 @@ class Graph:
         that is lost between two of its nodes; None if no packets are lost.
     notes : tuple of str
         Lines about assumptions that were made, for the user.
+    pairs : PairDelay or None
+        The distribution of delays of pairs of nodes, in a network without links: each node is its
+        own router.
     """
 
     vertices: pd.DataFrame
@@ -103,6 +116,7 @@ class Graph:
     hosts: Hosts = NO_HOSTS
     losses: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    pairs: PairDelay | None = None
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):

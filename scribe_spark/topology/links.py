@@ -45,6 +45,7 @@ def graph_of_links(
     hosts: Hosts = NO_HOSTS,
     losses: pd.DataFrame | None = None,
     notes: tuple[str, ...] = (),
+    field: str = FIELD,
 ) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
@@ -59,6 +60,8 @@ def graph_of_links(
         The origin of the links, for messages.
     hosts, losses, notes
         Fields of the graph.
+    field : str
+        The input's name in messages.
 
     Raises
     ------
@@ -79,8 +82,14 @@ def graph_of_links(
             weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source, hosts, losses, notes)
-    check(given, FIELD)
+    check(given, field)
     return replace(given, edges=both_ways(edges))
+
+
+def no_links() -> pd.DataFrame:
+    """Return the ``edges`` of a graph without links."""
+    frame = pd.DataFrame({"src": [], "dst": [], "delay_ms": [], "weight": []})
+    return frame.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
 
 
 def both_ways(edges: pd.DataFrame) -> pd.DataFrame:

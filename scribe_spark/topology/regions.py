@@ -30,8 +30,7 @@ from scribe_spark.core.cells import header_of, read_rows, real_number, without_c
 from scribe_spark.core.errors import InputError, in_words, listed, one_line, shown, unlike
 from scribe_spark.core.inputs import check_columns
 from scribe_spark.core.paths import exists, is_local, local_path, read_packed
-from scribe_spark.core.units import parse_time
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS, parse_time
 from scribe_spark.topology.checks import MOST_DELAY_MS
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame
 
@@ -54,7 +53,7 @@ _SHARE = "share"
 _TOLERANCE = 1e-6
 
 #: The matrices in the package, by name.
-SHIPPED = ("azure", "continents")
+SHIPPED = ("azure", "continents", "corrosion19")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.inputs import Kind, check_each_node, exists, is_local, read_table
 from scribe_spark.core.registry import Registry
-from scribe_spark.topology import power_law, regions, topohub, transit_stub
+from scribe_spark.topology import edges_file, pairs, power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
@@ -28,7 +28,8 @@ from scribe_spark.topology.graph_files import graph_file, is_graph_file
 from scribe_spark.topology.links import FIELD
 
 _KINDS: Registry[TopologyKind] = Registry(
-    "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
+    "kind of topology",
+    *(transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND, pairs.KIND, edges_file.KIND),
 )
 
 #: Remove a user's kind of topology by its name.
@@ -82,6 +83,14 @@ def load(config: NetworkConfig, spark: SparkSession | None = None) -> Graph:
         The name is unknown, the table cannot be read, or the graph cannot be simulated.
     """
     graph = _loaded(config, spark)
+    if graph.pairs is not None:
+        graph = pairs.with_nodes(graph, config.overlay.nodes)
+    if config.topology.nodes_file is not None:
+        graph = edges_file.place_nodes(
+            graph, config.topology.nodes_file, config.overlay.nodes, config.seed
+        )
+    if graph.pairs is not None:
+        return graph
     if config.topology.node_routers is not None:
         graph = _place_nodes(graph, config.topology.node_routers, config.overlay.nodes)
     return _direct(graph) if config.topology.routes == "direct" else graph

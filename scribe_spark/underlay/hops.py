@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.core.arrays import index_sorted
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import RouterIds, Underlay
+from scribe_spark.underlay.withheld import Withheld
 
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
@@ -251,6 +252,7 @@ class HopKernel(RouterIds):
     routers: str
     links: str
     hop_us: int
+    withheld: Withheld | None = field(default=None, kw_only=True)
 
     @property
     def arrays(self) -> tuple[str, ...]:

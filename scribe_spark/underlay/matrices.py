@@ -16,7 +16,7 @@ serve 5,050 routers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,7 @@ from scribe_spark.underlay.pendant import (
     pendant_exits,
 )
 from scribe_spark.underlay.protocol import RouterIds, Underlay
+from scribe_spark.underlay.withheld import Withheld
 
 #: The number of sources, or of pendant components, in a unit of work.
 _BLOCK = 32
@@ -303,6 +304,7 @@ class MatrixKernel(RouterIds):
     exits: str
     routers: str
     loss: str | None = None
+    withheld: Withheld | None = field(default=None, kw_only=True)
     links: str | None = None  # src * R + dst, ascending
     rates: str | None = None
 
@@ -334,8 +336,8 @@ class MatrixKernel(RouterIds):
         return None if self.loss is None else open_array(self.loss)[a, b]
 
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
-        return replace(self, loss=None)
+        """Return the kernel of the same network, without losses."""
+        return replace(self, loss=None, withheld=None)
 
     @property
     def link_rates(self) -> np.ndarray | None:
@@ -391,5 +393,5 @@ class MatrixUnderlay(Underlay):
             ends = (index_sorted(routes.routers, rates[end].to_numpy()) for end in ("src", "dst"))
             made["links"] = key_of(list(ends), len(routes.routers))
             made["rates"] = rates["rate"].to_numpy(np.int64)
-        names = dict(zip(made, distribute_arrays(spark, **made), strict=True))
+        names: dict[str, Any] = dict(zip(made, distribute_arrays(spark, **made), strict=True))
         return cls(MatrixKernel(**names), routes.routers, links, lan_us)

@@ -1,13 +1,14 @@
 """The queries of unicast routing: delay, nearest router, packets per link.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices.
+demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
+without a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.runtime.distribute import discard_arrays, open_array
+from scribe_spark.underlay.withheld import Withheld
 
 
 class Kernel(Protocol):
@@ -29,6 +31,22 @@ class Kernel(Protocol):
     @property
     def all_pairs_limit(self) -> int:
         """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+
+    @property
+    def least_us(self) -> int:
+        """A lower bound of the delays between different routers, in microseconds."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the jitter."""
+
+    @property
+    def jitter(self) -> int:
+        """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
+
+    @property
+    def has_links(self) -> bool:
+        """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
@@ -65,8 +83,15 @@ class Kernel(Protocol):
         None if the network loses no packets.
         """
 
+    @property
+    def withheld(self) -> Withheld | None:
+        """The nodes that forward no copies; None: all nodes forward."""
+
+    def withholding(self, withheld: Withheld | None) -> Self:
+        """Return the kernel of the same network, with other nodes that withhold copies."""
+
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
+        """Return the kernel of the same network, on which no packet is lost, or withheld."""
 
     @property
     def link_rates(self) -> np.ndarray | None:
@@ -140,6 +165,17 @@ class RouterIds:
 
     #: The name of the array with router ids, ascending.
     routers: str
+    withheld: Withheld | None = None
+
+    #: See `Kernel`.
+    seed: int = 0
+    jitter: int = 0
+    has_links: bool = True
+
+    @property
+    def least_us(self) -> int:
+        """Return 0: two routers may be at one place."""
+        return 0
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -158,9 +194,13 @@ class RouterIds:
         """Return None: the network loses no packets."""
         return None
 
+    def withholding(self, withheld: Withheld | None) -> Self:
+        """Return the kernel of the same network, with other nodes that withhold copies."""
+        return replace(self, withheld=withheld)  # type: ignore[type-var]
+
     def without_losses(self) -> Self:
-        """Return the kernel of the same network, which loses no packets."""
-        return self
+        """Return the kernel of the same network, without losses."""
+        return self.withholding(None)
 
     @property
     def link_rates(self) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, depths, index_sorted
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import (
@@ -29,6 +29,8 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
     The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
     routers.
     """
+    if graph.pairs is not None:
+        return
     check_routable(graph, tie, most)
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = None if len(routers) > most else LinkArrays.of(routers, edges, tie, seed)
@@ -74,8 +76,10 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
     """Return sizes and means over links and routes, as texts by name.
 
     Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
-    routers, over the pairs from 200 of them.
+    routers, over the pairs from 200 of them.  A network of pairs has neither.
     """
+    if graph.pairs is not None:
+        return {"nodes": f"{len(graph.vertices):,}", "delays of pairs": str(graph.pairs)}
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = LinkArrays.of(routers, edges, tie, seed)
     r = len(routers)

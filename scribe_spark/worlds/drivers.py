@@ -31,6 +31,7 @@ from scribe_spark.rounds.group_events import JOINING, QUITTING
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import ReportAddress, Reporter, receive_reports
+from scribe_spark.systems.scribe import upcalls
 from scribe_spark.worlds.played import (
     EventFiles,
     EventsByRound,
@@ -42,6 +43,9 @@ from scribe_spark.worlds.played import (
     lookups_of,
 )
 from scribe_spark.worlds.world_state import Protocols, WorldState
+
+#: Makes the application of anycasts for a number of nodes.
+Application = Callable[[int], upcalls.Application]
 
 #: The time limit in seconds of a job of rounds whose tasks cannot report rounds to the driver.
 _UNHEARD = 1.0
@@ -140,19 +144,37 @@ class InTasks:
 
     def route(self, messages: pa.Table) -> DataFrame:
         """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
-        of_engine, (node, keys) = self._state, lookups_of(messages)
+        node, keys = lookups_of(messages)
         lookups = Lookups(self._facts.positions(node), keys)
 
-        def route(player: InTask, beside: pa.Table) -> None:
-            state = of_engine(player)
-            found = lookup_table(try_routes(state.player, lookups), state.ring.node)
+        def route(state: WorldState) -> pa.Table:
+            return lookup_table(try_routes(state.player, lookups), state.ring.node)
+
+        return self._ask(route, "routes")
+
+    def anycast(
+        self, number: int, messages: pa.Table, application: Application | None
+    ) -> DataFrame:
+        """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
+
+        def anycast(state: WorldState) -> pa.Table:
+            return state.anycast(number, messages, application)
+
+        return self._ask(anycast, "anycasts")
+
+    def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
+        """Return what an orchestrator finds on a copy of the tables."""
+        of_engine = self._state
+
+        def play(player: InTask, beside: pa.Table) -> None:
+            found = ask(of_engine(player))
             player.release()  # the tables are unchanged and need not be returned
             if not player.first:
                 _put_results(player, found)
 
         tables = self._tables.fork()
         try:
-            tables.play_in_tasks(route, "routes")
+            tables.play_in_tasks(play, called)
             found = _take_results(tables)
         finally:
             tables.release()
@@ -300,6 +322,13 @@ class OnDriver:
         node, keys = lookups_of(messages)
         found = try_routes(self._state.player, Lookups(self._ring.facts.positions(node), keys))
         table = lookup_table(found, self._state.ring.node)
+        return local_frame(self._ring.layout.spark, table)
+
+    def anycast(
+        self, number: int, messages: pa.Table, application: Application | None
+    ) -> DataFrame:
+        """Send anycasts after a round; see `InTasks.anycast`."""
+        table = self._state.anycast(number, messages, application)
         return local_frame(self._ring.layout.spark, table)
 
     def release(self) -> None:

@@ -24,6 +24,7 @@ from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys, Ring
+from scribe_spark.engine.jitter import Jitter, jitter_keys
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import (
@@ -120,9 +121,18 @@ class LiveGroups:
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     def replay(
-        self, player: PlaysPrograms, environment: Environment, begun: Begun, copies: str, came: str
+        self,
+        player: PlaysPrograms,
+        environment: Environment,
+        begun: Begun,
+        copies: str,
+        came: str,
+        number: int,
     ) -> None:
-        """Replace the times of deliveries (table `came`) by those with bandwidth, if used."""
+        """Replace the times of deliveries (table `came`) by those with bandwidth, if used.
+
+        `number` is the round.
+        """
         if self.links is not None and len(begun):
             of_copies = (
                 environment.facts,
@@ -132,7 +142,11 @@ class LiveGroups:
                 copies,
                 came,
             )
-            replay_round(player, self.links, *of_copies, *self._times(begun))
+            late, jitter = None, Jitter.of(environment.facts, environment.kernel)
+            if jitter is not None:
+                name = self.numbers[begun.group], begun.publication, number
+                late = jitter.of_publications(jitter_keys(environment.kernel.seed, *name))
+            replay_round(player, self.links, *of_copies, *self._times(begun), late=late)
 
     def route(
         self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
@@ -227,6 +241,7 @@ class SystemsInRound:
         self._publications: list[pa.Table] = []
         self._by_part: list[dict[str, Any]] = []
         self._tables: dict[str, pa.Table] = {}
+        self._coverage: list[dict[str, pa.Table]] = []
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables of the round, by name.
@@ -238,7 +253,11 @@ class SystemsInRound:
             return {}
         publications = pa.concat_tables(self._publications)
         by_part = part_table(self._now.number, self._by_part)
-        return {"publications": publications, "by_part": by_part, **self._tables}
+        coverage = {
+            name: pa.concat_tables([tables[name] for tables in self._coverage])
+            for name in (self._coverage[0] if self._coverage else ())
+        }
+        return {"publications": publications, "by_part": by_part, **coverage, **self._tables}
 
     def play_systems(self, *, within: bool) -> None:
         """Play the systems within the round of the nodes, or the others, one after the other."""
@@ -290,7 +309,7 @@ class SystemsInRound:
                 )
             else:
                 begun = starts if done.begun is None else done.begun
-                live.replay(buckets, environment, begun, CARRIED, DELIVERED)
+                live.replay(buckets, environment, begun, CARRIED, DELIVERED, self._now.number)
             of = self._systems.tables(name, done.multicasts)
             programs.append(MeasureMulticasts(environment, live.multicasts, of))
         if system.merged:  # routers duplicate packets, so no message is counted on links
@@ -335,6 +354,9 @@ class SystemsInRound:
             self.multicasts[name] = done.multicasts
             of = self._systems.tables(name, done.multicasts)
             self.measures |= live.multicasts.measures(taken, of, there)
+            if now.number == live.rounds - 1 and now.groups is not None:
+                numbers = now.number, now.groups.number
+                self._coverage.append(live.multicasts.coverage_tables(taken, of, *numbers))
         self._by_part += by_part
         sums = done.publications.by_group(now.group, now.number - live.deadline)
         named = pa.repeat(pa.scalar(name), len(sums["round"]))

@@ -14,6 +14,7 @@ import numpy as np
 
 from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows
@@ -28,7 +29,6 @@ from scribe_spark.pastry.states import (
     ring_leaves,
     same_leaves,
 )
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 
 #: The maximal N in the measures ``hops.N``, more than any lookup takes.

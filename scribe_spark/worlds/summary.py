@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from scribe_spark.measures.coverage import coverage_units, is_of_coverage
 from scribe_spark.measures.incomplete import rounds_not_due, values_in_means
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.rounds.declaration import System
@@ -29,6 +31,9 @@ from scribe_spark.systems.scribe.sources import FATES
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES, packet_measures
 from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.coverage import CoverageConfig
 
 #: The measures of publications with units, reported for the round of publication; see
 #: :func:`publication_measures`.
@@ -202,13 +207,20 @@ _NO_COUNTS = {
 }
 
 
-def summary_units() -> dict[str, str]:
-    """Return the unit of every statistic that :func:`summarise` may return."""
+def summary_units(asked: Iterable[tuple[CoverageConfig, bool]] = ()) -> dict[str, str]:
+    """Return the unit of every statistic that :func:`summarise` may return.
+
+    `asked` are the questions of worlds about coverage, and whether a group of them may have several
+    publications in a round.
+    """
+    living = [system for system in all_systems() if system.world]
+    questions = [one for of in asked for one in coverage_units(*of).items()]
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
             *ROUND_MEASURES.items(),
-            *(one for s in all_systems() if s.world for one in system_measures(s).items()),
+            *(one for system in living for one in system_measures(system).items()),
+            *((f"{system.name}.{name}", unit) for system in living for name, unit in questions),
             *LIVE_TREE_MEASURES.items(),
         )
         for ending in ("", *_ENDINGS)
@@ -237,7 +249,7 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # a round has no row for a count of 0
     for name in table:
-        if name in _NO_COUNTS:
+        if name in _NO_COUNTS or is_of_coverage(name):
             continue
         if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)

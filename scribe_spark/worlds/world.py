@@ -26,6 +26,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
@@ -354,6 +355,12 @@ class World:
         return saved_rows(self._driver.rows)
 
     @property
+    def coverage_tables(self) -> dict[str, pa.Table]:
+        """The tables of coverage (`schemas.COVERAGE_CONTRACT`) after a world's last round."""
+        tables = self._left.tables
+        return {name: tables[name] for name in schemas.COVERAGE_CONTRACT if name in tables}
+
+    @property
     def last_tables(self) -> dict[str, Batches]:
         """The tables of the last round, for the tasks that write them, sorted in each bucket.
 
@@ -462,9 +469,12 @@ class World:
         return SCRIBE in self._protocols.systems.systems
 
     def _of_groups(self, wanted: views.View) -> Batches:
+        self._need_trees()
+        return self._view(wanted)
+
+    def _need_trees(self) -> None:
         if not self._plays_scribe or not self.number:
             raise ValueError("Scribe is not played, or no round has been played")
-        return self._view(wanted)
 
     def _view(self, wanted: views.View) -> Batches:
         kernel = self._underlay.kernel
@@ -488,6 +498,38 @@ class World:
             node is not delivered.
         """
         return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
+
+    def anycast(
+        self, messages: DataFrame, application: Callable[[int], Application] | None = None
+    ) -> DataFrame:
+        """Send each message to one member of its group that accepts it, by the present trees.
+
+        Neither the trees nor the memory of an application change.
+
+        Parameters
+        ----------
+        messages : DataFrame
+            ``group, node``: the group and the origin of each message; perhaps ``number``, which
+            keys the order in which a message visits the children of a node (0 by default).
+        application : callable, optional
+            ``application(nodes)`` returns the application whose method `accept` decides; by default
+            that of the world, which accepts at all members unless it says otherwise.
+
+        Returns
+        -------
+        DataFrame
+            ``group, node, number, accepted, messages, visited, delay_ms``, a row for each message:
+            the member that accepted or NULL, the numbers of messages and of tree nodes that did
+            not accept, and the sum of the delays.  A dead origin sends no message.
+
+        Raises
+        ------
+        InputError
+            A group or a node does not exist.
+        """
+        self._need_trees()
+        names = [name for name in ("group", "node", "number") if name in messages.columns]
+        return self._driver.anycast(self.number - 1, messages.select(*names).toArrow(), application)
 
     @property
     def knowledge(self) -> Batches:

@@ -31,8 +31,12 @@ from scribe_spark.rounds.events import Events, ImpossibleRound, Lives, check_eve
 from scribe_spark.rounds.group_events import ChangeMembers, change_memberships, check_group_events
 from scribe_spark.rounds.observer import Counted, Observer, Tally
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.rounds.system import Multicasts
+from scribe_spark.rounds.system import Multicasts, SystemPlayer
 from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
+from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
+from scribe_spark.systems.scribe.live import LiveScribe
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.link_stress import (
     KINDS,
@@ -41,6 +45,7 @@ from scribe_spark.worlds.link_stress import (
     is_traffic,
 )
 from scribe_spark.worlds.live_systems import (
+    OF_SYSTEM,
     LiveGroups,
     LiveSystems,
     SystemsInRound,
@@ -236,6 +241,22 @@ class WorldState:
         # 3. the other systems
         played.play_systems(within=False)
         return PlayedRound(result, measures | played.measures, played.tables(), played.multicasts)
+
+    def anycast(
+        self, number: int, messages: pa.Table, application: Callable[[int], Application] | None
+    ) -> pa.Table:
+        """Send anycasts through the trees that the round `number` left; see `World.anycast`."""
+        live, groups, systems = self._protocols.groups, self._groups, self._protocols.systems
+        scribe, environment = systems.systems[SCRIBE], self.player.environment
+        assert isinstance(scribe, LiveScribe)
+        assert live is not None
+        assert groups is not None
+        tables = f"{SCRIBE}{OF_SYSTEM}", scribe.reads, scribe.shares
+        player = SystemPlayer(self.player.engine, environment.facts, environment.bounds, *tables)
+        round = scribe.between_rounds(number, groups, live.multicasts.lan_us, application)
+        of = Anycasts.of(messages, groups, self.ring)
+        found = play_anycasts(player, Anycast(environment, round, of))
+        return found.table(of, groups, self.ring)
 
     # --- the round of the nodes
 

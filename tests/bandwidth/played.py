@@ -22,6 +22,7 @@ from scribe_spark.bandwidth import (
     play_windows,
 )
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 
@@ -97,6 +98,27 @@ def _rows(columns: Columns, *names: str):
     return zip(*(columns[name].tolist() for name in names), strict=True)
 
 
+@dataclass(frozen=True)
+class LostCopies(Lost):
+    """The lost and the withheld copies of a case; sources are positions."""
+
+    rules: Rules
+    number: np.ndarray
+    source: np.ndarray
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        ends = zip(publication.tolist(), links["place"].tolist(), links["to"].tolist(), strict=True)
+        return np.array([self.rules.lost(*one) for one in ends], dtype=bool)
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        sender = self.number[links["node"]].tolist()
+        copies = zip(publication.tolist(), sender, strict=True)
+        found = np.array([self.rules.withholds(*one) for one in copies], dtype=bool)
+        return found & (links["node"] != self.source[publication])
+
+
 def case_of(
     network: Network, publications: Sequence[Publication], rules: Rules, loses: bool = False
 ) -> Case:
@@ -137,18 +159,14 @@ def case_of(
         for end in ("sender", "receiver")
     )
 
-    def lost(publication: np.ndarray, links: Columns) -> np.ndarray:
-        ends = zip(publication.tolist(), links["place"].tolist(), links["to"].tolist(), strict=True)
-        return np.array([rules.lost(*one) for one in ends], dtype=bool)
+    lost = LostCopies(rules, given.number, sources[:, 1]) if loses else None
 
     def narrowest(node: np.ndarray, peer: np.ndarray) -> np.ndarray:
         ends = zip(node.tolist(), peer.tolist(), strict=True)
         rates = [network.narrowest(by_ident[y], by_ident[x]) for y, x in ends]
         return np.array(rates, dtype=np.int64)
 
-    setting = ClockSetting(
-        given, published, discipline, lost=lost if loses else None, narrowest=narrowest
-    )
+    setting = ClockSetting(given, published, discipline, lost=lost, narrowest=narrowest)
     return Case(setting, named, place_of)
 
 

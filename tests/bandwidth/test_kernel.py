@@ -83,7 +83,11 @@ def test_lost_copies_take_their_uplinks_only():
     lost = 0
     for seed in range(60):
         network, publications, rules = random_case(seed)
-        rules = replace(rules, lost=lambda *copy: zlib.crc32(repr(copy).encode()) % 4 == 0)
+        rules = replace(
+            rules,
+            lost=lambda *copy: zlib.crc32(repr(copy).encode()) % 4 == 0,
+            withholds=lambda p, y: (p + y) % 13 == 0,
+        )
         wanted, *_ = compare(network, publications, rules, seed, loses=True)
         lost += len(wanted.lost)
     assert lost > 300

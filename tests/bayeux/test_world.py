@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from overlay_state import OverlayState
+from withholding import Named
 
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.facts import Ring
@@ -87,6 +89,9 @@ def check(
             return bits < kernel.loss[at[ends[0]], at[ends[1]]] * 2**64
 
         run.is_lost = is_lost
+        silent = random.Random(f"withheld {seed}").sample(ring.node.tolist(), len(ring) // 6)
+        run.withholds = frozenset(silent if seed % 2 else ())
+        kernel = replace(kernel, withheld=Named.of(run.withholds))
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)

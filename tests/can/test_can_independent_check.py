@@ -18,6 +18,7 @@ from scribe_spark.can.multicast import CORNER, DIRECTED, OPTIMAL, LiveCan
 from scribe_spark.can.zones import Space
 from scribe_spark.engine.facts import Ring
 from scribe_spark.multicast import HOPS, TIME
+from scribe_spark.underlay.protocol import RouterIds
 
 MESSAGES = 15
 
@@ -36,13 +37,15 @@ CASES = [
 
 
 @dataclass(frozen=True)
-class DrawnDelays:
+class DrawnDelays(RouterIds):
     """Any two routers have a delay of their own, up to a second."""
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         low, high = np.minimum(a, b).astype(np.uint64), np.maximum(a, b).astype(np.uint64)
         mixed = (low * np.uint64(2654435761) + high) * np.uint64(0x9E3779B97F4A7C15)
         return (mixed >> np.uint64(44)).astype(np.int64)
+
+    withheld = None
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> None:
         """No packet is lost."""

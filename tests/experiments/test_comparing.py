@@ -329,3 +329,47 @@ def test_names_of_folders_tell_them_apart():
     assert short_names(["out/a/", "out/b"]) == ["a", "b"]
     assert short_names(["x/run", "y/run"]) == ["x/run", "y/run"]
     assert short_names(["run", "y/run"]) == ["run", "y/run"]
+
+
+@pytest.mark.parametrize(
+    ("floors", "code", "words"),
+    [
+        (["scribe.within_1s=97%"], 0, ""),
+        (["scribe.within_1s=98%"], 1, "scribe.within_1s is 0.97 in BASE; the limit is 0.98"),
+        (["scribe.rad.max=4", "scribe.within_1s=99%"], 1, "is 0.97 in BASE; the limit is 0.99"),
+        (["scribe.rad.max=4.1", "scribe.within_1s=99%"], 1, "; 1 more below their limits"),
+        (["scribe.quorum.median=1"], 1, "scribe.quorum.median has no value in BASE"),
+        (["scribe.within_2s=1%"], 2, "not a measure of these settings; did you mean"),
+        (["scribe.within_1s"], 2, "must be a measure and a number"),
+        (["scribe.within_1s=1%", "scribe.within_1s=2%"], 2, "gives a second limit"),
+    ],
+)
+def test_one_folder_below_a_limit_is_exit_1(call, tmp_path, floors, code, words):
+    base = run_folder(tmp_path / "one", {"scribe.within_1s": 0.97, "scribe.quorum.median": None})
+    flags = [text for floor in floors for text in ("--fail-below", floor)]
+    found, told, err = call("compare", base, *flags)
+    assert (found, err.count("\n")) == (code, int(code > 0))
+    assert words.replace("BASE", str(base)) in err
+    assert told == (f"{base}: no measure is below its limit\n" if code == 0 else "")
+
+
+def test_floors_hold_for_all_folders_and_for_means_of_rounds(call, tmp_path):
+    shares = [{"scribe.within_1s": share} for share in (0.97, 0.99)]
+    one, two = (run_folder(tmp_path / f"run{n}", of) for n, of in enumerate(shares))
+    floor = "--fail-below", "scribe.within_1s=98%", "--out", tmp_path / "out"
+    code, _, err = call("compare", two, one, *floor)
+    assert (code, f"is 0.97 in {one};" in err) == (1, True)
+    code, _, err = call("compare", one, two, "--fail-above", "scribe.within_1s=1%", *floor[2:])
+    assert (code, "scribe.within_1s +2.06%" in err) == (1, True)
+    world = world_folder(tmp_path / "world", [2, 4], {"scribe.within_1s": 0.5})
+    assert call("compare", world, "--fail-below", "scribe.within_1s=51%")[0] == 1
+    assert call("compare", world, "--fail-below", "scribe.within_1s=50%")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["run", "world"])
+def test_floors_of_unknown_measures_are_refused_first(call, tmp_path, command):
+    flags = f"--groups 2 --deadline 1s --fail-below scribe.within_2s=1% --out {tmp_path}/out"
+    code, _, err = call(command, *flags.split())
+    assert (code, err.count("\n")) == (2, 1)
+    assert "fail_below = 'scribe.within_2s': is not a measure" in err
+    assert not (tmp_path / "out").exists()

@@ -230,7 +230,7 @@ BY_HAND = {
     "sizes, routed": {"message_size": "50KB", "source": "routed", **RATES},
     "earlier publications": {
         **{"generator": f"{EVENTFUL['generator']}+publications", "publish_rate": 0.5},
-        **{"delivery": "reliable", "deadline": 9, "publish_source": "any"},
+        **{"delivery": "reliable", "lost_after": 9, "publish_source": "any"},
     },
 }
 

@@ -171,7 +171,7 @@ _WORLDS: dict[str, dict[str, Any]] = {
         "parent_timeout": 1,
         "refresh": 1,
         "child_timeout": 2,
-        "deadline": 2,
+        "lost_after": 2,
         "lookups": 0,
         "link_stress_period": 4,
     },

@@ -45,7 +45,10 @@ def other_ends(space: LinkSpace, key: np.ndarray) -> np.ndarray:
 
 def config_of(settings: Settings) -> GossipSubConfig:
     """Return the config that says the oracle's settings."""
-    own = {"prune_backoff", "unsubscribe_backoff", "detection", "deadline", "heartbeat_ms"}
+    own = {
+        *("prune_backoff", "unsubscribe_backoff", "detection", "deadline", "heartbeat_ms"),
+        "withholds",
+    }
     given = {name: value for name, value in vars(settings).items() if name not in own}
     heartbeat_ms = float(settings.heartbeat_ms)
     return GossipSubConfig(

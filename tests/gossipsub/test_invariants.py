@@ -60,6 +60,8 @@ class Lossy(DrawnDelays):
 
     share = 1.0
 
+    withheld = None
+
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See `DrawnDelays`."""
         return np.where((a + b) % 2 == 1, self.share, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -9,10 +10,13 @@ import keyed
 import numpy as np
 import pytest
 from arriving import Kernel
+from coverage_questions import asked_of, questions_of
 from living_buckets import RecordingTally, SystemBuckets, ring_of
+from oracle.coverage import coverage_measures
 from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
+from withholding import Named
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
@@ -42,6 +46,7 @@ def check(
     cuts: tuple = (),
     measured: bool = True,
     graph: bool = False,
+    questions: str = "",
 ) -> Counter:
     """Play a world, and compare every round; return the measures of multicasts that rounds had.
 
@@ -57,12 +62,16 @@ def check(
     def draw(purpose, *numbers):
         return keyed.bits(case.seed, purpose, *numbers) % 2**64
 
+    if seed % 4 == 1:
+        silent = random.Random(f"withheld {seed}").sample(range(case.count), case.count // 4)
+        settings = replace(case.settings, withholds=frozenset(silent))
+        case = replace(case, settings=settings)
     oracle, ring, settings = case.begin(draw), ring_of(case.idents), case.settings
     size, numbers = case.count, np.array(sorted(case.keys), dtype=np.int64)
     at = {int(node): place for place, node in enumerate(ring.node)}
     plane = case.delay()
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
-    kernel = Kernel(between, np.arange(size))
+    kernel = replace(Kernel(between, np.arange(size)), withheld=Named.of(settings.withholds))
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
@@ -97,7 +106,11 @@ def check(
         def measure(done, world=world, found=found):
             if measured:
                 hops = settings.clock == "hops"
-                found.append(world.measure(system, done, kernel, lives, by_hops=hops))
+                names = ("delay", "node_stress")
+                more = {"by_hops": hops}
+                if questions:
+                    more["asked"] = asked_of(size, kernel, 1000, questions == "plain")
+                found.append(world.measure(system, done, kernel, lives, names, **more))
 
         result = system.play_on(world.player(system), now, measure)
         wanted = oracle.step(number, case.events)
@@ -106,7 +119,7 @@ def check(
             world = world.cut_again(system, cuts[number % len(cuts)])
         compare(wanted, tables, sent, ring, numbers, number, oracle.dials)
         for values, copies in found:
-            told, carried = multicasts(case, oracle, wanted)
+            told, carried = multicasts(case, oracle, wanted, questions)
             assert values == pytest.approx(told, rel=1e-8), number
             places = ((int(numbers[g]), *map(int, ring.node[list(ends)])) for g, *ends in copies)
             assert Counter(dict(zip(places, copies.values(), strict=True))) == carried, number
@@ -136,7 +149,10 @@ def accounts(oracle: World, case: LiveCase) -> dict[tuple[int, int], list[int]]:
 
 
 def multicasts(
-    case: LiveCase, oracle: World, wanted: list[dict[int, Snapshot]]
+    case: LiveCase,
+    oracle: World,
+    wanted: list[dict[int, Snapshot]],
+    questions: str = "",
 ) -> tuple[dict[str, float], Counter]:
     """Return delay and node stress of a round's multicasts, and their copies.
 
@@ -170,6 +186,10 @@ def multicasts(
             came += [(group, copy.receiver) for copy in copies if not copy.lost]
     starts = {group: name[2] for group, name in names.items()}
     found = delay_measures(starts, members, reached, plane)
+    if questions:
+        found |= coverage_measures(
+            starts, members, reached, questions_of(case.count, plane, questions == "plain")
+        )
     found |= node_stress(((group, sender) for group, sender, _ in carried.elements()), oracle.live)
     found |= duplicates(came, starts, oracle.live)
     if settings.clock == "hops":
@@ -208,6 +228,14 @@ def compare(wanted, tables, sent, ring, numbers, number, dials) -> None:
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3], measured=seed % 100 > 0)
+
+
+@pytest.mark.parametrize("seed", range(20, 200, 60))
+def test_coverage_of_worlds_equals_the_oracle(seed):
+    seen = check(seed, (1, 2, 7)[seed // 20 % 3], questions="weights")
+    assert {"within_300ms.weight.min", "quorum.never", "replies.never"} <= seen.keys()
+    seen = check(seed, 2, questions="plain")
+    assert {"within_300ms.min", "quorum.never"} <= seen.keys()
 
 
 @pytest.mark.parametrize("seed", range(10, 200, 40))

@@ -109,6 +109,8 @@ class Rules:
     to_all: bool = False
     #: ``lost(p, y, x)``: True if the network loses the copy of p from place y to place x.
     lost: Callable[[int, int, int], bool] = lambda p, y, x: False
+    #: ``withholds(p, y)``: True if node y forwards nothing of p.
+    withholds: Callable[[int, int], bool] = lambda p, y: False
 
 
 class First(NamedTuple):
@@ -229,7 +231,9 @@ class _Play:
 
     def enqueue(self, now: int, p: int, y: int) -> None:
         source, _, _, flood = self.publications[p]
-        mine = self.played.first[p, y]
+        mine, nodes = self.played.first[p, y], self.network.places
+        if nodes[y] != nodes[source] and self.rules.withholds(p, nodes[y]):
+            return
         peers = [
             link.receiver
             for link in self.links[y]
@@ -237,7 +241,7 @@ class _Play:
             and (self.rules.to_all or link.receiver not in (mine.sender, source))
         ]
         if self.rules.order is not None:
-            nodes, order = self.network.places, self.rules.order
+            order = self.rules.order
             peers.sort(key=lambda x: (order(p, nodes[y], nodes[x]), self.node(x).ident))
         copies = [(y, x) for x in peers]
         together = [copies] if self.rules.discipline == INTERLEAVED else [[one] for one in copies]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,8 +68,12 @@ def spread(
     labels: int,
     idents: Mapping[int, int] | None = None,
     is_lost: Callable[[int, int], bool] = lambda sender, receiver: False,
+    withholds: Collection[int] = (),
 ) -> Spread:
-    """Return what comes of a publication; without `idents` nodes are in the order of nodeIds."""
+    """Return what comes of a publication; without `idents` nodes are in the order of nodeIds.
+
+    The nodes that withhold forward nothing; sources send.
+    """
     edges_of: dict[int, list[Edge]] = defaultdict(list)
     for edge in edges:
         edges_of[edge.node].append(edge)
@@ -78,6 +82,8 @@ def spread(
     copies: list[Copy] = []
 
     def send(mine: First) -> None:
+        if mine.hops and mine.node in withholds:
+            return
         sent = mine.at_us + (processing_us if mine.hops else 0)
         ident = mine.node if idents is None else idents[mine.node]
         for edge in edges_of[mine.node]:

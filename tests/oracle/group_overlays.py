@@ -36,6 +36,7 @@ class OverlaysCase:
     processing_us: int
     landmarks: tuple[int, ...] = ()  # routers
     loss: tuple[tuple[float, ...], ...] = ()  # the share of lost packets between two routers
+    withholds: frozenset[int] = frozenset()  # the nodes that forward nothing (N6)
 
 
 def random_overlays(seed: int) -> OverlaysCase:
@@ -164,6 +165,7 @@ class World:
             *(self.given.clock if is_can else "time", self.given.processing_us * is_can, labels),
             self.given.case.ids,
             partial(self._is_lost, number, group, source),
+            self.given.withholds,
         )
 
     def _edges(

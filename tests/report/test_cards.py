@@ -50,6 +50,21 @@ def test_latency_comes_first_where_it_is_measured():
     assert (card.value, card.what) == ("812 ms", "latency, 99 % of deliveries")
 
 
+def test_a_card_has_deadlines_and_quorums():
+    names = "within_800ms", "within_800ms.weight", "within_800ms.min", "quorum.median"
+    values = 0.994, 0.5, 0.1, None
+    rows = [metric(f"scribe.{name}", of) for name, of in zip(names, values, strict=True)]
+    (card,) = run_cards([metric("scribe.latency.p99", 812.4), *rows])
+    assert dict(card.lines) == {
+        "of the members within 800ms": "99.4\xa0%",
+        "of the weight within 800ms": "50\xa0%",
+        "until the quorum, median": "never",
+    }
+    table = by_round(ROUNDS).assign(**{"scribe.within_1s": [1.0, 0.5, 0.75, 0.75]})
+    _, scribe, _ = world_cards(table)
+    assert dict(scribe.lines)["of the members within 1s"] == "75\xa0%"
+
+
 def test_bars_and_a_sentence_compare_the_latencies_of_several_systems():
     rows = [
         metric("scribe.latency.p99", 800.0),

@@ -176,6 +176,17 @@ def test_a_share_is_of_the_members_that_are_to_get_it():
     assert "Scribe: 90\xa0%" in drawn.svg  # under the pointer
 
 
+def test_deadlines_are_marked_also_beyond_the_last_delivery():
+    plain = draw_coverage(Latency(COUNTS, EXPECTED), set())
+    drawn = draw_coverage(Latency(COUNTS, EXPECTED, ("20ms", "4s")), set())
+    assert plain is not None
+    assert drawn is not None
+    assert "Vertical lines mark the deadlines: 20ms, 4s." in drawn.caption
+    assert "Vertical lines" not in plain.caption
+    dashes = "stroke-dasharray: 4,2"
+    assert drawn.svg.count(dashes) == plain.svg.count(dashes) + 2
+
+
 def test_without_latencies_there_is_no_figure():
     assert draw_coverage(Latency(COUNTS[COUNTS["unit"] == "hops"], EXPECTED), set()) is None
     assert "Coverage over time" not in render([], {}, NOTHING).html

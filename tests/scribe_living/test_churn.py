@@ -20,7 +20,7 @@ def results(lifetime: int) -> Iterator[ScribeResult]:
 
     It joins its groups again; each group has a publication by a live node in every round.
     """
-    config = WorldConfig(delivery="reliable", groups=GROUPS, deadline=10)
+    config = WorldConfig(delivery="reliable", groups=GROUPS, lost_after=10)
     world, none = LargeWorld(NODES, GROUPS, MEMBERSHIPS, config), np.empty(0, dtype=np.int64)
     back: list[np.ndarray] = [none] * 4  # who recovers in this round and the next ones
     for number in range(ROUNDS + QUIET):

@@ -29,7 +29,7 @@ def members(world: LargeWorld) -> np.ndarray:
 @pytest.mark.parametrize("reliable", [False, True])
 def test_every_live_member_is_reached_again_when_a_quarter_fails(reliable: bool) -> None:
     delivery = "reliable" if reliable else "best-effort"
-    config = WorldConfig(groups=40, delivery=delivery, buffer=16, deadline=6)
+    config = WorldConfig(groups=40, delivery=delivery, buffer=16, lost_after=6)
     nodes, groups = 1500, 40
     world = LargeWorld(nodes, groups, 6000, config)
     order = np.argsort(draws.stream(1, "failing").random_raw(nodes))

@@ -10,9 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from arriving import Kernel
+from coverage_questions import asked_of, questions_of
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.measures import delay_measures, link_stress_measures, node_stress_measures
+from oracle.scribe_living.measures import (
+    coverage_measures,
+    delay_measures,
+    link_stress_measures,
+    node_stress_measures,
+)
 from oracle.scribe_living.measures import tables as oracle_tables
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
@@ -23,6 +29,7 @@ from test_link_stress import network, on_routers
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.views import Names
+from scribe_spark.measures.coverage import is_of_coverage
 from scribe_spark.measures.multicasts import (
     BASELINES,
     MULTICASTS_MEASURED,
@@ -154,6 +161,29 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
     assert seen.keys() == multicast_units("scribe", BASELINES).keys()
     assert seen["scribe.rdp.mean"] > 3
     assert seen["scribe.link_stress.max"] > 3
+
+
+@pytest.mark.parametrize(("seed", "source", "reliable"), [(8, "root", True), (5, "routed", False)])
+def test_coverage_is_that_of_the_oracle(seed, source, reliable) -> None:
+    case = random_world(seed)
+    case = replace(case, settings=replace(case.settings, source=source))
+    world = world_of(case if reliable else replace(case, buffer=None))
+    world.lan_us, kernel = LAN_US, world.pastry.kernel
+    nodes = 1 + int(world.overlay.states.known.node.max())
+    oracle, seen = world.run.scribe.overlay, Counter[str]()
+    measures = MulticastMeasures(("delay",), 0, 1, LAN_US, asked=asked_of(nodes, kernel, LAN_US))
+
+    def delay(a, b):
+        return oracle.delay(a, b) + 2 * LAN_US
+
+    for number in range(case.rounds):
+        world.step(number, [event for event in case.events if event[0] == number])
+        found = measured(world, measures, world.overlay, kernel)
+        wanted = coverage_measures(world.run, delay, questions_of(nodes, delay))
+        assert {name: of for name, of in found.items() if is_of_coverage(name)} == wanted
+        seen.update(wanted.keys())
+    assert seen["scribe.within_50ms.weight.min"]
+    assert seen["scribe.replies.median"]
 
 
 def test_nothing_is_measured_unless_it_is_asked_for(monkeypatch) -> None:

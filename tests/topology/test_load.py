@@ -106,6 +106,7 @@ def test_presets_load(name, monkeypatch):
 #: runs in which nodes and members come and go.
 ELSEWHERE = {
     *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
+    *("pair_delay", "message_jitter", "nodes_file", "edges_file"),
     *(
         flat
         for system in all_systems()
@@ -136,6 +137,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
             "region_shares",
             "region_jitter",
         ),
+        *("transit_rate", "transit_stub_rate", "stub_rate", "withhold"),
         "group_size",
         "members",
         "capacities",

@@ -187,7 +187,7 @@ def test_nodes_of_a_region_have_its_own_delay():
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_package_has_matrices(name):
     graph = network(name)
-    assert len(graph.vertices) == {"azure": 12, "continents": 6}[name]
+    assert len(graph.vertices) == {"azure": 12, "continents": 6, "corrosion19": 19}[name]
     assert graph.notes == ()
 
 

@@ -18,7 +18,7 @@ from scribe_spark.systems.registry import SCRIBE
 SMALL = NETWORK | {
     "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 5.0,
     "generator": "churn+group-churn+publications", "lifetime": 8.0, "membership": 6.0,
-    "measures": "delay,link_stress", "link_stress_period": 2, "deadline": 1, "seed": 5,
+    "measures": "delay,link_stress", "link_stress_period": 2, "lost_after": 1, "seed": 5,
 }  # fmt: skip
 
 #: The systems of a world -> the protocols whose messages it counts.

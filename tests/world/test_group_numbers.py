@@ -64,7 +64,7 @@ def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, bucket
         "1,20,join,-1\n1,0,quit,-1\n1,1,publish,-1\n1,6,publish,2\n1,35,fail,\n2,35,arrive,\n"
     )
     least_and_most = [(NO_GROUP + 1, 3), (2**63 - 1, 39)]
-    given = {"members": members, "events": str(events), "rounds": 4, "deadline": 1, "lookups": 0}
+    given = {"members": members, "events": str(events), "rounds": 4, "lost_after": 1, "lookups": 0}
     systems = "bayeux,gossipsub,scribe" if buckets == 1 else "scribe"
     config = WorldConfig(**NETWORK, **given, nodes=40, delivery="reliable", systems=systems)
     world = begin(config, buckets=buckets)

@@ -14,6 +14,7 @@ from living_buckets import RecordingTally, SystemBuckets
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from oracle.random_cases import Case
+from withholding import Named
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import LiveCan
@@ -95,7 +96,12 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         shares = drawn.choices((0, 0.2, 0.5, 1), k=routers)
         given = replace(given, loss=tuple(tuple(max(a, b) / 2 for b in shares) for a in shares))
     case, oracle = given.case, World(given, name, draw_of(given.case.seed))
+    if seed % 3 == 0:
+        silent = random.Random(f"withheld {seed}").choices(sorted(case.ids), k=len(case.ids) // 4)
+        given = replace(given, withholds=frozenset(silent))
+        oracle = World(given, name, draw_of(given.case.seed))
     ring, at, kernel = network_of(case, given.loss)
+    kernel = replace(kernel, withheld=Named.of(given.withholds))
     number_of = np.array(sorted(case.keys), dtype=np.int64)
     system = system_of(name, given)
     world = SystemBuckets.empty(ring, buckets, blind=True)
@@ -156,6 +162,8 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         seen["lost on routes"] += sum(copy.lost for _, copy in copies)
         seen["missed"] += sum(row[6] for row in rows)
         seen["open"] += sum(row[7] for row in rows)
+        silent = given.withholds - {node for _, node, _ in published}
+        seen["withheld"] += sum(node in one.first for node in silent for *_, one in published)
         seen["again"] += sum(row[9] for row in rows)
         seen["outside"] += sum(node not in oracle.members[group] for group, node, _ in published)
         world.tables_of(system)
@@ -213,6 +221,7 @@ def test_rounds_are_the_oracles(name: str) -> None:
         seen += check(seed, name, (1, 2, 3, 7)[seed % 4])
     assert seen["lost"], seen
     assert seen["outside"], seen
+    assert seen["withheld"], seen
     assert bool(seen["lost on routes"]) == (name != "ip_multicast")
     assert bool(seen["missed"]) == (name != "ip_multicast")
     assert bool(seen["again"]) == (name == "can")

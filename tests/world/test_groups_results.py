@@ -28,7 +28,7 @@ def write(out, name, measures, published=None, trees=None, resolved=None):
     ]
     counts = ["expected", "in_time", "late", "lost", "duplicates"]
     found = pd.DataFrame(published or [], columns=["round", "group", *counts])
-    is_due = found["round"] <= found["round"].max() - (resolved or {}).get("deadline", 0)
+    is_due = found["round"] <= found["round"].max() - (resolved or {}).get("lost_after", 0)
     found["due"], found["first_copies"] = found["expected"].where(is_due, 0), found["expected"]
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
@@ -142,7 +142,7 @@ def under_churn(out, seed, late, rounds=44, begin=7):
     }  # fmt: skip
     published = [(n, 1, 40, 40 - one - late, late, one, 0) for n, one in enumerate(lost)]
     published += [(n, 2, 10, 10, 0, 0, 0) for n in range(rounds)]
-    write(out, f"churn-60-{seed}", measures, published, resolved={"deadline": 10})
+    write(out, f"churn-60-{seed}", measures, published, resolved={"lost_after": 10})
 
 
 def test_churn_has_a_table_of_the_steady_state_and_a_figure(tmp_path):

@@ -39,7 +39,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes t
 
 SMALL = NETWORK | {
     "nodes": 60, "groups": 5, "rounds": 6, "generator": "churn+publications", "lifetime": 8.0,
-    "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,
+    "initial": 40, "publish_rate": 1.0, "lookups": 0, "lost_after": 0, "link_stress_period": 2,
     "seed": 3, "systems": "scribe,direct", "measures": "delay,node_stress,link_stress",
 }  # fmt: skip
 
@@ -208,7 +208,7 @@ def test_deliveries_are_open_before_their_deadline_for_every_system(spark, tmp_p
     """
     found = play(
         spark, tmp_path / "out", generator="mass-failure+publications", share=0.3, event_round=4,
-        deadline=3, link_stress_period=1, delivery=delivery, initial=None, lifetime=20.0,
+        lost_after=3, link_stress_period=1, delivery=delivery, initial=None, lifetime=20.0,
         nodes=40, groups=3, systems="scribe,flooding,gossipsub,bayeux", message_size="1KB",
         round_seconds=5.0,
     )  # fmt: skip

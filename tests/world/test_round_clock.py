@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from world_states import Played, flooders
 
 from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.config import RunConfig
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.system import DELIVERED, SystemOnBuckets
@@ -40,7 +40,7 @@ SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_
 def links_of(size: int, **given) -> RoundLinks:
     """Sizes, rates and times; without limits where nothing is given."""
     usual = {"up": 0, "down": 0, "validation_us": 0, "uplink": INTERLEAVED, "shared": True}
-    classes = NodeClasses.of(SimpleNamespace(classes=(), seed=1))
+    classes = NodeClasses.of(RunConfig())
     of_all = {"control": 64, "idontwant": 1, "lan_us": LAN_US, "seed": 1}
     return RoundLinks(size=size, classes=classes, hosts=NO_HOSTS, **of_all, **usual | given)
 

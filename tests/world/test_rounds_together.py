@@ -16,7 +16,7 @@ from scribe_spark.experiments import run_world
 
 CONFIG = WorldConfig(
     **NETWORK, nodes=90, leaf_set=8, initial=70, groups=5, replicas=3, rounds=7, lookups=20,
-    generator="churn+publications", lifetime=8.0, delivery="reliable", deadline=2,
+    generator="churn+publications", lifetime=8.0, delivery="reliable", lost_after=2,
     link_stress_period=3,
 )  # fmt: skip
 

@@ -40,7 +40,7 @@ from scribe_spark.worlds.summary import system_measures, system_of
 MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 
 CONFIG = WorldConfig(
-    **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
+    **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, lost_after=4,
     generator="mass-failure+root-failure+publications", share=0.2, event_round=2,
     delivery="reliable", publish_source="member", link_stress_period=3,
     measures=("delay", "link_stress", "node_stress"),

@@ -138,7 +138,7 @@ def have_the_same_tables(ours: World, theirs: World) -> None:
 def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
     """GossipSub and Bayeux, as jobs and in tasks that exchange messages."""
     config = WorldConfig(
-        **NETWORK, nodes=40, initial=30, groups=3, group_size=12, rounds=3, lookups=0, deadline=1,
+        **NETWORK, nodes=40, initial=30, groups=3, group_size=12, rounds=3, lookups=0, lost_after=1,
         generator="churn+publications", lifetime=4.0, publish_rate=1.0, link_stress_period=2,
         systems=("scribe", "gossipsub", "bayeux"), gossipsub_loss=0.2, round_seconds=2.0,
         gossipsub_heartbeat_ms=2000.0, measures=("delay", "node_stress", "link_stress"),

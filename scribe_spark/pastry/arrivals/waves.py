@@ -251,6 +251,8 @@ def _nearest_contacts(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
     """Return each node's nearest live node; ties go to the smallest preference."""
+    if not kernel.has_links:
+        return _nearest_of_earlier(known, wave, preference, kernel)
     routers, of = np.unique(known.router, return_inverse=True)
     contact = np.full(len(known), -1, dtype=np.int64)
     nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
@@ -266,6 +268,20 @@ def _nearest_contacts(
         preferred = preference[found] < preference[nearest]
         better = (found_us < delay_us) | ((found_us == delay_us) & preferred)
         nearest[better], delay_us[better] = found[better], found_us[better]
+    return contact
+
+
+def _nearest_of_earlier(
+    known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """Return `_nearest_contacts` if no two nodes share a router, wave by wave."""
+    contact = np.full(len(known), -1, dtype=np.int64)
+    preferred = np.argsort(preference)
+    for members in _nodes_of_waves(wave):
+        live = preferred[wave[preferred] < wave[members[0]]]
+        if len(live):
+            ends = known.router[members], known.router[live]
+            contact[members] = live[kernel.nearest(*ends, np.array([0]))[:, 0]]
     return contact
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
@@ -181,6 +182,7 @@ class Repair(SessionProgram):
     first: Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
     scheduled: bool = False  # True if publications have sizes of their own
+    lost: Lost | None = None  # the losses of copies in sessions
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -192,6 +194,9 @@ class Repair(SessionProgram):
         place = key_of([heard["session"], heard["node"]], size)
         of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
+        if self.lost is not None:
+            links = {"node": heard["node"][of], "peer": lists.next[row]}
+            bad &= ~self.lost.withheld(heard["session"][of], links)
         of, row = of[bad], row[bad]
         place, member = np.divmod(lists.key[row], size)
         session, node = np.divmod(place, size)
@@ -546,12 +551,15 @@ class _BayeuxRound:
         begun = self._started(accepted)
         of_groups = self._multicasts().measured(every=False)
         lost = now.lost_copies(sessions.facts, of_groups.publication)
+        late = now.late_copies(sessions.facts, of_groups.publication)
         if lost is not None:
-            lost = partial(_lost_in_sessions, lost, of_groups.group, self.partitions)
-        player.play(flood(sessions, lost), {START: {AT: self.root[begun], "group": begun}})
+            lost = _LostInSessions(lost, of_groups.group, self.partitions)
+        if late is not None:
+            late = partial(_late_in_sessions, late, of_groups.group, self.partitions)
+        player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = notes_copies(now.measures), now.scheduled
-            player.play(Repair(sessions, accepted, first, *noted))
+            player.play(Repair(sessions, accepted, first, *noted, lost))
             player.play(SendTree(sessions, TRIED))
         of = publish.group, first, now.measures, now.in_run, now.scheduled
         heard = CountHeard(sessions, accepted, *of)
@@ -621,8 +629,25 @@ class _BayeuxRound:
         return Begun(group, publication, came["member"], root, *way, along)
 
 
-def _lost_in_sessions(
-    lost: Lost, groups: np.ndarray, partitions: int, session: np.ndarray, links: Columns
+@dataclass(frozen=True)
+class _LostInSessions(Lost):
+    """The losses of copies in sessions: those of the first publications of some groups."""
+
+    lost: Lost
+    groups: np.ndarray
+    partitions: int
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`; publications are sessions."""
+        return self.lost(find_sorted(self.groups, publication // self.partitions), links)
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`; publications are sessions."""
+        return self.lost.withheld(find_sorted(self.groups, publication // self.partitions), links)
+
+
+def _late_in_sessions(
+    late: Late, groups: np.ndarray, partitions: int, session: np.ndarray, *columns: Any
 ) -> np.ndarray:
-    """Return True for lost copies in sessions: those of the first publications of some groups."""
-    return lost(find_sorted(groups, session // partitions), links)
+    """Return the jitter of copies of the first publications of some groups."""
+    return late(find_sorted(groups, session // partitions), *columns)

@@ -32,6 +32,7 @@ from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket, take_tables
@@ -479,7 +480,7 @@ class Publish(ToRoot):
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}
 
 
-def flood(sessions: Sessions, lost: Lost | None) -> Dissemination:
+def flood(sessions: Sessions, lost: Lost | None, late: Late | None) -> Dissemination:
     """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
     network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
-    return Dissemination(*network, rule=to_all, lost=lost)
+    return Dissemination(*network, rule=to_all, lost=lost, late=late)

@@ -24,6 +24,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
+from scribe_spark.engine.jitter import Late
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, in_bucket, take_tables
@@ -117,6 +118,7 @@ class Flood:
     perfect: bool = False
     alive: np.ndarray | None = None  # (K,): True for the nodes that live; None: all
     lost: Lost | None = None  # the copies that the network loses, by the index of the group
+    late: Late | None = None  # the jitter of copies, likewise
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Store the received copies, and send further copies."""
@@ -135,6 +137,8 @@ class Flood:
         )
         if self.lost is not None:
             came, carried = self._without_lost(came, carried)
+            own = {"node": came[AT], "peer": came[AT]}
+            came = take(came, ~self.lost.withheld(came["group"], own))
         if self.alive is not None:
             came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
         sent, ranges = [], []
@@ -182,6 +186,9 @@ class Flood:
         to = own[message, row, digit].astype(np.int64)
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
+        if self.late is not None:
+            ends = {"node": at[message], "peer": to}
+            delay_us = delay_us + self.late(came["group"][message], ends, delay_us)
         copies = {
             "group": came["group"][message],
             AT: to,
@@ -388,6 +395,7 @@ class FloodedOverlay(GroupOverlays):
             perfect=self.perfect,
             alive=None if now.in_run else now.alive,
             lost=now.lost_copies(round.facts),
+            late=now.late_copies(round.facts),
         )
         player.play(flood, {COPY: {AT: now.publish.node, **starting(publication)}})
         player.play(_Write(round, now.in_run))

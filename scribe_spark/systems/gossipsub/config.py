@@ -145,15 +145,15 @@ class GossipSubConfig(Section):
         "Number of nodes that each subscriber (discovery dial) or node (graph) dials; a node has "
         "twice as many connections on average",
     )
-    dials_per_heartbeat: Annotated[int, within(0, _MOST_DEGREE), _OF_DIALS] = setting(
-        0,
+    dials_per_heartbeat: Annotated[int | None, within(0, _MOST_DEGREE), _OF_DIALS] = unset(
         "Discovery dial: number of these dials before each heartbeat, so that meshes form while "
-        "nodes connect; 0: all at once",
+        "nodes connect; 0: all at once [default: a tenth, rounded up; with --gossipsub-joins "
+        "at_once or waves: 0]"
     )
     joins: Literal["at_once", "waves", "unconnected"] = setting(
-        "at_once",
-        "Subscribers JOIN when all are connected (at_once), in waves with a heartbeat after each "
-        "(waves), or before they connect, so that only heartbeats form meshes (unconnected)",
+        "unconnected",
+        "Subscribers JOIN before they connect, so that only heartbeats form meshes (unconnected), "
+        "when all are connected (at_once), or in waves with a heartbeat after each (waves)",
     )
     join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_WAVES] = setting(
         20, "Number of waves with --gossipsub-joins waves"
@@ -220,6 +220,13 @@ class GossipSubConfig(Section):
     def unsubscribe_backoff(self) -> int:
         """The number of heartbeats without GRAFT after a node's PRUNE as it leaves the topic."""
         return self._heartbeats("unsubscribe_backoff_ms")
+
+    @property
+    def dialled_each(self) -> int:
+        """The number of dials of a subscriber before each heartbeat; 0: all dials at once."""
+        if self.dials_per_heartbeat is not None:
+            return self.dials_per_heartbeat
+        return -(-self.dials // 10) if self.joins == "unconnected" else 0
 
     @property
     def waves(self) -> int:

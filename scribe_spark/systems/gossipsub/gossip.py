@@ -32,7 +32,7 @@ from scribe_spark.core.arrays import (
     read_table,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.system import DELIVERED
@@ -355,8 +355,10 @@ class Gossip(Lacking):
 
     def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         arrivals = read_table(Arrivals, tables, ARRIVALS)
+        row = arrivals.find(came["message"] * self._size + came[AT])
+        answers = (arrivals.hops[row] == 0) | ~self.withholds(came[AT])
+        came, row = take(came, answers), row[answers]
         message, node, asker = came["message"], came[AT], came["sender"]
-        row = arrivals.find(message * self._size + node)
         hops, rules = arrivals.hops[row], self.topics.rules
         sent = np.zeros(len(node), dtype=np.int64)
         if self.messages.clock == TIME:

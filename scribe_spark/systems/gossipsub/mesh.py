@@ -263,7 +263,7 @@ class Dial(TopicsProgram):
             return {}
         connections = read_table(Links, tables, CONNECTIONS)
         key = self._drawn(tables, connections) if self.draws_anew else whole_numbers()
-        if self.topics.rules.dials_per_heartbeat:
+        if self.topics.rules.dialled_each:
             key = self._next(tables, connections, key)
         else:
             key = key[~connections.has(key)]
@@ -293,7 +293,7 @@ class Dial(TopicsProgram):
         topic, node, peer = space.split(to_dial.key)
         bits = topics.names.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
         places, of = np.unique(topic * space.size + node, return_inverse=True)
-        row = least(of, bits, np.full(len(places), topics.rules.dials_per_heartbeat))
+        row = least(of, bits, np.full(len(places), topics.rules.dialled_each))
         key = to_dial.key[row]
         to_dial.drop(row)
         tables.pop(TO_DIAL, None)

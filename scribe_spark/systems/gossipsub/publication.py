@@ -39,7 +39,8 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.losses import Losses
+from scribe_spark.engine.jitter import Jitter, Late
+from scribe_spark.engine.losses import Losses, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
@@ -97,6 +98,8 @@ class Messages:
     clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
     stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
     size: np.ndarray | None = None  # (M,): the sizes in bytes, in a world with a schedule
+    #: (M,): the keys of the jitter of copies; None without jitter.
+    jitter: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,16 @@ class PublicationProgram(TopicsProgram):
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         return self.topics.delay(a, b)
+
+    def copy_delay(
+        self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+    ) -> np.ndarray:
+        """Return the delays of copies, as `delay`, with their jitter (rule J4)."""
+        delay_us, key = self.delay(sender, receiver), self.messages.jitter
+        if key is None or self.messages.clock != TIME:
+            return delay_us
+        jitter = Jitter(self.topics.facts, self.topics.kernel)
+        return delay_us + jitter.late_us(key[message], sender, receiver, delay_us)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
@@ -139,6 +152,11 @@ class PublicationProgram(TopicsProgram):
         return (
             lost if losses is None else lost | self.lost_on_way(losses, message, sender, receiver)
         )
+
+    def withholds(self, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that send only their own publications: rule N6."""
+        losses = self.losses
+        return np.zeros(len(node), dtype=bool) if losses is None else losses.withholds(node)
 
     @property
     def losses(self) -> Losses | None:
@@ -172,6 +190,7 @@ class PublicationProgram(TopicsProgram):
         """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
+        others = others[~self.withholds(arrivals.key[others] % self._size)]
         mesh = read_table(Links, tables, MESH)
         of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
         if not len(sources):
@@ -257,7 +276,7 @@ class SpreadMessages(PublicationProgram):
         here = ~came["lost"]
         key = (came["message"] * self._size + came["node"])[here]
         sender, node = came["sender"][here], came["node"][here]
-        time = came["sent"][here] + self.delay(sender, node)
+        time = came["sent"][here] + self.copy_delay(came["message"][here], sender, node)
         return self._take(arrivals, key, time, came["hops"][here], sender, came["way"][here])
 
     def _take(
@@ -309,7 +328,7 @@ class SpreadMessages(PublicationProgram):
         return {
             AT: peer,
             "message": message,
-            "time": arrivals.at[row] + self.waits(hops) + self.delay(node, peer),
+            "time": arrivals.at[row] + self.waits(hops) + self.copy_delay(message, node, peer),
             "hops": hops + 1,
             "sender": node,
             "way": self.way(arrivals.way[row], hops, node, peer),
@@ -407,10 +426,14 @@ class SendCopies(PublicationProgram):
         """Return True if the receiver's IDONTWANT or copy came before the sending; rule G10."""
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
-        back = self.delay(receiver, sender)
-        copy = at + self.waits(hops) + back < came["sent"]
+        back, copy_back = (
+            self.delay(receiver, sender),
+            self.copy_delay(came["message"], receiver, sender),
+        )
+        copy = at + self.waits(hops) + copy_back < came["sent"]
         if self.losses is not None:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
+            copy &= (hops == 0) | ~self.withholds(receiver)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
         if not self.topics.in_run:  # times of earlier heartbeats are not known
@@ -461,21 +484,34 @@ def publish_with_bandwidth(
     announced = (publish.size >= links.idontwant) & rules.idontwant
     write = partial(_write, copies, new, publish, announced)
     losses = copies.losses
-    lost = None if losses is None else partial(_lost, copies, losses, new)
+    lost = None if losses is None else _LostCopies(copies, losses, new)
+    late = None if messages.jitter is None else _late(topics, messages.jitter[new])
     kept = tuple(_KEPT.values())
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost)
+    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     player.keep(played, "clock with bandwidth")
 
 
-def _lost(
-    copies: SendCopies,
-    losses: Losses,
-    new: np.ndarray,
-    publication: np.ndarray,
-    links: Columns,
-) -> np.ndarray:
-    """Return True for lost copies of the messages `new`."""
-    return copies.lost_on_way(losses, new[publication], links["node"], links["peer"])
+def _late(topics: Topics, key: np.ndarray) -> Late:
+    return Jitter(topics.facts, topics.kernel).of_publications(key)
+
+
+@dataclass(frozen=True)
+class _LostCopies(Lost):
+    """The losses of copies of the messages `new`."""
+
+    copies: SendCopies
+    losses: Losses
+    new: np.ndarray
+
+    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        ends = links["node"], links["peer"]
+        return self.copies.lost_on_way(self.losses, self.new[publication], *ends)
+
+    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
+        """See `Lost`."""
+        source = self.copies.messages.source[self.new[publication]]
+        return self.losses.withholds(links["node"]) & (links["node"] != source)
 
 
 def _links(

@@ -39,11 +39,13 @@ from scribe_spark.core.arrays import (
     divided,
     expand,
     find_sorted,
+    rank_in_group,
     read_table,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.engine.jitter import jitter_keys
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -362,8 +364,11 @@ class _Heartbeat:
         stamp: tuple[np.ndarray, ...] = published.round, source
         if now.in_run:  # with sizes, a topic may have several publications
             stamp = () if now.links is None else (np.arange(len(published)),)
-        size = published.size if now.scheduled else None
-        return Messages(*of, self.system.clock, stamp, size)
+        size, jitter = published.size if now.scheduled else None, None
+        if now.kernel.jitter:
+            name = (rank_in_group(published.topic),) if now.in_run else stamp
+            jitter = jitter_keys(now.seed, now.group[published.topic], *name)
+        return Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
         """Return the first publication of each topic in the world's round; all of a schedule."""

@@ -31,6 +31,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.progress import Progress
+from scribe_spark.engine.jitter import jitter_keys, late_us
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.systems.reference_tree.places import places
@@ -316,6 +317,9 @@ def _copies(trees: PrunedTrees, kernel: Kernel, lan_us: int) -> pa.RecordBatch:
     sender, receiver = trees.copies
     router = kernel.index(trees.router)
     delay_us = node_delays(kernel, lan_us, router[sender], router[receiver])
+    if kernel.jitter:
+        key, node = jitter_keys(kernel.seed, trees.group[sender], 0), trees.node
+        delay_us = delay_us + late_us(kernel.jitter, key, node[sender], node[receiver], delay_us)
     leg_us, leg = (np.zeros(len(trees.node), dtype=np.int64) for _ in range(2))
     lower = np.flatnonzero(trees.above >= 0)
     leg_us[lower], leg[lower] = delay_us, 1

@@ -28,6 +28,7 @@ shed, JOIN to a node  `bottleneck.RemoveBottlenecks`
 JOIN, randomised      `bottleneck.rejoin`
 collapse              `collapse.collapse`
 lazy JOIN             `lazy.grow_lazily`
+ANYCAST               `anycast.Anycast`
 ====================  ================================================================
 """
 

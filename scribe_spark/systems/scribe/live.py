@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_events import SOURCE_BITS, publication_ids
+from scribe_spark.rounds.group_events import SOURCE_BITS, Groups, publication_ids
 from scribe_spark.rounds.observer import FOUND, MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.rounds.system import (
@@ -167,6 +167,22 @@ class LiveScribe(SystemOnBuckets):
             capacities = np.zeros(now.ring.node.max() + 1, dtype=np.int64)
             capacities[now.ring.node] = now.capacity
         return ChildLimits(self.trees.limit, capacities)
+
+    def between_rounds(
+        self,
+        number: int,
+        groups: Groups,
+        lan_us: int,
+        application: Callable[[int], Application] | None = None,
+    ) -> RoundOfGroups:
+        """Return the parameters of programs that change nothing, after the round `number`.
+
+        Their application is by default that of rounds.
+        """
+        make = application or self.application
+        applications = None if make is None else Applications(make, groups.size)
+        of_round = number, groups, self.rules, self.trees, whole_numbers(), applications
+        return RoundOfGroups(*of_round, lan_us=lan_us, settled=True)
 
     # --- publications
 

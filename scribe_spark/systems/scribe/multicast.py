@@ -10,6 +10,7 @@ JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,6 +99,8 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     which, edge = scribe.children_of(entries.key[row])
     # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     got = payloads.take(np.flatnonzero(entries.member[row]))
+    goes = ~scribe.withholds(payloads.message[which], payloads.node[which])
+    which, edge = which[goes], edge[goes]
     child = children.key[edge] % scribe.state.size
     of, is_lost = payloads.take(which), np.zeros(len(which), dtype=bool)
     if not scribe.settled:
@@ -108,7 +111,9 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     sizes = sizes_of(scribe, of.group, of.message)
     arrives = scribe.send("payload", of.node, child, is_lost, sizes)
     sent, child = of.take(arrives), child[arrives]
-    delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
+    delay_us = sent.delay_us
+    if scribe.timed:
+        delay_us = delay_us + scribe.copy_delay(sent.group, sent.message, sent.node, child)
     sent = Payloads(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
     return got, sent, refused
 
@@ -383,11 +388,13 @@ class Emitter:
         row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
         still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
         payloads, row = payloads.take(still), row[still]
+        goes = ~self._of_messages(self._are_withheld, payloads)
+        payloads, row = payloads.take(goes), row[goes]
         if not len(payloads):
             return
         times = np.maximum(self.messages.lengths[payloads.message], 1)
         times[payloads.sender == payloads.node] = 0
-        is_lost = self._are_lost(payloads)
+        is_lost = self._of_messages(self._are_lost, payloads)
         arrives = scribe.is_alive(payloads.node) & ~is_lost
         scribe.count(
             self.kind,
@@ -438,16 +445,23 @@ class Emitter:
             publication=inside["publication"],
         )
 
-    def _are_lost(self, payloads: Payloads) -> np.ndarray:
-        """Return True for messages with publications that the network loses.
+    def _are_lost(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
+        return self.scribe.are_lost(sent.group, publication, sent.sender, sent.node)
 
-        A message has the draw of its first publication.
+    def _are_withheld(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
+        return self.scribe.withholds(publication, sent.sender)
+
+    def _of_messages(
+        self, test: Callable[[np.ndarray, Payloads], np.ndarray], payloads: Payloads
+    ) -> np.ndarray:
+        """Return ``test(publication, sent)`` for messages with publications, False for others.
+
+        The first publication of a message decides.
         """
         messages, found = self.messages, payloads.sender != payloads.node
         found &= messages.lengths[payloads.message] > 0
         sent = payloads.take(found)
-        first = messages.publications[messages.offsets[sent.message]]
-        found[found] = self.scribe.are_lost(sent.group, first, sent.sender, sent.node)
+        found[found] = test(messages.publications[messages.offsets[sent.message]], sent)
         return found
 
     def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_n
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.jitter import Jitter, jitter_keys
 from scribe_spark.engine.losses import Losses, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
@@ -297,6 +298,14 @@ class Scribe:
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
+    def withholds(self, publication: np.ndarray, sender: np.ndarray) -> np.ndarray:
+        """Return True for copies that their senders do not send: rule N6."""
+        if self.losses is None:
+            return np.zeros(len(sender), dtype=bool)
+        number = self.environment.facts.ring.node
+        source = publication % (1 << SOURCE_BITS) % (int(number.max()) + 1)
+        return self.losses.withholds(sender) & (number[sender] != source)
+
     def count(
         self,
         kind: str,
@@ -397,6 +406,17 @@ class Scribe:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
         router = self.ring.router
         return node_delays(self.kernel, self.lan_us, router[a], router[b])
+
+    def copy_delay(
+        self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray
+    ) -> np.ndarray:
+        """Return the delays of copies of publications, with their jitter (rule J4)."""
+        delay_us, jitter = self.delay(sender, to), Jitter.of(self.environment.facts, self.kernel)
+        if jitter is None:
+            return delay_us
+        name = np.zeros_like(publication) if self.settled else publication
+        key = jitter_keys(self.kernel.seed, self.groups.number[group], name)
+        return delay_us + jitter.late_us(key, sender, to, delay_us)
 
 
 @dataclass(frozen=True)

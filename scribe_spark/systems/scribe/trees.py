@@ -38,15 +38,18 @@ from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table, rows_of
 from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe import multicast as payloads
+from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.systems.scribe.events import PlayEvents, join_trees
 from scribe_spark.systems.scribe.figures import deliver_create
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
 from scribe_spark.systems.scribe.round import growing, publishing
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import Applications, RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
+from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 if TYPE_CHECKING:  # not on executors
@@ -151,6 +154,19 @@ class Trees:
 
     def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
         return read_view(self.engine.tables.rows(table), self.names, schema, make)
+
+    def anycast(
+        self, messages: DataFrame, application: Callable[[int], Application] | None = None
+    ) -> DataFrame:
+        """Send anycasts through the trees; see `worlds.World.anycast`."""
+        ring, groups = self.overlay.ring.facts.ring, self.round.groups
+        of = Anycasts.of(messages.toArrow(), groups, ring)
+        applications = None if application is None else Applications(application, len(ring))
+        round = replace(self.round, applications=applications)
+        fork = self.fork("anycasts", round)
+        found = play_anycasts(fork.engine, Anycast(fork.player.environment, round, of))
+        fork.release()
+        return local_frame(messages.sparkSession, found.table(of, groups, ring))
 
     def edges(self) -> DataFrame:
         """Return all edges: ``group, parent, child, parent_router, child_router, delay_us``."""

@@ -210,6 +210,24 @@ class Application:
         """
         return {name: contents[name] for name in ("call", "publication")}
 
+    def accept(self, calls: Calls, asked: Columns) -> np.ndarray:
+        """Called at members that an anycast has reached; return True where they accept it.
+
+        The memory does not change.  By default, all accept.
+
+        Parameters
+        ----------
+        asked : Columns
+            ``call`` and ``number``, the user's number of the anycast; by their own numbers, the
+            ``group``, the ``node`` that is asked, and the ``origin``.
+
+        Returns
+        -------
+        ndarray of bool
+            A value for each row of `asked`.
+        """
+        return np.ones(count_rows(asked), dtype=bool)
+
     def nodes_died(self, nodes: np.ndarray) -> None:
         """Called when nodes die, to delete their memory."""
 

@@ -146,6 +146,7 @@ class Bayeux:
         #: (group, source of the first accepted publication, sender, receiver) -> True if the
         #: network loses the round's copies; None: it loses none.
         self.is_lost: Callable[[int, int, int, int], bool] | None = None
+        self.withholds: frozenset[int] = frozenset()  # the nodes that forward nothing (N6)
         self.messages: Messages = Counter()
         self.lost: Messages = Counter()
         self.had: dict[Name, set[int]] = {}
@@ -384,7 +385,12 @@ class Bayeux:
             if (self.now, number, source) not in self.had
         }
         if names:
-            self.repair(found, names, one)
+            silent = self.withholds - {first}  # who sends nothing misses nothing
+            of_senders = [
+                (session, {x: way for x, way in ways.items() if x not in silent})
+                for session, ways in found
+            ]
+            self.repair(of_senders, names, one)
 
     def spread(
         self, group: Group, one: Spread, number: int, first: int
@@ -412,8 +418,12 @@ class Bayeux:
             is_good = {(x, e.next): self.is_good(e) for (x, _), e in session.lists.items()}
             edges = [Edge(*ends, ()) for ends, good in is_good.items() if good]
             of_ids = self.delay, "time", 0, 0, idents
+            silent = self.withholds - {first}
+            edges = [edge for edge in edges if edge.node not in silent]
             found = disseminate([session.root], edges, lambda *_: True, *of_ids, is_lost)
             for x, to in sorted(ends for ends in is_good if ends[0] in found.first):
+                if x in silent:
+                    continue
                 lost = is_good[x, to] and is_lost(x, to)
                 self.transmit(x, to, "payload", is_good[x, to] and not lost)
                 one.copies.append((x, to))

@@ -146,12 +146,18 @@ class Publication:
     def send_on(self, y: int, heartbeat: int) -> list[Copy]:
         """Return the copies that a node sends when it has processed its first one (G10)."""
         mine = self.had[y]
+        if self.withholds(y):
+            return []
         targets = self.topic.mesh_of(y) - {mine.sender, self.source}
         return [
             self.copy(y, x, mine.hops + 1, mine.on, heartbeat)
             for x in sorted(targets)
             if not (self.by_time and self.held_back(y, x))
         ]
+
+    def withholds(self, y: int) -> bool:
+        """Tell whether a node sends no copies of the publication (N6)."""
+        return y in self.settings.withholds and y != self.source
 
     def held_back(self, y: int, x: int) -> bool:
         """Tell whether x's IDONTWANT, or its copy, has reached y before y sends."""
@@ -203,6 +209,8 @@ class Publication:
                 continue
             a = asked(self.topic, x, told[x], k)
             self.control.append((x, a, IWANT, k))
+            if self.withholds(a):
+                continue
             hops, beginning = self.had[a].hops, k * self.settings.heartbeat_us
             answers.append(self.answer(a, x, hops, beginning, k))
         self.play(answers, k)

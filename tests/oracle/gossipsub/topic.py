@@ -14,7 +14,8 @@ Draw = Callable[..., int]
 class Settings:
     """Names are those of the rules; degrees are d, d_low, d_high, d_out, d_lazy.
 
-    Back-offs are in heartbeats; `loss` is a share. `clock` is time or hops.
+    Back-offs are in heartbeats; `loss` is a share. `clock` is time or hops. `withholds`
+    are the nodes of N6.
     """
 
     d: int = 6
@@ -39,6 +40,7 @@ class Settings:
     heartbeat_ms: float = 1000
     mcache_gossip: int = 3
     loss: float = 0.0
+    withholds: frozenset[int] = frozenset()
     clock: str = "time"
     detection: int = 1
     deadline: int = 5

@@ -250,7 +250,9 @@ class LiveTopic(Topic):
         for name in sorted({name for name, _, _ in wanted}):
             one = RoundPublication(self, name, self.held[name], self.delay)
             answers = [
-                one.answer(a, x, holders[name][a].hops, 0, now) for of, x, a in wanted if of == name
+                one.answer(a, x, holders[name][a].hops, 0, now)
+                for of, x, a in wanted
+                if of == name and not one.withholds(a)
             ]
             one.answers = answers
             one.play(answers, now)

@@ -59,6 +59,8 @@ class EventQueue:
         self.handled = 0
         #: (publication, sender, receiver, time of leaving) -> True for a GOSSIP that is lost.
         self.is_lost: Callable[[int, int, int, int], bool] = lambda *copy: False
+        #: (publication, sender) -> True for a node that sends no GOSSIP of it (N6).
+        self.withholds: Callable[[int, int], bool] = lambda *copy: False
         self._heap: list[Event] = []
         self._made = 0
 
@@ -89,6 +91,8 @@ class EventQueue:
         assert leaves >= self.now
         delay = self.delay(sender, receiver)
         assert delay >= 1
+        if kind == "GOSSIP" and self.withholds(fields[0], sender):
+            return
         self.sent[kind.lower()] += 1
         if kind == "GOSSIP" and self.is_lost(fields[0], sender, receiver, leaves):
             return

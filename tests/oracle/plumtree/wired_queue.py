@@ -63,6 +63,8 @@ class WiredQueue(EventQueue):
         if kind != "GOSSIP":
             super().send(sender, receiver, kind, *fields, leaves=leaves)
             return
+        if self.withholds(fields[0], sender):
+            return
         self.sent["gossip"] += 1
         leaves = self.now if leaves is None else leaves
         batch = leaves, sender, self.event.number

@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from statistics import mean, median
 
+from .. import coverage
 from .. import multicast_measures as measures
+from ..coverage import Questions
 from ..multicast_measures import Delay
 from ..publications import PublicationResult, account
 from .state import Publication
@@ -203,6 +205,16 @@ def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
         reached[group][node] = hops, spent
     starts = {group: start for group, (_, start) in multicasts(run).items()}
     found = measures.delay_measures(starts, run.seen[-1].members, reached, delay)
+    return {f"scribe.{name}": value for name, value in found.items()}
+
+
+def coverage_measures(run: Run, delay: Delay, asked: Questions) -> dict[str, float]:
+    """After a round."""
+    reached: dict[int, dict] = defaultdict(dict)
+    for group, node, hops, spent in deliveries(run, delay):
+        reached[group][node] = hops, spent
+    starts = {group: start for group, (_, start) in multicasts(run).items()}
+    found = coverage.coverage_measures(starts, run.seen[-1].members, reached, asked)
     return {f"scribe.{name}": value for name, value in found.items()}
 
 

@@ -166,6 +166,8 @@ def arrives(
     """Count a transmission; one for each publication of a retransmission, at least one."""
     if sender == node:
         return True
+    if any(one[2] != sender for one in message.publications[:1]) and sender in scribe.withholds:
+        return False
     if kind == "payload":
         if scribe.is_lost is None:  # a copy that may be lost is no heartbeat
             scribe.paid.add((group, sender, node))

@@ -312,6 +312,7 @@ class Scribe:
     # payloads: publication, sender, receiver; lost ones too
     # (publication, sender, receiver): True if the network loses this round's copy; None: never
     is_lost: Callable[[Publication, int, int], bool] | None = None
+    withholds: Collection[int] = ()  # the nodes that forward nothing (N6)
 
     @property
     def round(self) -> int:

@@ -1,0 +1,138 @@
+"""The section ``coverage``: deadlines of deliveries, weights of nodes, quorums and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from scribe_spark.config.kinds import Size, TakenAs
+from scribe_spark.config.section import Location, Section, setting, unset
+from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
+from scribe_spark.core import units
+from scribe_spark.core.errors import InputError
+
+#: The greatest number of deadlines; each is a column of every publication.
+MOST_DEADLINES = 16
+
+#: The greatest denominator of a quorum; a weight times it fits into 64 bits (`measures.within`).
+MOST_PARTS = 10**6
+
+_OF_GROUPS: UsedWhen = used_when(has_groups, "--groups or --members")
+_OF_SHARES: UsedWhen = used_when(
+    lambda config: bool(config.coverage.deadline) or config.coverage.quorum is not None,
+    "--deadline or --quorum",
+)
+_OF_QUORUM: UsedWhen = used_when(lambda config: config.coverage.quorum is not None, "--quorum")
+_OF_SIZED_REPLIES: UsedWhen = used_when(
+    lambda config: config.coverage.replies and config.bandwidth.has_sizes,
+    "--replies and --message-size",
+)
+
+
+def _deadlines(value: Any) -> Any:
+    """Return distinct deadlines, the shortest first, each in one spelling (``800ms``)."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise InputError("deadline", value, "must have a unit, such as 800ms")
+    try:
+        found = sorted({units.parse_time(one, least=1) for one in given})
+    except ValueError as error:
+        if str(error).startswith("must have a unit"):
+            remedy = "must have a unit, such as 800ms; the rounds until a loss are lost_after"
+            raise InputError("deadline", value, remedy) from None
+        raise
+    if len(found) > MOST_DEADLINES:
+        raise InputError("deadline", value, f"must be at most {MOST_DEADLINES} deadlines")
+    return tuple(units.canonical("time", one) for one in found)
+
+
+def _quorum(value: Any) -> Any:
+    """Return a share in lowest terms: ``2/3``; of a number, its decimals count."""
+    if value is None:
+        return None
+    try:
+        share = Fraction(str(value).strip()) if not isinstance(value, bool) else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        raise InputError("quorum", value, "must be a share, such as 2/3 or 0.67") from None
+    if not 0 < share <= 1:
+        raise InputError("quorum", value, "must be above 0 and at most 1, such as 2/3")
+    if share.denominator > MOST_PARTS:
+        raise InputError("quorum", value, "must have at most six decimals, such as 2/3 or 0.67")
+    return str(share)
+
+
+#: Texts with times, in a list or separated by commas.
+Deadlines = Annotated[tuple[str, ...], TakenAs("times"), BeforeValidator(_deadlines)]
+
+#: A share of a whole: ``2/3``, ``0.67``.
+Quorum = Annotated[str, TakenAs("share"), BeforeValidator(_quorum)]
+
+
+class CoverageConfig(Section):
+    """What is asked of publications: rules X1 to X6 of docs/rules.md."""
+
+    about: ClassVar[str] = (
+        "Questions about publications: how many expected receivers have them within a time, by "
+        "number and by weight, and when a quorum has them. Receivers that never get a publication "
+        "count as missed. The answers are metrics such as scribe.within_800ms, and the tables "
+        "coverage and quorums."
+    )
+
+    deadline: Annotated[Deadlines, _OF_GROUPS] = setting(
+        (),
+        "Times since the publication, such as 800ms or 500ms,1s,4s: measure the share of the "
+        "expected receivers that have it by then",
+    )
+    weights: Annotated[Location | None, _OF_SHARES] = unset(
+        "CSV or Parquet table with the weights of nodes (columns node, weight), such as stake; "
+        "other nodes weigh 0. Shares are then also by weight [default: each node weighs 1]",
+    )
+    quorum: Annotated[Quorum | None, _OF_GROUPS] = unset(
+        "Share such as 2/3 or 0.67: measure the time until nodes with this share of the weight of "
+        "all expected receivers have the publication",
+    )
+    replies: Annotated[bool, _OF_QUORUM] = setting(
+        False,
+        "Each receiver answers directly to the source: also measure the time until the source has "
+        "answers of the quorum",
+    )
+    reply_size: Annotated[Size, _OF_SIZED_REPLIES] = setting(
+        "96B", "Size of an answer; it takes time on links if publications have a size"
+    )
+
+    @property
+    def on(self) -> bool:
+        """True if anything is asked."""
+        return bool(self.deadline) or self.quorum is not None
+
+    @property
+    def deadlines_us(self) -> tuple[int, ...]:
+        """The deadlines in microseconds, ascending."""
+        return tuple(map(units.parse_time, self.deadline))
+
+    @property
+    def quorum_share(self) -> tuple[int, int] | None:
+        """Numerator and denominator of the quorum."""
+        return None if self.quorum is None else Fraction(self.quorum).as_integer_ratio()
+
+    @property
+    def reply_bytes(self) -> int:
+        """The size of an answer."""
+        return units.parse_size(self.reply_size)
+
+    @classmethod
+    def of_settings(cls, resolved: Mapping[str, Any]) -> Self:
+        """Return the section of a manifest's settings by flat name; defaults if it has none."""
+        known = {name: resolved[name] for name in cls.model_fields if resolved.get(name)}
+        return cls(**known)
+
+    @model_validator(mode="after")
+    def _answers_are_of_a_quorum(self) -> Self:
+        if self.replies and self.quorum is None:
+            raise InputError("replies", True, "needs a quorum; give quorum, such as 2/3")
+        if self.weights is not None and not self.on:
+            raise InputError("weights", self.weights, "needs a deadline or a quorum; give one")
+        return self

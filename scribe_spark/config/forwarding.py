@@ -1,0 +1,58 @@
+"""The section ``forwarding``: the nodes that forward no copies of publications."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from fractions import Fraction
+from typing import Annotated, ClassVar
+
+from pydantic import field_validator
+
+from scribe_spark.config.section import Location, Section, unset
+from scribe_spark.config.used_when import used_when
+from scribe_spark.core.errors import InputError
+
+_OF_GROUPS = used_when(lambda config: config.groups.has_groups or not config.is_world, "--groups")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
+
+
+def _share(value: str | None) -> float | None:
+    found = _PERCENT.fullmatch(value or "")
+    return None if found is None else float(Fraction(found[1]) / 100)
+
+
+class ForwardingConfig(Section):
+    """The nodes that forward no copies; rule N6 of docs/rules.md."""
+
+    about: ClassVar[str] = (
+        "Nodes that take part in trees and meshes, but forward no copies of other nodes' "
+        "publications."
+    )
+
+    withhold: Annotated[Location | None, _OF_GROUPS] = unset(
+        "Nodes that forward no copies: a share of all nodes (20%), the name of a class of nodes, "
+        "or a CSV or Parquet table (column node) [default: none]"
+    )
+
+    @field_validator("withhold")
+    @classmethod
+    def _is_possible(cls, value: str | None) -> str | None:
+        share = _share(value)
+        if share is not None and not 0 < share < 1:
+            remedy = "must be above 0% and below 100%: some node must forward, such as 20%"
+            raise InputError("withhold", value, remedy)
+        return value
+
+    @property
+    def share(self) -> float | None:
+        """The share of the nodes that forward nothing; None: a class or a table says which."""
+        return _share(self.withhold)
+
+    def table(self, names: Collection[str]) -> str | None:
+        """Return the path of the table of nodes, if there is one; `names` are those of classes."""
+        return self.withhold if self.share is None and self.withhold not in names else None
+
+    def of_class(self, names: Collection[str]) -> str | None:
+        """Return the class whose nodes forward nothing, if it is one of `names`."""
+        return self.withhold if self.withhold in names else None

@@ -1,0 +1,105 @@
+"""The distribution of the delays of pairs of nodes, and their jitter, as users spell them.
+
+``--pair-delay uniform:10ms:150ms``, ``lognormal:50ms:0.4`` (the median, and the standard deviation
+of the logarithm), ``constant:50ms``; ``--message-jitter 10%``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from scribe_spark.core.units import canonical, parse_time
+
+#: The shortest and the longest delay of a pair in microseconds; draws beyond them are cut.
+LEAST_US, MOST_US = 1, 10**9
+
+MOST_SIGMA = 3.0
+
+_NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,9})?", re.ASCII)
+_FORMS = "uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA or constant:DELAY, such as uniform:10ms:150ms"
+
+
+@dataclass(frozen=True)
+class PairDelay:
+    """A distribution of delays.
+
+    Attributes
+    ----------
+    law : str
+        ``uniform``, ``lognormal`` or ``constant``.
+    us : int
+        The least delay, the median, or the delay, in microseconds.
+    most_us : int
+        The greatest delay of a uniform distribution, in microseconds; else `us`.
+    sigma : float
+        The standard deviation of the logarithm of a lognormal distribution; else 0.
+    """
+
+    law: str
+    us: int
+    most_us: int
+    sigma: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> PairDelay:
+        """Return the distribution that a text spells; a ValueError says what would be good.
+
+        Examples
+        --------
+        >>> PairDelay.parse("uniform:10ms:150ms")
+        PairDelay(law='uniform', us=10000, most_us=150000, sigma=0.0)
+        >>> str(PairDelay.parse("lognormal:0.05s:0.40"))
+        'lognormal:50ms:0.4'
+        """
+        law, *parts = text.split(":")
+        if len(parts) != {"uniform": 2, "lognormal": 2, "constant": 1}.get(law):
+            raise ValueError(f"must be {_FORMS}")
+        us = _time(parts[0])
+        if law == "lognormal":
+            sigma = float(parts[1]) if _NUMBER.fullmatch(parts[1]) else 0.0
+            if not 0 < sigma <= MOST_SIGMA:
+                raise ValueError("needs a SIGMA above 0 and at most 3, such as lognormal:50ms:0.4")
+            return cls(law, us, us, sigma)
+        most = _time(parts[-1])
+        if most < us:
+            raise ValueError("must have its least delay first, such as uniform:10ms:150ms")
+        return cls(law, us, most)
+
+    def __str__(self) -> str:
+        """Return the one spelling of the distribution."""
+        parts = [canonical("time", self.us)]
+        parts += [canonical("time", self.most_us)] * (self.law == "uniform")
+        parts += [f"{self.sigma:g}"] * (self.law == "lognormal")
+        return ":".join([self.law, *parts])
+
+
+def _time(text: str) -> int:
+    us = parse_time(text)
+    if not LEAST_US <= us <= MOST_US:
+        raise ValueError("needs delays from 1us to 1000s")
+    return us
+
+
+#: The greatest jitter, in millionths.
+MOST_JITTER = 10**7
+
+
+def parse_jitter(text: str) -> int:
+    """Return the millionths of a percentage; a ValueError says what would be good.
+
+    Examples
+    --------
+    >>> parse_jitter("10%"), parse_jitter("0.5 %")
+    (100000, 5000)
+    """
+    number = text.removesuffix("%").strip()
+    millionths = float(number) * 10**4 if _NUMBER.fullmatch(number) else -1.0
+    if not text.endswith("%") or not 0 <= millionths <= MOST_JITTER:
+        raise ValueError("must be a percentage from 0% to 1000%, such as 10%")
+    return round(millionths)
+
+
+def jitter_in_words(millionths: int) -> str:
+    """Return the one spelling of a jitter: ``10%``."""
+    return f"{millionths / 10**4:g}%"

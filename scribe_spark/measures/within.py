@@ -1,0 +1,329 @@
+"""Kernels of the questions about coverage: within deadlines, by weight, until a quorum, answers.
+
+Times are whole microseconds, weights whole numbers of a common unit (`whole_weights`), so results
+do not depend on the order of rows.
+
+References
+----------
+docs/rules.md, X1 to X6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.setting import transmission_us
+from scribe_spark.core.arrays import expand, index_sorted
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.underlay.protocol import Kernel, node_delays
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.coverage import CoverageConfig
+
+#: The time of an event that never happens, and that of a quorum of receivers without weight.
+NEVER, NOBODY = -1, -2
+
+#: The greatest sum of weights in their common unit; that of all publications fits into 64 bits.
+_MOST_WEIGHT = 2**39
+
+#: The greatest weight of a node; then the sum of all is far from the limits of floats.
+_MOST_EACH = 1e30
+
+#: The greatest number of decimals of weights.
+_MOST_DECIMALS = 15
+
+_COLUMNS: dict[str, Kind] = {"node": "int", "weight": "float"}
+
+#: The columns that deliveries, and publications, need beside times: weights; the arrival of an
+#: answer at the source's downlink, and the node that sent it; the time of an answer on that link.
+WEIGHT, REPLY, NODE, DOWN = "weight", "reply", "node", "down"
+
+
+# --- weights
+
+
+def check_weights(path: str, nodes: int) -> tuple[np.ndarray, Fraction]:
+    """Read and check a local table of weights; return them by node number, and their unit.
+
+    Raises
+    ------
+    InputError
+        A row names no node or a node twice, a weight is negative, or all weights are 0.
+    """
+    return weights_of(read_table(path, "weights", _COLUMNS), path, nodes)
+
+
+def weights_of(frame: pd.DataFrame, path: str, nodes: int) -> tuple[np.ndarray, Fraction]:
+    """Return the weights of a table ``node, weight`` by node number, and their unit."""
+    node, weight = frame["node"].to_numpy(np.int64), frame["weight"].to_numpy(np.float64)
+
+    def refuse(bad: np.ndarray, what: str) -> None:
+        if bad.any():
+            raise InputError("weights", path, f"{what}: {first_rows(frame, bad)}")
+
+    refuse((node < 0) | (node >= nodes), f"names no node (nodes are 0 to {nodes - 1})")
+    refuse(frame["node"].duplicated().to_numpy(), "names a node twice")
+    refuse(weight > _MOST_EACH, f"column weight must be at most {_MOST_EACH:g}")
+    refuse(weight < 0, "column weight must be at least 0")
+    if not weight.any():
+        raise InputError("weights", path, "has no weight above 0; give one")
+    whole, unit = whole_weights(weight)
+    found = np.zeros(nodes, dtype=np.int64)
+    found[node] = whole
+    return found, unit
+
+
+def whole_weights(weight: np.ndarray) -> tuple[np.ndarray, Fraction]:
+    """Return weights as whole numbers (int64) of a power of ten, and this unit.
+
+    The unit is the greatest one, at most 1, in which all weights are whole and their sum is at most
+    2^39.  If no such unit exists, weights are rounded to the least unit with such a sum.
+
+    Examples
+    --------
+    >>> whole, unit = whole_weights(np.array([0.1, 0.25, 3.0]))
+    >>> whole.tolist(), unit
+    ([10, 25, 300], Fraction(1, 100))
+    """
+    total = Fraction(float(weight.sum()))
+    most = _MOST_DECIMALS
+    while total * Fraction(10) ** most > _MOST_WEIGHT:
+        most -= 1
+    for decimals in range(min(0, most), most + 1):
+        scaled = weight * 10.0**decimals
+        whole = np.rint(scaled)
+        if (abs(scaled - whole) <= 1e-12 * scaled).all():
+            break
+    return whole.astype(np.int64), Fraction(10) ** -decimals
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights by node number: an array, or the name of a distributed one; and their unit."""
+
+    values: np.ndarray | str
+    unit: Fraction
+
+    @classmethod
+    def read(cls, spark: SparkSession, path: str, nodes: int) -> Weights:
+        """Read and distribute a table (:func:`check_weights`), also of another machine."""
+        if is_local(path):
+            values, unit = check_weights(path, nodes)
+        else:
+            frame = collect_remote(spark, path, "weights", _COLUMNS)
+            values, unit = weights_of(frame, path, nodes)
+        return cls(distribute_arrays(spark, weights=values)[0], unit)
+
+    def release(self) -> None:
+        """Free a distributed array."""
+        if isinstance(self.values, str):
+            discard_arrays(self.values)
+
+    def of(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the weights of nodes by number: int64."""
+        values = open_array(self.values) if isinstance(self.values, str) else self.values
+        return values[nodes]
+
+
+# --- answers
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Answers of receivers to the source; `links` have rates if answers take time on links."""
+
+    kernel: Kernel
+    lan_us: int
+    size: int
+    links: RoundLinks | None = None
+    #: Returns the indices of the routers of nodes by number, in a run.
+    router_of: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def back_us(
+        self, number: np.ndarray, router: np.ndarray, source_router: np.ndarray
+    ) -> np.ndarray:
+        """Return the times from deliveries to the answers' arrival at the sources' downlinks.
+
+        `number` and `router` are of the receivers; routers are indices.
+        """
+        delay_us = node_delays(self.kernel, self.lan_us, router, source_router)
+        if self.links is None:
+            return delay_us
+        return delay_us + transmission_us(self.size, self.links.rates(number, router).up)
+
+    def down_us(self, number: np.ndarray, router: np.ndarray) -> np.ndarray:
+        """Return the times that an answer takes on the downlinks of sources."""
+        if self.links is None:
+            return np.zeros(len(number), dtype=np.int64)
+        return transmission_us(self.size, self.links.rates(number, router).down)
+
+
+def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndarray:
+    """Return when a link that takes one thing after another has each of them.
+
+    Parameters
+    ----------
+    arrival : ndarray of int64, shape (m,)
+        Arrivals, ascending within each link.
+    first : ndarray of int64, shape (m,)
+        The row of the first arrival at the same link.
+    takes : ndarray of int64, shape (m,)
+        The time that the link needs for a thing.
+
+    Examples
+    --------
+    >>> queued(np.array([0, 1, 9, 9]), np.zeros(4, np.int64), np.full(4, 3)).tolist()
+    [3, 6, 12, 15]
+    """
+    row = np.arange(len(arrival))
+    # the link begins with row i when it has i - j things since some row j at which it was idle
+    latest, reach = arrival - (row - first) * takes, 1
+    while takes.any() and reach <= (row - first).max(initial=0):
+        earlier = np.maximum(latest[reach:], latest[:-reach])
+        latest[reach:] = np.where(row[reach:] - reach >= first[reach:], earlier, latest[reach:])
+        reach *= 2
+    return latest + (row - first + 1) * takes
+
+
+# --- the questions
+
+
+def within_column(index: int, weighted: bool = False) -> str:
+    """Return the name of the column of the receivers, or of their weight, by deadline."""
+    return f"within_weight_{index}" if weighted else f"within_{index}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a run or a world, for kernels; without pydantic."""
+
+    #: The section of the config, or its `Section.for_tasks`.
+    config: CoverageConfig
+    #: True if a group may have several publications.
+    several: bool = False
+    weights: Weights | None = None
+    replies: Replies | None = None
+
+    def of_deliveries(
+        self,
+        latency: np.ndarray,
+        number: np.ndarray,
+        router: Callable[[], np.ndarray],
+        source_router: Callable[[], np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        """Return the columns of deliveries that the questions need beside latencies.
+
+        `number` are the numbers of the receivers; `router` and `source_router` return the indices
+        of routers, if answers are asked for.
+        """
+        found = dict[str, np.ndarray]()
+        if self.weights is not None:
+            found[WEIGHT] = self.weights.of(number)
+        if self.replies is not None:
+            found[REPLY] = latency + self.replies.back_us(number, router(), source_router())
+            found[NODE] = number
+        return found
+
+    def needed(self, whole: np.ndarray) -> np.ndarray:
+        """Return the least weights (or numbers) that are a quorum of `whole`: int64."""
+        assert self.config.quorum_share is not None
+        share, of = self.config.quorum_share
+        return whole // of * share - (-(whole % of) * share // of)
+
+    def columns(
+        self,
+        latency: np.ndarray,
+        first: np.ndarray,
+        end: np.ndarray,
+        came: Mapping[str, np.ndarray],
+        due: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        """Return the answers for each publication: int64 columns.
+
+        Rows `first` to `end` - 1 of `latency` (ascending) and of `came` are the deliveries of a
+        publication; `due` has its ``expected`` receivers, and with weights also their ``weight``.
+        Columns: ``within_I`` receivers with deadline I, their ``within_weight_I``, the
+        ``expected_weight``, and the times ``quorum`` and ``replies``, `NEVER` or `NOBODY`.
+        """
+        found, weight, whole = dict[str, np.ndarray](), None, due["expected"]
+        if self.weights is not None:
+            weight, whole = came[WEIGHT], due[WEIGHT]
+            found["expected_weight"] = whole
+            sums = np.r_[0, np.cumsum(weight)]
+        for index, deadline in enumerate(self.config.deadlines_us):
+            by_then = np.r_[0, np.cumsum(latency <= deadline)]
+            within = by_then[end] - by_then[first]
+            found[within_column(index)] = within
+            if weight is not None:
+                found[within_column(index, weighted=True)] = sums[first + within] - sums[first]
+        if self.config.quorum is not None:
+            needed = self.needed(whole)
+            found["quorum"] = time_until(needed, latency, weight, first, end)
+            if self.replies is not None:
+                at, order = _answers(first, end, came, due)
+                weight, last = None if weight is None else weight[order], np.cumsum(end - first)
+                found["replies"] = time_until(needed, at, weight, last - (end - first), last)
+        return found
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of publications in a run."""
+
+    #: The publications, or groups with one publication each, ascending, and their sources.
+    publication: np.ndarray
+    number: np.ndarray
+
+    def of(self, publication: np.ndarray) -> np.ndarray:
+        """Return the numbers of the sources of publications."""
+        return self.number[index_sorted(self.publication, publication)]
+
+
+def time_until(
+    needed: np.ndarray,
+    times: np.ndarray,
+    weight: np.ndarray | None,
+    first: np.ndarray,
+    end: np.ndarray,
+) -> np.ndarray:
+    """Return the time at which the weight of events reaches what is `needed`, for each segment.
+
+    Rows `first` to `end` - 1 of `times` (ascending) and of `weight` (None: 1 each) are a segment.
+
+    Examples
+    --------
+    >>> of = np.array([3, 4, 0]), np.array([10, 20, 30]), np.array([1, 2, 0])
+    >>> time_until(*of, np.zeros(3, np.int64), np.full(3, 3)).tolist()
+    [20, -1, -2]
+    """
+    if weight is None:
+        row = first + needed - 1
+    else:
+        sums = np.cumsum(weight)
+        row = np.searchsorted(sums, np.r_[0, sums][first] + needed)
+    there = (needed > 0) & (row < end)
+    found = np.where(needed > 0, NEVER, NOBODY)
+    found[there] = times[row[there]]
+    return found
+
+
+def _answers(
+    first: np.ndarray, end: np.ndarray, came: Mapping[str, np.ndarray], due: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return when sources have answers, ascending by publication, and the rows of deliveries."""
+    of, row = expand(first, end)
+    order = np.lexsort((came[NODE][row], came[REPLY][row], of))
+    row, count = row[order], end - first
+    begin = np.cumsum(count) - count
+    return queued(came[REPLY][row], begin[of], due[DOWN][of]), row

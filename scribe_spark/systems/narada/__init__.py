@@ -1,0 +1,63 @@
+"""Narada: a mesh of members who all know each other, and a tree of shortest ways for each source.
+
+Messages between members, and their handlers (`period.NaradaPeriod`):
+
+=======  =============================================  ===================================
+message  sent by                                        handler
+=======  =============================================  ===================================
+vector   each member to its neighbours, each period     `_hear_numbers`, `_exchange`
+probe    a member, to a drawn or a silent one           `_add`, `_repair`
+answer   the probed member, with its vector             `_add`, `_repair`
+link     a member that wants a link of the mesh         `_link`, `_begin_joining`
+unlink   a member that ends a link, or quits the group  `_drop_useless`, `_quit`
+payload  each member, down the tree of the source       `overlay.Narada.edges`
+=======  =============================================  ===================================
+
+Y. Chu, S. Rao, H. Zhang: A case for end system multicast, SIGMETRICS 2000.  The text could not be
+had: the rules (docs/rules.md, D1 to D14) are recalled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.rounds.declaration import MESH, System
+
+if TYPE_CHECKING:
+    from scribe_spark.rounds.system import SystemOnBuckets
+
+#: The most members of a group.
+MOST_MEMBERS = 1024
+
+#: Why there may be no more, and what would do.
+TOO_MANY = (
+    f"there may be at most {MOST_MEMBERS:,}, since each of n members stores a row of n; give "
+    "smaller groups, or leave narada out"
+)
+
+
+#: The measure of the bytes of all vectors of a round, also in answers.
+VECTOR_BYTES = "vector_bytes"
+
+
+def _live(config: Any) -> SystemOnBuckets:
+    from scribe_spark.systems.narada.overlay import Narada
+
+    return Narada(config.narada.for_tasks())
+
+
+NARADA = System(
+    "narada",
+    "Narada",
+    MESH,
+    requested=True,
+    config="scribe_spark.systems.narada.config:NaradaConfig",
+    control=True,
+    world=_live,
+    round_seconds=10.0,
+    world_measures={
+        "links": "links per membership",
+        "known": "members per membership",
+        VECTOR_BYTES: "B",
+    },
+)

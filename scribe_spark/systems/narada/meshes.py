@@ -1,0 +1,229 @@
+"""The state of Narada's groups, as arrays: entries, links, and a square of cells for each group.
+
+An *entry* is a node that some member of its group knows.  Two entries e and f of a group have a
+*cell* (e, f): what e knows of f.  The cells lie in flat arrays, group by group and row by row: the
+row of e has the cells of e, ascending by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, whole_numbers
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine.packing import Columns
+
+#: The tables of the state.
+WAITING, ENTRIES, LINKS, CELLS = TABLES = "waiting", "entries", "links", "cells"
+
+#: The columns of the tables, without the group.
+_COLUMNS = {
+    WAITING: ("node", "begins"),
+    ENTRIES: ("node", "is_in"),
+    LINKS: ("node", "peer", "since", "distance"),
+    CELLS: ("heard", "number", "cost", "next"),
+}
+
+#: The cost of a member that cannot be reached, in microseconds: 20 s.
+UNREACHABLE = 20_000_000
+
+#: The values of the cell of a member that an entry does not know.
+_UNKNOWN = {"heard": NONE, "number": NONE, "cost": UNREACHABLE, "next": NONE}
+
+
+@dataclass
+class Meshes:
+    """The entries, links and cells of the groups of a builder.
+
+    Attributes
+    ----------
+    size : int
+        The number of all nodes, K.
+    group, node : ndarray of int64, shape (E,)
+        The entries, ascending: the index of the group and the position of the node.
+    is_in : ndarray of bool, shape (E,)
+        True for members; the other entries have died or quit.
+    a, b : ndarray of int64, shape (L,)
+        The links, each in both directions: indices of entries, ascending.
+    since, distance : ndarray of int64, shape (L,)
+        The period in which the link began, and the distance of its ends in microseconds.
+    heard, number, cost, next : ndarray of int32, shape (cells,)
+        What an entry knows of another: the period in which it last received a higher refresh number
+        (NONE: it does not know the other), that number, the cost in microseconds, and the position
+        of the neighbour on the way (NONE: there is no way).
+    key, top, width, start : ndarray of int64, shape (E,)
+        The key (group, node) of each entry, the first entry of its group, the length of its row of
+        cells (the number of entries of the group), and the first of these cells.
+    """
+
+    size: int
+    group: np.ndarray
+    node: np.ndarray
+    is_in: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    since: np.ndarray
+    distance: np.ndarray
+    cells: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.key = key_of([self.group, self.node], self.size)
+        self.top = np.searchsorted(self.group, self.group)
+        self.width = np.searchsorted(self.group, self.group, side="right") - self.top
+        self.start = offsets_of(self.width)[:-1]
+
+    @classmethod
+    def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
+        """Return the meshes of a state; `size` is the number of all nodes, if others are sought."""
+        entries, links, cells = (read_table(state, name) for name in (ENTRIES, LINKS, CELLS))
+        size = size or 1 + int(entries["node"].max(initial=0))
+        key = key_of([entries["group"], entries["node"]], size)
+        a, b = (
+            find_sorted(key, key_of([links["group"], links[x]], size)) for x in ("node", "peer")
+        )
+        cells = {name: cells[name].astype(np.int32) for name in _UNKNOWN}
+        members = entries["group"], entries["node"], entries["is_in"].astype(bool)
+        return cls(size, *members, a, b, links["since"], links["distance"], cells)
+
+    def tables(self) -> dict[str, Columns]:
+        """Return the tables of the state."""
+        links = {"group": self.group[self.a], "node": self.node[self.a], "peer": self.node[self.b]}
+        return {
+            ENTRIES: {"group": self.group, "node": self.node, "is_in": self.is_in},
+            LINKS: {**links, "since": self.since, "distance": self.distance},
+            CELLS: {"group": np.repeat(self.group, self.width), **self.cells},
+        }
+
+    # --- places
+
+    def find(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the entries of nodes; NONE for nodes that are no entries."""
+        return find_sorted(self.key, key_of([group, node], self.size))
+
+    def cell(self, e: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Return the cells (e, f)."""
+        return self.start[e] + f - self.top[e]
+
+    # --- links
+
+    @property
+    def degree(self) -> np.ndarray:
+        """The number of the links of each entry."""
+        return np.bincount(self.a, minlength=len(self.node))
+
+    @property
+    def known(self) -> np.ndarray:
+        """The number of members that each entry knows, with itself."""
+        every = CellRows(self, np.arange(len(self.node)))
+        return every.sums(self.cells["heard"][every.cell] >= 0)
+
+    def find_links(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the links from `a` to `b`; NONE where there is none."""
+        keys = (key_of(ends, len(self.node)) for ends in ([self.a, self.b], [a, b]))
+        return find_sorted(*keys)
+
+    def keep_links(self, kept: np.ndarray) -> None:
+        """Keep the links that a mask marks, which is equal for both directions."""
+        for name in ("a", "b", "since", "distance"):
+            setattr(self, name, getattr(self, name)[kept])
+
+    def end_links(self, a: np.ndarray, b: np.ndarray) -> None:
+        """End the links between entries, in both directions; there need not be any."""
+        kept = np.ones(len(self.a), dtype=bool)
+        for ends in ((a, b), (b, a)):
+            found = self.find_links(*ends)
+            kept[found[found >= 0]] = False
+        self.keep_links(kept)
+
+    def add_links(self, a: np.ndarray, b: np.ndarray, period: int, distance: np.ndarray) -> None:
+        """Add the links from `a` to `b` that are new, in both directions."""
+        new = self.find_links(a, b) < 0
+        a, b, distance = a[new], b[new], distance[new]
+        since = np.full(len(a), period)
+        ends = np.r_[self.a, a, b], np.r_[self.b, b, a]
+        more = np.r_[self.since, since, since], np.r_[self.distance, distance, distance]
+        _, first = np.unique(key_of([*ends], len(self.node)), return_index=True)
+        self.a, self.b, self.since, self.distance = (column[first] for column in (*ends, *more))
+
+    def by_slot(self, readers: np.ndarray) -> list[np.ndarray]:
+        """Return the first links of the entries that a mask marks, their second ones, and so on."""
+        links = np.flatnonzero(readers[self.a])
+        slot = links - np.searchsorted(self.a, self.a[links])
+        order = np.argsort(slot, kind="stable")
+        ends = np.cumsum(np.bincount(slot))
+        return np.split(links[order], ends[:-1]) if len(links) else []
+
+    # --- entries
+
+    def replaced(self, kept: np.ndarray, more: np.ndarray) -> Meshes:
+        """Return the meshes of the entries that a mask marks, and of new ones by their keys."""
+        key = np.sort(np.r_[self.key[kept], more])
+        is_in = np.zeros(len(key), dtype=bool)
+        here = np.flatnonzero(kept)
+        to = np.full(len(kept), NONE)
+        to[here] = np.searchsorted(key, self.key[here])
+        is_in[to[here]] = self.is_in[here]
+        last = kept[self.a] & kept[self.b]
+        links = to[self.a[last]], to[self.b[last]], self.since[last], self.distance[last]
+        made = Meshes(self.size, *np.divmod(key, self.size), is_in, *links)
+        rows = CellRows(self, here)
+        column = to[rows.column()]
+        stays = np.flatnonzero(column >= 0)
+        cell = made.cell(to[here][rows.of[stays]], column[stays])
+        for name, unknown in _UNKNOWN.items():
+            made.cells[name] = np.full(int(made.width.sum()), unknown, dtype=np.int32)
+            made.cells[name][cell] = self.cells[name][rows.cell[stays]]
+        return made
+
+    def forget(self, cells: np.ndarray) -> None:
+        """Give cells the values of unknown members."""
+        for name, unknown in _UNKNOWN.items():
+            self.cells[name][cells] = unknown
+
+
+class CellRows:
+    """The rows of entries `e`: their cells, one after the other.
+
+    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` its place.
+    """
+
+    def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
+        self._meshes, self.e = meshes, e
+        self.starts = offsets_of(meshes.width[e])[:-1]
+        self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
+
+    def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the entries that cells are about, by their places in the rows."""
+        meshes = self._meshes
+        return self.cell[place] + (meshes.top[self.e] - meshes.start[self.e])[self.of[place]]
+
+    def beside(self, f: np.ndarray) -> np.ndarray:
+        """Return the cells (f, x) for all cells (e, x); `f` has an entry for each row."""
+        return self.cell + (self._meshes.start[f] - self._meshes.start[self.e])[self.of]
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of the rows: int64."""
+        return np.add.reduceat(values, self.starts, dtype=np.int64)
+
+    def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the entry of the least value in each row, from values at ascending places.
+
+        The first of equal values wins; a row without values has NONE.
+        """
+        found, of = np.full(len(self.e), NONE), self.of[place]
+        if len(place):
+            begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
+            least = np.minimum.reduceat(values, begins)
+            ties = np.flatnonzero(values == np.repeat(least, np.diff(np.r_[begins, len(of)])))
+            row, first = np.unique(of[ties], return_index=True)
+            found[row] = self.column(place[ties[first]])
+        return found
+
+
+def read_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
+    """Return the columns of a table; empty ones if the state does not have it."""
+    columns = state.get(name) or {}
+    return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}

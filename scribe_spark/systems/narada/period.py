@@ -1,0 +1,351 @@
+"""A period of Narada: members exchange what they know, and add and drop links of the mesh.
+
+Each member knows all members of its group.  It keeps links to a few of them, its neighbours; the
+links of all members are the *mesh*.  In each period a member sends a vector to its neighbours: for
+each member the refresh number, the cost of the way over the mesh, and whether the way leads back
+over the receiver.  From the vectors of its neighbours it computes its own next one, as routers with
+distance vectors do.  It probes one drawn member, and adds a link if that makes many ways much
+shorter; it drops the link of least use.  It also probes members of whom it has not heard, since the
+mesh may have come apart.
+
+The rules are D1 to D13 in docs/rules.md.  All members of all groups play a rule at once, on the
+state in which the period began.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import NONE, distinct, find_sorted
+from scribe_spark.core.errors import InputError
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY, VECTOR_BYTES
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, read_table
+from scribe_spark.underlay.protocol import node_delays
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.rounds.grown_overlays import Period
+    from scribe_spark.systems.narada.config import NaradaConfig
+
+#: The bytes of a vector: of all, and of each entry.
+_HEAD, _ENTRY = 28, 20
+
+#: The unit of utilities: a way that becomes shorter by all of its length counts as much.
+_WHOLE = 2**20
+
+
+def distances(network: Network, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the mean delays of both directions between nodes, in whole microseconds (D1)."""
+    ends = network.ring.router[a], network.ring.router[b]
+    there = node_delays(network.kernel, network.lan_us, *ends)
+    return (there + node_delays(network.kernel, network.lan_us, *ends[::-1])) // 2
+
+
+class NaradaPeriod:
+    """A period of the groups of a builder; :meth:`play` has the order of its rules."""
+
+    def __init__(self, rules: NaradaConfig, state: dict[str, Columns], period: Period) -> None:
+        self._rules, self._period, self._state = rules, period, state
+        self._now, self._network = period.number, period.network
+        self._ring = period.network.ring
+        self._meshes = Meshes.of(state, len(self._ring))
+        waiting = read_table(state, WAITING)
+        # newcomers who have not begun to join, by keys (group, node)
+        self._waiting = key_of([waiting["group"], waiting["node"]], len(self._ring))
+        self._begins = waiting["begins"]
+        self._sent: dict[str, list[Columns]] = defaultdict(list)
+
+    def play(self) -> dict[str, Columns]:
+        """Play the period, replace the state, and return the messages by kind."""
+        self._hear_events()
+        self._hear_numbers()
+        self._drop_silent()
+        adds = self._add()
+        self._drop_useless()
+        repairs = self._repair()
+        self._exchange()
+        self._link(*(np.concatenate(ends) for ends in zip(adds, repairs, strict=True)))
+        self._change_entries()
+        self._send_vectors()
+        group, node = np.divmod(self._waiting, len(self._ring))
+        waiting = {"group": group, "node": node, "begins": self._begins}
+        self._state |= {WAITING: waiting, **self._meshes.tables()}
+        return {kind: concatenate(parts) for kind, parts in self._sent.items()}
+
+    def _send(self, kind: str, a: np.ndarray, b: np.ndarray) -> None:
+        """Count messages from entries `a` to entries `b`."""
+        of = self._meshes
+        self._sent[kind].append({"group": of.group[a], "sender": of.node[a], "to": of.node[b]})
+
+    def _draw(self, purpose: str, e: np.ndarray, *more: np.ndarray | int) -> np.ndarray:
+        """Return a draw of each entry."""
+        of = self._meshes
+        keys = self._period.group_number[of.group[e]], self._ring.node[of.node[e]], *more
+        return draws.bits_np(self._network.seed, f"narada {purpose}", *keys)
+
+    # --- events (rule D2)
+
+    def _hear_events(self) -> None:
+        """Let members quit and die, and newcomers wait for their turn."""
+        of, period, size = self._meshes, self._period, len(self._ring)
+        dies = ~period.alive
+        dies[period.died] = True
+        quits = key_of(period.quit, size)
+        self._quit(find_sorted(quits, of.key) >= 0)
+        of.is_in &= ~dies[of.node]
+        of.keep_links(of.is_in[of.a] | of.is_in[of.b])
+        waits = ~dies[self._waiting % size] & (find_sorted(quits, self._waiting) < 0)
+        self._waiting, self._begins = self._waiting[waits], self._begins[waits]
+        self._join(key_of(period.join, size))
+
+    def _quit(self, quits: np.ndarray) -> None:
+        """End all links of members that a mask marks, and say so."""
+        of = self._meshes
+        quits &= of.is_in
+        told = quits[of.a]
+        self._send("unlink", of.a[told], of.b[told])
+        of.keep_links(~told & ~quits[of.b])
+        of.is_in &= ~quits
+
+    def _join(self, joins: np.ndarray) -> None:
+        """Let newcomers wait; those of a new group begin in a drawn order."""
+        of, size, number = self._meshes, len(self._ring), self._period.group_number
+        members = distinct(np.r_[of.key[of.is_in], self._waiting])
+        joins = joins[find_sorted(members, joins) < 0]
+        group, node = np.divmod(joins, size)
+        drawn = draws.bits_np(
+            self._network.seed, "narada begin", number[group], self._ring.node[node]
+        )
+        later = (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
+        later[find_sorted(distinct(members // size), group) >= 0] = 0
+        waiting, begins = np.r_[self._waiting, joins], np.r_[self._begins, self._now + later]
+        order = np.argsort(waiting)
+        self._waiting, self._begins = waiting[order], begins[order]
+        # those that were members know nobody, and are nobody's neighbours
+        back = find_sorted(joins, of.key) >= 0
+        of.keep_links(~back[of.a] & ~back[of.b])
+        of.forget(CellRows(of, np.flatnonzero(back)).cell)
+        self._check_sizes(np.r_[members, joins] // size)
+
+    def _check_sizes(self, group: np.ndarray) -> None:
+        """Refuse groups whose cells would be too many; `group` has an element for each member."""
+        members = np.bincount(group)
+        if members.max(initial=0) > MOST_MEMBERS:
+            number = self._period.group_number[members.argmax()]
+            remedy = f"has {members.max():,} members in group {number}; {TOO_MANY}"
+            raise InputError("systems", "narada", remedy)
+
+    # --- what neighbours have sent at the end of the last period (rules D3, D4)
+
+    def _hear_numbers(self) -> None:
+        """Note higher refresh numbers, and the members that are heard of first by them."""
+        of = self._meshes
+        heard, number = of.cells["heard"], of.cells["number"]
+        told = np.where(heard >= 0, number, NONE)
+        best = np.full_like(number, NONE)
+        for link in of.by_slot(of.is_in):
+            rows = CellRows(of, of.a[link])
+            best[rows.cell] = np.maximum(best[rows.cell], told[rows.beside(of.b[link])])
+        mine = self._own_cells()
+        best[mine] = self._now
+        news = best > number
+        number[news], heard[news] = best[news], self._now
+
+    def _own_cells(self) -> np.ndarray:
+        """Return the cells of members about themselves."""
+        e = np.flatnonzero(self._meshes.is_in)
+        return self._meshes.cell(e, e)
+
+    def _silence(self, cells: np.ndarray) -> np.ndarray:
+        """Return the periods since the last receipt of a higher number."""
+        return self._now - self._meshes.cells["heard"][cells]
+
+    def _drop_silent(self) -> None:
+        """End the links to neighbours that have been silent for too long."""
+        of = self._meshes
+        silent = self._silence(of.cell(of.a, of.b)) >= self._rules.neighbour_periods
+        silent &= of.is_in[of.a]
+        of.end_links(of.a[silent], of.b[silent])
+        self._known = of.known
+
+    # --- decisions, on the costs of the last period (rules D5 to D8)
+
+    def _add(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probe a drawn member each; return the links that make ways much shorter (D6, D7)."""
+        of, degree = self._meshes, self._meshes.degree
+        e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
+        rows = CellRows(of, e)
+        place = self._strangers(rows)
+        place = place[self._silence(rows.cell[place]) < self._rules.neighbour_periods]
+        drawn = draws.more_bits(
+            self._draw("add", e, self._now)[rows.of[place]],
+            self._ring.node[of.node[rows.column(place)]],
+        )
+        j = rows.least(place, drawn)
+        e, j = e[j >= 0], j[j >= 0]
+        self._send("probe", e, j)
+        e, j = e[of.is_in[j]], j[of.is_in[j]]
+        self._send("answer", j, e)
+        free = degree[j] < self._rules.degree
+        e, j = e[free], j[free]
+        useful = self._utility(e, j) / _WHOLE > self._least_use(e, degree[e], degree[j])
+        self._send("link", e[useful], j[useful])
+        return e[useful], j[useful]
+
+    def _strangers(self, rows: CellRows) -> np.ndarray:
+        """Return the places in rows of known members that are no neighbours."""
+        of = self._meshes
+        known = of.cells["heard"] >= 0
+        known[of.cell(of.a, of.b)] = False
+        known[of.cell(rows.e, rows.e)] = False
+        return np.flatnonzero(known[rows.cell])
+
+    def _utility(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return by how much links from `e` to `j` shorten the ways of `e`, in `_WHOLE`."""
+        of, rows = self._meshes, CellRows(self._meshes, e)
+        cost = of.cells["cost"]
+        direct = distances(self._network, of.node[e], of.node[j])
+        old, new = cost[rows.cell], direct[rows.of] + cost[rows.beside(j)]
+        gain = np.zeros(len(old), dtype=np.int64)
+        shorter = np.flatnonzero((new < old) & (of.cells["heard"][rows.cell] >= 0))
+        old, new = old[shorter].astype(np.int64), new[shorter]
+        gain[shorter] = np.where(old < UNREACHABLE, (old - new) * _WHOLE // old, _WHOLE)
+        return rows.sums(gain)
+
+    def _least_use(self, e: np.ndarray, degree: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the use that a link must have, from the members known and the degrees."""
+        return self._rules.threshold * (self._known[e] * degree * other)
+
+    def _drop_useless(self) -> None:
+        """End the link of least use of each member, if that is little (D8)."""
+        of, degree = self._meshes, self._meshes.degree
+        a, b, rules = of.a, of.b, self._rules
+        ways = self._ways_over_links()
+        ways = np.maximum(ways, ways[of.find_links(b, a)])
+        may = of.is_in[a] & (degree[a] >= 2) & (degree[b] >= 2)
+        may &= self._silence(of.cell(a, b)) == 0
+        may &= self._now - of.since >= rules.young_periods
+        link = np.flatnonzero(may)
+        link = link[np.lexsort((ways[link], a[link]))]
+        link = link[np.unique(a[link], return_index=True)[1]]
+        a, b, ways = a[link], b[link], ways[link]
+        useless = ways < self._least_use(a, degree[a] - 1, degree[b] - 1)
+        useless |= (degree[a] > rules.many_links) & (2 * ways < self._known[a])
+        a, b = a[useless], b[useless]
+        # of the drops that touch a member, only one may be
+        first = np.full(len(of.node), len(of.node))
+        np.minimum.at(first, a, a)
+        np.minimum.at(first, b, a)
+        agreed = (first[a] == a) & (first[b] == a)
+        self._send("unlink", a[agreed], b[agreed])
+        of.end_links(a[agreed], b[agreed])
+
+    def _ways_over_links(self) -> np.ndarray:
+        """Return for each link the number of members that its first end reaches over it."""
+        of = self._meshes
+        ways = np.zeros(len(of.a), dtype=np.int64)
+        for link in of.by_slot(np.ones(len(of.node), dtype=bool)):
+            rows = CellRows(of, of.a[link])
+            ways[link] = rows.sums(of.cells["next"][rows.cell] == of.node[of.b[link]][rows.of])
+        return ways
+
+    def _repair(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probe silent members; return links to those that live, and forget the others (D5)."""
+        of = self._meshes
+        e = np.flatnonzero(of.is_in)
+        rows = CellRows(of, e)
+        place = self._strangers(rows)
+        place = place[self._silence(rows.cell[place]) > self._rules.silent_periods]
+        silent = np.bincount(rows.of[place], minlength=len(e))
+        drawn = self._draw("repair", e, self._now) % self._known[e].astype(np.uint64)
+        probes = drawn < silent.astype(np.uint64)
+        place = place[probes[rows.of[place]]]
+        m = rows.least(place, of.cells["heard"][rows.cell[place]])
+        e, m = e[m >= 0], m[m >= 0]
+        self._send("probe", e, m)
+        lives = of.is_in[m]
+        of.cells["heard"][of.cell(e[~lives], m[~lives])] = NONE
+        e, m = e[lives], m[lives]
+        self._send("answer", m, e)
+        self._send("link", e, m)
+        return e, m
+
+    # --- effects (rules D9 to D12)
+
+    def _exchange(self) -> None:
+        """Compute the ways of all members from the vectors of their neighbours (D9)."""
+        of = self._meshes
+        knows, cost, way = (of.cells[name] for name in ("heard", "cost", "next"))
+        rows = CellRows(of, np.flatnonzero(of.is_in))
+        new_cost, new_way = cost.copy(), way.copy()
+        new_cost[rows.cell], new_way[rows.cell] = UNREACHABLE, NONE
+        mine = self._own_cells()
+        new_cost[mine], new_way[mine] = 0, of.node[of.is_in]
+        for link in of.by_slot(of.is_in):
+            a, b = of.a[link], of.b[link]
+            rows = CellRows(of, a)
+            beside = rows.beside(b)
+            found = cost[beside] + of.distance[link][rows.of]
+            better = found < new_cost[rows.cell]
+            better &= way[beside] != of.node[a][rows.of]
+            better &= knows[rows.cell] >= 0
+            better = np.flatnonzero(better)
+            cell = rows.cell[better]
+            new_cost[cell], new_way[cell] = found[better], of.node[b][rows.of[better]]
+        of.cells |= {"cost": new_cost, "next": new_way}
+
+    def _link(self, a: np.ndarray, b: np.ndarray) -> None:
+        distance = distances(self._network, self._meshes.node[a], self._meshes.node[b])
+        self._meshes.add_links(a, b, self._now, distance)
+
+    def _change_entries(self) -> None:
+        """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
+        of = self._meshes
+        rows = CellRows(of, np.flatnonzero(of.is_in))
+        kept = find_sorted(self._waiting, of.key) >= 0
+        kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
+        due = self._begins <= self._now
+        newcomers = self._waiting[due]
+        self._waiting, self._begins = self._waiting[~due], self._begins[~due]
+        more = newcomers[find_sorted(of.key[kept], newcomers) < 0]
+        if len(more) or not kept.all():
+            self._meshes = of.replaced(kept, more)
+        if len(newcomers):
+            self._begin_joining(find_sorted(self._meshes.key, newcomers))
+
+    def _begin_joining(self, e: np.ndarray) -> None:
+        """Let newcomers, one after the other, link drawn members."""
+        of = self._meshes
+        of.is_in[e] = True
+        mine = of.cell(e, e)
+        of.cells["heard"][mine] = of.cells["number"][mine] = self._now
+        of.cells["cost"][mine], of.cells["next"][mine] = 0, of.node[e]
+        later = np.full(len(of.node), NONE)
+        later[e] = e
+        rows = CellRows(of, e)
+        column = rows.column()
+        place = np.flatnonzero(of.is_in[column] & (later[column] < e[rows.of]))
+        row, column = rows.of[place], column[place]
+        drawn = draws.more_bits(self._draw("join", e)[row], self._ring.node[of.node[column]])
+        order = np.lexsort((drawn, row))
+        row, column = row[order], column[order]
+        first = np.arange(len(row)) - np.searchsorted(row, row) < self._rules.contacts
+        e, column = e[row[first]], column[first]
+        self._send("link", e, column)
+        self._link(e, column)
+
+    def _send_vectors(self) -> None:
+        """Let each member send its vector to its neighbours; count bytes, also of answers."""
+        of = self._meshes
+        sends = of.is_in[of.a]
+        self._send("vector", of.a[sends], of.b[sends])
+        told = concatenate([*self._sent["vector"], *self._sent["answer"]])
+        known = of.known[of.find(told["group"], told["sender"])]
+        self._period.counts[VECTOR_BYTES] = int((_HEAD + _ENTRY * known).sum())

@@ -1,0 +1,175 @@
+"""The state of NICE: the layers of clusters of all groups of a builder.
+
+A *seat* is a node's place in a layer, a key (group, node); the *head* of its cluster is the key
+(group, leader).  A node has at most one seat in a layer.  It has one in layer i + 1 if and only if
+it leads a cluster in layer i, and then the head of that seat names the *cluster above*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
+from scribe_spark.engine import Columns
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.underlay.protocol import node_delays
+
+#: The most pairs of nodes whose distances are computed at once.
+_PAIRS = 1 << 21
+#: A round trip above all others, in microseconds.
+_FAR = 1 << 36
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters, or other sets, by ascending heads.
+
+    Those of `head[i]` are ``member[first[i]:first[i] + size[i]]``, ascending.
+    """
+
+    head: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+    member: np.ndarray
+
+    @classmethod
+    def of(cls, head: np.ndarray, key: np.ndarray) -> Clusters:
+        """Return the clusters of ascending seats."""
+        order = np.argsort(head, kind="stable")
+        head = head[order]
+        first = run_starts(head)
+        return cls(head[first], first, np.diff(first, append=len(head)), key[order])
+
+    @property
+    def index(self) -> np.ndarray:
+        """The index of the cluster of each member."""
+        return np.repeat(np.arange(len(self.head)), self.size)
+
+    def find(self, head: np.ndarray) -> np.ndarray:
+        """Return the indices of clusters, or NONE."""
+        return find_sorted(self.head, head)
+
+    def members_of(self, head: np.ndarray) -> Pair:
+        """Return pairs of the index of a head, ascending, and a member of its cluster, if any."""
+        at = self.find(head)
+        there = np.flatnonzero(at >= 0)
+        first = self.first[at[there]]
+        pair, row = expand(first, first + self.size[at[there]])
+        return there[pair], self.member[row]
+
+    def peers(self, some: np.ndarray) -> Pair:
+        """Return the indices of all pairs of a marked member and another one of its cluster."""
+        first = self.first[self.index]
+        row, other = expand(first, first + self.size[self.index] * some)
+        return row[row != other], other[row != other]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The seats of a layer, ascending, and the heads of their clusters."""
+
+    key: np.ndarray = field(default_factory=whole_numbers)
+    head: np.ndarray = field(default_factory=whole_numbers)
+
+    def take(self, some: np.ndarray) -> Layer:
+        """Return some of the seats."""
+        return Layer(self.key[some], self.head[some])
+
+    def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
+        """Return the layer with more seats."""
+        key, head = np.r_[self.key, key], np.r_[self.head, head]
+        order = np.argsort(key, kind="stable")
+        return Layer(key[order], head[order])
+
+    def head_of(self, key: np.ndarray) -> np.ndarray:
+        """Return the heads of nodes, or NONE for those without a seat."""
+        at = find_sorted(self.key, key)
+        return np.where(at < 0, NONE, self.head[at]) if len(self.key) else at
+
+    def led_by(self, old: np.ndarray, new: np.ndarray) -> Layer:
+        """Return the layer with new heads in the place of old ones, which are ascending."""
+        at = find_sorted(old, self.head)
+        return Layer(self.key, np.where(at < 0, self.head, new[at])) if len(old) else self
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters of the layer."""
+        return Clusters.of(self.head, self.key)
+
+
+def layers_of(rows: Columns | None, size: int) -> list[Layer]:
+    """Return the layers of the table of clusters (``group, layer, leader, node``) of K nodes."""
+    if rows is None:
+        return []
+    key, head = (rows["group"] * size + rows[end] for end in ("node", "leader"))
+    order = np.lexsort((key, rows["layer"]))
+    ends = np.cumsum(np.bincount(rows["layer"]))[:-1]
+    return [Layer(key[some], head[some]) for some in np.split(order, ends)]
+
+
+def rows_of(layers: Sequence[Layer], size: int) -> Columns:
+    """Return the table of clusters, sorted by its columns."""
+    key, head = (np.concatenate([getattr(one, of) for one in layers]) for of in ("key", "head"))
+    layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])
+    order = np.lexsort((key, head, layer, key // size))
+    group, node = np.divmod(key[order], size)
+    return {"group": group, "layer": layer[order], "leader": head[order] % size, "node": node}
+
+
+def tops(layers: Sequence[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the groups with members, ascending, their top layers, and the heads of these."""
+    group = distinct(layers[0].key // size) if layers else whole_numbers()
+    top, head = np.zeros_like(group), np.zeros_like(group)
+    for number, layer in enumerate(layers):
+        start = run_starts(layer.key // size)
+        at = find_sorted(group, layer.key[start] // size)
+        top[at], head[at] = number, layer.head[start]
+    return group, top, head
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Round trips between nodes, which are twice NICE's distances, in microseconds."""
+
+    network: Network
+
+    def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the round trips between nodes in groups, row by row: int64."""
+        size, router = len(self.network.ring), self.network.ring.router
+        ends = router[a % size], router[b % size]
+        facts = self.network.kernel, self.network.lan_us
+        trip = node_delays(*facts, *ends) + node_delays(*facts, *ends[::-1])
+        return np.where(a == b, 0, trip)
+
+    def radii(self, sets: Clusters) -> np.ndarray:
+        """Return the longest round trip of each member to the others of its set."""
+        first, size = sets.first[sets.index], sets.size[sets.index]
+        radius = np.zeros(len(size), dtype=np.int64)
+        step = max(1, _PAIRS // int(size.max(initial=1)))
+        for start in range(0, len(size), step):
+            some = slice(start, start + step)
+            row, other = expand(first[some], (first + size)[some])
+            trip = self.trips(sets.member[some][row], sets.member[other])
+            radius[some] = np.maximum.reduceat(trip, run_starts(row))
+        return radius
+
+    def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
+        """Return the nearest of the nodes of each pair, the least of equals, and its round trip."""
+        size, start = len(self.network.ring), run_starts(pair)
+        trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
+        return node[start] // size * size + least, trip
+
+    def centres(self, sets: Clusters, answers: np.ndarray) -> Pair:
+        """Return the centres of sets, and all radii.
+
+        A centre has the least radius, of the members that answer (a mark of each), if any do.
+        """
+        if not len(sets.head):
+            return whole_numbers(), whole_numbers()
+        radius = self.radii(sets)
+        return self.nearest(sets.index, radius + _FAR * ~answers, sets.member)[0], radius

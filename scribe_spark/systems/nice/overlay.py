@@ -1,0 +1,103 @@
+"""NICE as a system whose overlay grows in periods: its state, its edges and its measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import find_sorted, numbered, run_starts, whole_numbers
+from scribe_spark.engine import Columns
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.systems.nice.hierarchy import layers_of, tops
+from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.nice.config import NiceConfig
+
+#: The layer of a copy from a source that is no member; a source itself has -1.
+GUEST = -2
+
+
+@dataclass(frozen=True)
+class Nice(GrownOverlays):
+    """NICE; `rules` are `Section.for_tasks`."""
+
+    rules: NiceConfig
+    tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
+    carried: ClassVar[tuple[str, ...]] = ("layer",)
+    counted: ClassVar[tuple[str, ...]] = (
+        *("joined", "moves", "splits", "merges", "new_leaders", "control_bytes"),
+    )
+    control: ClassVar[tuple[str, ...]] = (
+        *("query", "answer", "ping", "pong", "join", "leave", "heartbeat"),
+        *("transfer", "add", "remove", "merge", "force_merge"),
+    )
+
+    @property
+    def rounds_before(self) -> int:
+        """The number of periods of a run before its publications."""
+        return self.rules.join_periods + self.rules.settle_periods
+
+    def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
+        """Play one period: rules V1 to V8."""
+        played = NicePeriod(self.rules, state, period)
+        played.play()
+        state.clear()
+        state |= played.state()
+        return played.messages()
+
+    def edges(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the edges of members, and those of guests to rendezvous points: rule V9."""
+        size, state = len(network.ring), overlays.state
+        layers = layers_of(state.get(CLUSTERS), size)
+        silent = state.get(SILENT, {})
+        mute = silent["group"] * size + silent["node"] if silent else whole_numbers()
+        parts = [(whole_numbers(),) * 3]
+        for number, layer in enumerate(layers):
+            clusters = layer.clusters
+            ends = clusters.peers(find_sorted(mute, clusters.member) < 0)
+            key, peer = (clusters.member[end] for end in ends)
+            parts.append((key, peer, np.full(len(key), number)))
+        key, peer, of_layer = map(np.concatenate, zip(*parts, strict=True))
+        edges = {"group": key // size, "node": key % size, "peer": peer % size, "layer": of_layer}
+        made = overlays.each_publication(edges)
+        groups, _, head = tops(layers, size)
+        at = find_sorted(groups, overlays.of)
+        seated = layers[0].key[find_sorted(mute, layers[0].key) < 0] if layers else mute
+        guest = (at >= 0) & (find_sorted(seated, overlays.of * size + overlays.source) < 0)
+        more = {
+            "publication": np.flatnonzero(guest),
+            "node": overlays.source[guest],
+            "peer": head[at[guest]] % size,
+            "layer": np.full(np.count_nonzero(guest), GUEST),
+        }
+        return {name: np.r_[made[name], column] for name, column in more.items()}
+
+    def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
+        """Forward to all clusters but that of the first copy: rule V9."""
+        return edges["layer"] != first["layer"]
+
+    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
+        """Count members, those that wait, layers, clusters and peers, added over members."""
+        found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
+        if CLUSTERS not in state:
+            return found
+        rows = state[CLUSTERS]
+        start = run_starts(rows["group"], rows["layer"], rows["leader"])
+        size = np.diff(start, append=len(rows["group"]))
+        is_top = np.append(np.diff(rows["group"][start]) != 0, True)
+        unsound = (size > self.rules.most) | (size < np.where(is_top, 1, self.rules.k))
+        lowest = rows["layer"] == 0
+        top = rows["layer"][start][is_top][numbered(rows["group"][lowest])]
+        return {
+            **found,
+            "members": float(np.count_nonzero(lowest)),
+            "layers": float((top + 1).sum()),
+            "clusters": float(len(start)),
+            "peers": float((size * (size - 1)).sum()),
+            "unsound": float(np.count_nonzero(unsound)),
+        }

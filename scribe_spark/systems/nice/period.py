@@ -1,0 +1,404 @@
+"""A period of NICE: newcomers descend through the layers, members beat, leaders mend clusters.
+
+The layers are mended from 0 up, all clusters of a layer at once.  A change of the leaders of a
+layer is a change of the members of the next one, whose turn comes then.  Rules: docs/rules.md, V1
+to V8.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts, whole_numbers
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.systems.nice.halves import halves
+from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, layers_of, rows_of, tops
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.nice.config import NiceConfig
+
+#: The tables of the state.
+CLUSTERS, SILENT, WAITING = "clusters", "silent", "waiting"
+
+#: Bytes of a control message: IP and UDP 28, fields 8; of a member that it names: id 8, distance 4.
+MESSAGE, ENTRY = 36, 12
+
+
+class NicePeriod:
+    """The state of a builder's groups in a period, and the rules that change it.
+
+    Nodes in groups are keys (group, node); `_mute` are those with seats that do not answer.
+    """
+
+    def __init__(self, rules: NiceConfig, state: dict[str, Columns], period: Period) -> None:
+        self._rules, self._period, self._size = rules, period, len(period.network.ring)
+        self._distances = Distances(period.network)
+        self._layers = layers_of(state.get(CLUSTERS), self._size)
+        self._silent, self._missed = self._pairs(state.get(SILENT), "periods")
+        self._waiting, self._start = self._pairs(state.get(WAITING), "start")
+        self._lost = whole_numbers()
+        self._messages: dict[str, list[Columns]] = defaultdict(list)
+
+    def _pairs(self, rows: Columns | None, column: str) -> tuple[np.ndarray, np.ndarray]:
+        if rows is None:
+            return whole_numbers(), whole_numbers()
+        return rows["group"] * self._size + rows["node"], rows[column]
+
+    def play(self) -> None:
+        """Play the period."""
+        self.take_events()
+        newcomers = self.join()
+        self.beat()
+        if len(newcomers[0]):
+            self._layers[:1] = [(self._layers or [Layer()])[0].with_seats(*newcomers)]
+        number = 0
+        while number < len(self._layers):
+            self.mend(number)
+            number += 1
+        self.dissolve()
+
+    def state(self) -> dict[str, Columns]:
+        """Return the tables of the state."""
+        found = {CLUSTERS: rows_of(self._layers, self._size)} if self._layers else {}
+        for name, key, column, value in (
+            (SILENT, self._silent, "periods", self._missed),
+            (WAITING, self._waiting, "start", self._start),
+        ):
+            group, node = np.divmod(key, self._size)
+            found[name] = {"group": group, "node": node, column: value}
+        return found
+
+    def messages(self) -> dict[str, Columns]:
+        """Return the messages by kind, as `GrownOverlays.play_period` does."""
+        return {kind: concatenate(rows) for kind, rows in self._messages.items()}
+
+    def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
+        """Send messages, each with a number of entries."""
+        if len(sender):
+            group, node = np.divmod(sender, self._size)
+            self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})
+            self._count("control_bytes", MESSAGE * len(sender) + ENTRY * int(np.sum(entries)))
+
+    def _count(self, name: str, number: int) -> None:
+        self._period.counts[name] = self._period.counts.get(name, 0) + number
+
+    def _answers(self, key: np.ndarray) -> np.ndarray:
+        """Mark the nodes that are neither silent nor departing."""
+        return find_sorted(self._mute, key) < 0
+
+    # --- before the layers
+
+    def take_events(self) -> None:
+        """Note who is silent, departs or wants to join: rule V1."""
+        period, size = self._period, self._size
+        join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
+        seated = self._layers[0].key if self._layers else whole_numbers()
+        back = join[find_sorted(seated, join) >= 0]  # before their silence was noticed
+        # 1. who is silent, and who departs
+        quits = quit[(find_sorted(seated, quit) >= 0) & (find_sorted(self._silent, quit) < 0)]
+        self._quits = quits[find_sorted(period.died, quits % size) < 0]
+        dead = seated[find_sorted(period.died, seated % size) >= 0]
+        dead = dead[find_sorted(self._silent, dead) < 0]
+        silent = np.r_[self._silent, dead]
+        missed = np.r_[self._missed, np.zeros(len(dead), dtype=np.int64)] + 1
+        gone = (missed >= self._rules.silence) | (find_sorted(back, silent) >= 0)
+        self._departs = distinct(np.r_[self._quits, back, silent[gone]])
+        order = np.argsort(silent)
+        order = order[~gone[order]]
+        self._silent, self._missed = silent[order], missed[order]
+        self._mute = distinct(np.r_[self._silent, self._departs])
+        # 2. who waits; those who depart leave their seats first
+        changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
+        stays = period.alive[self._waiting % size] & ~changes
+        network = period.network
+        key = period.group_number[join // size], network.ring.node[join % size]
+        periods = np.uint64(self._rules.join_periods if network.in_run else 1)
+        begins = (draws.bits_np(network.seed, "nice join", *key) % periods).astype(np.int64)
+        begins = np.maximum(begins, find_sorted(back, join) >= 0)
+        waiting = np.r_[self._waiting[stays], join]
+        order = np.argsort(waiting, kind="stable")
+        self._waiting = waiting[order]
+        self._start = np.r_[self._start[stays], period.number + begins][order]
+
+    def join(self) -> tuple[np.ndarray, np.ndarray]:
+        """Let newcomers descend from the top; return them and their leaders: rule V2."""
+        groups, top, head = tops(self._layers, self._size)
+        self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
+        begins = np.flatnonzero(self._start <= self._period.number)
+        key, start = self._waiting[begins], self._start[begins]
+        at = find_sorted(groups, key // self._size)
+        # 1. the first member of a group
+        order = np.lexsort((key, start, key // self._size))
+        order = order[at[order] < 0]
+        first = key[order[run_starts(key[order] // self._size)]]
+        # 2. all others ask the rendezvous point
+        key, start, at = key[at >= 0], start[at >= 0], at[at >= 0]
+        self._send("query", key, head[at])
+        heard = self._answers(head[at])
+        key, start, top, leader = key[heard], start[heard], top[at[heard]], head[at[heard]]
+        # 3. the nearest in its cluster is asked for the layer below
+        for number in range(int(top.max(initial=0)), -1, -1):
+            asked = np.flatnonzero(top >= number) if number else np.flatnonzero(top == 0)
+            if not len(asked):
+                continue
+            lower = asked[top[asked] > number]
+            self._send("query", key[lower], leader[lower])
+            clusters = self._layers[number].clusters
+            size = clusters.size[clusters.find(leader[asked])]
+            self._send("answer", leader[asked], key[asked], size)
+            if number:
+                leader[asked] = self._nearest(clusters, key[asked], leader[asked])
+        self._send("join", key, leader)
+        # 4. a leader takes in those who have waited longest; the others ask again
+        order = np.lexsort((key, start, leader))
+        order = order[index_in_run(leader[order]) < self._rules.newcomers]
+        key, leader = key[order], leader[order]
+        newcomers, leader = np.r_[first, key], np.r_[first, leader]
+        stays = find_sorted(np.sort(newcomers), self._waiting) < 0
+        self._waiting, self._start = self._waiting[stays], self._start[stays]
+        self._count("joined", len(newcomers))
+        return newcomers, leader
+
+    def _nearest(self, clusters: Clusters, key: np.ndarray, leader: np.ndarray) -> np.ndarray:
+        """Return the nearest member that answers, in the cluster of a leader."""
+        pair, member = clusters.members_of(leader)
+        self._ping(key[pair], member, member != leader[pair])
+        heard = self._answers(member)
+        pair, member = pair[heard], member[heard]
+        return self._distances.nearest(pair, self._distances.trips(key[pair], member), member)[0]
+
+    def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
+        """Measure some leaders, which answer."""
+        key, leader = key[some], leader[some]
+        self._send("ping", key, leader)
+        heard = self._answers(leader)
+        self._send("pong", leader[heard], key[heard])
+
+    def beat(self) -> None:
+        """Send heartbeats; members that do not lead measure the leaders above.
+
+        Heartbeats have the members of the cluster, those of leaders also of the cluster above.
+        """
+        for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
+            clusters, upper = layer.clusters, above.clusters
+            member, head = clusters.member, clusters.head[clusters.index]
+            answers = self._answers(member)
+            row, other = clusters.peers(answers)
+            at = upper.find(above.head_of(head))
+            leads = (member == head) & (at >= 0)
+            size = clusters.size[clusters.index]
+            size[leads] += upper.size[at[leads]]
+            self._send("heartbeat", member[row], member[other], size[row])
+            asks = np.flatnonzero((member != head) & answers & self._answers(head))
+            pair, leader = upper.members_of(above.head_of(head[asks]))
+            self._ping(member[asks[pair]], leader, leader != head[asks[pair]])
+
+    # --- the turn of a layer
+
+    def mend(self, number: int) -> None:
+        """Play the turn of a layer: rules V3 to V7."""
+        self._layer = self._layers[number]
+        self._above = self._layers[number + 1] if number + 1 < len(self._layers) else Layer()
+        #: The changes of the layer above: new seats, with their heads; and seats that are lost.
+        self._rise: list[tuple[np.ndarray, np.ndarray]] = []
+        self._fall: list[np.ndarray] = []
+        new, of_new = self.vacate()
+        clusters = self._layer.clusters
+        #: The clusters above, or NONE; and the leaders of this layer that answer, in them.
+        self._upper = self._above.head_of(clusters.head)
+        self._upper[clusters.find(new)] = of_new
+        leads = self._answers(self._above.key) & (clusters.find(self._above.key) >= 0)
+        self._leaders = self._above.take(leads).clusters
+        self._acts = self._answers(clusters.head)
+        self.move(clusters)
+        clusters = self._layer.clusters
+        is_top = (find_sorted(self._heads, clusters.head) >= 0) | (self._upper < 0)
+        big = self._acts & (clusters.size > self._rules.most)
+        small = clusters.size < self._rules.k
+        merged = self.merge(clusters, self._acts & small & (self._upper >= 0), is_top, big)
+        self.lead_anew(clusters, np.flatnonzero(self._acts & ~is_top & ~merged & ~big & ~small))
+        self.split(clusters, np.flatnonzero(big), is_top)
+        self._layers[number] = self._layer
+        self._lost = distinct(np.concatenate([whole_numbers(), *self._fall]))
+        rise = [np.concatenate(ends) for ends in zip(*self._rise, strict=True)]
+        if rise and len(rise[0]):
+            self._layers[number + 1 : number + 2] = [self._above.with_seats(*rise)]
+
+    def _promote(self, leader: np.ndarray, above: np.ndarray) -> None:
+        """Give new leaders a seat in clusters above."""
+        self._rise.append((leader, above))
+        self._send("add", leader, above)
+
+    def vacate(self) -> tuple[np.ndarray, np.ndarray]:
+        """Remove those who depart or have lost their seat: rule V3.
+
+        Return the centres that lead vacant clusters now, and their clusters above.
+        """
+        layer = self._layer
+        departs = find_sorted(self._departs, layer.key) >= 0
+        goes = departs | (find_sorted(self._lost, layer.key) >= 0)
+        key, head, stays = layer.key[goes], layer.head[goes], ~departs[goes]
+        quits, leads = find_sorted(self._quits, key) >= 0, key == head
+        for kind, some in (("leave", quits & ~leads), ("remove", stays & ~leads)):
+            self._send(kind, key[some], head[some])
+        old, speaks = key[leads], (quits | stays)[leads]
+        above = self._above.head_of(old)
+        self._fall.append(old)
+        layer = layer.take(~goes)
+        vacant = layer.take(find_sorted(old, layer.head) >= 0).clusters
+        new, _ = self._distances.centres(vacant, self._answers(vacant.member))
+        at = find_sorted(old, vacant.head)
+        old, speaks, above = old[at], speaks[at], above[at]
+        self._layer = layer.led_by(old, new)
+        self._send("transfer", old[speaks], new[speaks], vacant.size[speaks])
+        self._promote(new[above >= 0], above[above >= 0])
+        self._count("new_leaders", len(new))
+        return new, above
+
+    def _others(
+        self, asks: np.ndarray, leader: np.ndarray, above: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return pairs of the index of a node that asks and another leader above; round trips."""
+        pair, other = self._leaders.members_of(above)
+        some = other != leader[pair]
+        pair, other = pair[some], other[some]
+        return pair, other, self._distances.trips(asks[pair], other)
+
+    def _saves(
+        self, old: np.ndarray, new: np.ndarray, total: np.ndarray, number: np.ndarray
+    ) -> np.ndarray:
+        """Mark the round trips that are far below old ones; the mean is `total` / `number`."""
+        least_us = round(self._rules.least_gain_ms * 1000)
+        least = np.maximum(self._rules.mean_percent * total, 200 * least_us * number)
+        return number * (self._rules.stay_percent * old - 100 * new) > least
+
+    def move(self, clusters: Clusters) -> None:
+        """Let members go to a leader that is much nearer: rule V4."""
+        key, head = self._layer.key, self._layer.head
+        at = clusters.find(head)
+        rows = np.flatnonzero(self._acts[at] & (key != head) & self._answers(key))
+        pair, other, trip = self._others(key[rows], head[rows], self._upper[at[rows]])
+        if not len(pair):
+            return
+        start = run_starts(pair)
+        rows = rows[pair[start]]
+        now = self._distances.trips(key[rows], head[rows])
+        goal, near = self._distances.nearest(pair, trip, other)
+        total = np.add.reduceat(trip, start) + now
+        wants = self._saves(now, near, total, np.diff(start, append=len(pair)) + 1)
+        gain = self._rules.stay_percent * now - 100 * near
+        rows, goal, gain = rows[wants], goal[wants], gain[wants]
+        room = (0, clusters.size - self._rules.k), (1, self._rules.most - clusters.size)
+        for end, places in room if self._rules.guard else ():  # both clusters keep their bounds
+            of = (head[rows], goal)[end]
+            order = np.lexsort((key[rows], -gain, of))
+            some = order[index_in_run(of[order]) < places[clusters.find(of[order])]]
+            rows, goal, gain = rows[some], goal[some], gain[some]
+        self._send("leave", key[rows], head[rows])
+        self._send("join", key[rows], goal)
+        self._count("moves", len(rows))
+        head = head.copy()
+        head[rows] = goal
+        self._layer = Layer(key, head)
+
+    def split(self, clusters: Clusters, some: np.ndarray, is_top: np.ndarray) -> None:
+        """Split large clusters into halves, which their centres lead: rule V5."""
+        old = clusters.head[some]
+        index, member = clusters.members_of(old)
+        half = self._halves(index, member, clusters.size[some])
+        sets = Clusters.of(2 * index + half, member)
+        new, _ = self._distances.centres(sets, self._answers(sets.member))
+        stays = is_top[some[index]] & (member == old[index])
+        new[2 * index[stays] + half[stays]] = member[stays]
+        head = self._layer.head.copy()
+        head[find_sorted(self._layer.key, sets.member)] = new[sets.index]
+        self._layer = Layer(self._layer.key, head)
+        # seats above; two leaders of a top layer make a new one
+        of, above = np.repeat(old, 2), np.repeat(self._upper[some], 2)
+        others = new != of
+        self._send("transfer", of[others], new[others], sets.size[others])
+        self._promote(new[others], np.where(above < 0, of, above)[others])
+        top = old[above[::2] < 0]
+        self._rise.append((top, top))
+        self._fall.append(old[others[::2] & others[1::2]])
+        self._count("splits", len(some))
+
+    def _halves(self, index: np.ndarray, member: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Return the half, 0 or 1, of each member of clusters by index."""
+        half = (index_in_run(index) >= (size[index] + 1) // 2).astype(np.int64)
+        for m in distinct(size[size < 6 * self._rules.k]).tolist():
+            rows = np.flatnonzero(size[index] == m)
+            nodes = member[rows].reshape(-1, m)
+            ends = np.broadcast_arrays(nodes[:, :, None], nodes[:, None, :])
+            trip = self._distances.trips(*(end.ravel() for end in ends))
+            half[rows] = ~halves(trip.reshape(-1, m, m)).ravel()
+        return half
+
+    def merge(
+        self, clusters: Clusters, small: np.ndarray, is_top: np.ndarray, splits: np.ndarray
+    ) -> np.ndarray:
+        """Merge small clusters with the nearest one; mark both: rule V6."""
+        merged = np.zeros(len(clusters.head), dtype=bool)
+        asks = clusters.head[small]
+        pair, other, trip = self._others(asks, asks, self._upper[small])
+        if not len(pair):
+            return merged
+        nearest, _ = self._distances.nearest(pair, trip, other)
+        asks = asks[distinct(pair)]
+        # 1. who goes where; the rendezvous point forces its choice to come
+        forces = is_top[clusters.find(asks)]
+        forced = np.sort(nearest[forces])
+        goes = ~forces & (find_sorted(forced, asks) < 0)
+        goes, to = np.r_[asks[goes], nearest[forces]], np.r_[nearest[goes], asks[forces]]
+        order = np.argsort(goes)
+        goes, to = goes[order], to[order]
+        # 2. the least of two that would go to each other stays; who goes takes nobody in
+        at = find_sorted(goes, to)
+        stays = (at >= 0) & (to[at] == goes) & (goes < to)
+        goes, to = goes[~stays], to[~stays]
+        ends = np.stack([clusters.find(goes), clusters.find(to)])
+        played = (find_sorted(goes, to) < 0) & ~splits[ends].any(axis=0)
+        goes, to, ends = goes[played], to[played], ends[:, played]
+        comes = find_sorted(forced, goes) >= 0
+        self._send("force_merge", to[comes], goes[comes])
+        self._send("merge", goes, to, clusters.size[ends[0]])
+        self._layer = self._layer.led_by(goes, to)
+        self._fall.append(goes)
+        self._count("merges", len(goes))
+        merged[ends] = True
+        return merged
+
+    def lead_anew(self, clusters: Clusters, some: np.ndarray) -> None:
+        """Replace leaders by centres that are much nearer to all: rule V7."""
+        if not len(some):
+            return
+        old = clusters.head[some]
+        index, member = clusters.members_of(old)
+        sets = Clusters.of(index, member)
+        new, radius = self._distances.centres(sets, self._answers(sets.member))
+        total = np.add.reduceat(self._distances.trips(old[index], member), sets.first)
+        longest, least = (radius[member == leader[index]] for leader in (old, new))
+        goes = (new != old) & self._saves(longest, least, total, sets.size - 1)
+        old, new = old[goes], new[goes]
+        self._layer = self._layer.led_by(old, new)
+        self._send("transfer", old, new, sets.size[goes])
+        self._promote(new, self._upper[some[goes]])
+        self._fall.append(old)
+        self._count("new_leaders", len(old))
+
+    def dissolve(self) -> None:
+        """Remove top layers of one member: rule V8."""
+        upper = whole_numbers()  # the groups with a layer above
+        for number in range(len(self._layers) - 1, 0, -1):
+            layer, group = self._layers[number], self._layers[number].key // self._size
+            members = np.bincount(group) if len(group) else group
+            alone = (members[group] == 1) & (find_sorted(upper, group) < 0)
+            self._layers[number] = layer.take(~alone)
+            upper = distinct(self._layers[number].key // self._size)
+        while self._layers and not len(self._layers[-1].key):
+            self._layers.pop()

@@ -1,0 +1,295 @@
+"""Anycast: a message to one member of a group, the first one asked that accepts it.
+
+An ANYCAST travels towards the group's root until it is at a node of the tree.  From there it walks
+through the tree, depth first.  It carries two lists: the nodes that it has visited, and those to
+which it goes next.  The walk ends at a member that accepts, or when no node is left.  Since trees
+join nodes that are near each other, the member found is often near the origin.
+
+The rules are A1 to A6 in docs/rules.md.
+
+References
+----------
+M. Castro et al.: Scalable application-level anycast for highly dynamic groups, NGC 2003.  The text
+could not be had; the rules are recalled, with choices where memory is silent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark import schemas
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    find_sorted,
+    index_sorted,
+    whole_numbers,
+    without,
+)
+from scribe_spark.core.errors import InputError
+from scribe_spark.engine import Inbox, Tables
+from scribe_spark.engine.facts import Ring
+from scribe_spark.engine.packing import Columns, count_rows, take
+from scribe_spark.engine.player import Player, PlaysPrograms
+from scribe_spark.engine.program import AT
+from scribe_spark.rounds.group_events import Groups
+from scribe_spark.rounds.system import SystemPlayer
+from scribe_spark.systems.scribe.program import RoundProgram, calls_of
+from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.upcalls import Application
+
+#: The kind of the message.
+ANYCAST = "ANYCAST"
+
+#: The table of the anycasts that have ended.
+ENDED = "ended anycasts"
+
+#: The table of the anycasts that the next play goes on with, and the supersteps of a play.
+_UNDER_WAY, _SUPERSTEPS = "anycasts under way", 1_000
+
+#: The most nodes in both lists of a message.
+MOST_LISTED = 100_000
+
+
+@dataclass(frozen=True)
+class Anycasts(Rows):
+    """Anycasts to be made: the user's number, which keys draws, the group and the origin.
+
+    Groups are indices, nodes are positions.
+    """
+
+    number: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    origin: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(cls, messages: pa.Table, groups: Groups, ring: Ring) -> Anycasts:
+        """Return the anycasts of a table ``group, node`` and perhaps ``number``, sorted.
+
+        Raises
+        ------
+        InputError
+            A group or a node does not exist.
+        """
+        order = [(name, "ascending") for name in ("group", "node", "number")]
+        if "number" not in messages.column_names:
+            messages = messages.append_column("number", pa.array(np.zeros(len(messages), np.int64)))
+        columns = messages.sort_by(order).to_pydict()
+        group, node, number = (np.array(columns[name], dtype=np.int64) for name, _ in order)
+        for name, known, used in (("group", groups.number, group), ("node", ring.node, node)):
+            lacking = without(used, known)
+            if len(lacking):
+                raise InputError(f"{name} of an anycast", lacking[0], "does not exist")
+        return cls(number, index_sorted(groups.number, group), ring.positions(node))
+
+
+@dataclass(frozen=True)
+class AnycastResults(Rows):
+    """The results of anycasts.
+
+    `accepted` is the position of the member that accepted, or NONE.  `messages` and `visited` are
+    numbers of messages and of tree nodes that did not accept; `delay_us` is the sum of the delays
+    of the messages.
+    """
+
+    accepted: np.ndarray
+    messages: np.ndarray
+    visited: np.ndarray
+    delay_us: np.ndarray
+
+    def table(self, of: Anycasts, groups: Groups, ring: Ring) -> pa.Table:
+        """Return `schemas.ANYCASTS`."""
+        nobody = self.accepted < 0
+        columns = {
+            **{"group": groups.number[of.group], "node": ring.node[of.origin]},
+            **{"number": of.number, "messages": self.messages, "visited": self.visited},
+            "accepted": pa.array(ring.node[self.accepted], pa.int64(), mask=nobody),
+            "delay_ms": self.delay_us / 1000,
+        }
+        return pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.ANYCASTS))
+
+
+def play_anycasts(player: Player | SystemPlayer, program: Anycast) -> AnycastResults:
+    """Play anycasts, in tasks if possible; one from a dead origin is not sent."""
+    player.keep(partial(_play, program), "anycasts")
+    ended = player.take(ENDED).get(ENDED, {})
+    count = len(program.anycasts)
+    found = AnycastResults(np.full(count, NONE), *np.zeros((3, count), dtype=np.int64))
+    if ended:
+        for name, column in found.to_columns().items():
+            column[ended["anycast"]] = ended[name]
+    return found
+
+
+def _play(program: Anycast, player: PlaysPrograms) -> None:
+    player.play(program)
+    while player.has(_UNDER_WAY):
+        player.play(replace(program, begins=False))
+
+
+@dataclass(frozen=True)
+class Anycast(RoundProgram):
+    """The program of anycasts; the round is settled, and neither trees nor memory change."""
+
+    anycasts: Anycasts = field(default_factory=Anycasts)
+    begins: bool = True  # False: goes on with anycasts that are under way
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if superstep:
+            walks = inbox.get(ANYCAST, {})
+        else:
+            walks = self._begin(scribe) if self.begins else tables.pop(_UNDER_WAY, {})
+        if not count_rows(walks):
+            return
+        if superstep == _SUPERSTEPS:
+            scribe.note(_UNDER_WAY, **walks)
+            return
+        row = scribe.entry(walks["group"], walks[AT])
+        starts = ~(walks["visited"] >= 0).any(axis=1)
+        outside = (row < 0) & starts
+        self._route(scribe, take(walks, outside))
+        walks, row = take(walks, ~outside), row[~outside]
+        accepts = self._ask(scribe, tables, walks, row)
+        accepted = take(walks, accepts)
+        _end(scribe, accepted, accepted[AT])
+        self._walk(scribe, take(walks, ~accepts), row[~accepts])
+
+    def _begin(self, scribe: Scribe) -> Columns:
+        """Return the anycasts of the bucket's live nodes (rule A1)."""
+        origin = self.anycasts.origin
+        anycast = np.flatnonzero(scribe.is_own(origin) & scribe.is_alive(origin))
+        mine, zero = self.anycasts.take(anycast), np.zeros(len(anycast), dtype=np.int64)
+        nobody = np.full((len(anycast), 1), NONE)
+        began = {AT: mine.origin, "anycast": anycast, "messages": zero, "delay_us": zero}
+        lists = {"path": mine.origin[:, None], "visited": nobody, "listed": nobody}
+        return {**mine.to_columns(), **began, **lists}
+
+    def _route(self, scribe: Scribe, walks: Columns) -> None:
+        """Let anycasts outside of the tree go towards the root (rule A2)."""
+        to = scribe.hop(ANYCAST, walks[AT], walks["group"])
+        goes = (to >= 0) & ~(walks["path"] == to[:, None]).any(axis=1)  # delivered, or in a circle
+        _end(scribe, take(walks, ~goes), NONE)
+        walks, to = take(walks, goes), to[goes]
+        _move(scribe, {**walks, "path": np.c_[walks["path"], to]}, to)
+
+    def _ask(self, scribe: Scribe, tables: Tables, walks: Columns, row: np.ndarray) -> np.ndarray:
+        """Return True for walks whose members accept; the upcall `accept` (rules A3, A4)."""
+        accepts = (row >= 0) & (walks[AT] != walks["origin"])
+        accepts[accepts] = scribe.state.entries.member[row[accepts]]
+        if not accepts.any():
+            return accepts
+        asks, node = take(walks, accepts), scribe.ring.node
+        pair, call = np.unique(scribe.key(asks["group"], asks[AT]), return_inverse=True)
+        asked = {
+            **{"call": call, "number": asks["number"]},
+            "group": scribe.groups.number[asks["group"]],
+            **{"node": node[asks[AT]], "origin": node[asks["origin"]]},
+        }
+        applications = self.round.applications
+        application = Application() if applications is None else applications.of(tables)
+        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+        accepts[accepts] = application.accept(calls, asked)
+        return accepts
+
+    def _walk(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> None:
+        """Mark the nodes as visited, list their neighbours in the tree, and go on (A3 to A6)."""
+        if not len(row):
+            return
+        at, size = walks[AT], scribe.state.size
+        walks = {**walks, "visited": np.c_[walks["visited"], at], "path": walks["path"][:, :0]}
+        visited, listed = (_Listed.of_rows(walks[name]) for name in ("visited", "listed"))
+        seen = distinct(np.r_[visited.key(size), listed.key(size)])
+        # 1. the children in a drawn order, what was listed, and the parent
+        children = self._children(scribe, walks, row).but(seen, size)
+        above = np.full(len(row), NONE)
+        above[row >= 0] = scribe.state.entries.parent[row[row >= 0]]
+        seen = distinct(np.r_[seen, children.key(size)])
+        parts = children, listed, _Listed.of_rows(above[:, None]).but(seen, size)
+        of, node = (np.concatenate([getattr(part, x) for part in parts]) for x in ("of", "node"))
+        order = np.argsort(of, kind="stable")
+        # 2. the first living node is the next one; those before it leave the list
+        found = _Listed(of[order], node[order])
+        alive = np.flatnonzero(scribe.is_alive(found.node))
+        goes, first = np.unique(found.of[alive], return_index=True)
+        to = np.full(len(at), NONE)
+        to[goes] = found.node[alive[first]]
+        last = np.full(len(at), len(found.of))
+        last[goes] = alive[first]
+        rest = np.arange(len(found.of)) > last[found.of]
+        walks["listed"] = _Listed(found.of[rest], found.node[rest]).padded(len(at))
+        _refuse_long(walks)
+        _end(scribe, take(walks, to < 0), NONE)
+        _move(scribe, take(walks, to >= 0), to[to >= 0])
+
+    def _children(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> _Listed:
+        """Return the children of the nodes where the walks are, in drawn orders."""
+        of, edge = scribe.children_of(scribe.key(walks["group"], walks[AT]))
+        child = scribe.state.children.key[edge] % scribe.state.size
+        keys = walks["number"][of], scribe.groups.number[walks["group"][of]]
+        drawn = draws.bits_np(scribe.seed, "anycast", *keys, scribe.ring.node[child])
+        order = np.lexsort((child, drawn, of))
+        return _Listed(of[order], child[order])
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The nodes in the lists of messages, message by message: the message, and the node."""
+
+    of: np.ndarray
+    node: np.ndarray
+
+    @classmethod
+    def of_rows(cls, nodes: np.ndarray) -> _Listed:
+        """Return the lists in the rows of an array, which are padded with NONE."""
+        of, place = np.nonzero(nodes >= 0)
+        return cls(of, nodes[of, place])
+
+    def key(self, size: int) -> np.ndarray:
+        """Return keys (message, node); `size` is the number of all nodes."""
+        return self.of * size + self.node
+
+    def but(self, keys: np.ndarray, size: int) -> _Listed:
+        """Return the lists without nodes whose keys are among ascending ones."""
+        new = find_sorted(keys, self.key(size)) < 0
+        return _Listed(self.of[new], self.node[new])
+
+    def padded(self, count: int) -> np.ndarray:
+        """Return the lists of messages 0, 1, ... as the rows of an array, padded with NONE."""
+        place = np.arange(len(self.of)) - np.searchsorted(self.of, self.of)
+        rows = np.full((count, int(place.max(initial=-1)) + 1), NONE)
+        rows[self.of, place] = self.node
+        return rows
+
+
+def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
+    """Send messages on to other nodes."""
+    delay_us = walks["delay_us"] + scribe.delay(walks[AT], to)
+    moved = {**walks, "messages": walks["messages"] + 1, "delay_us": delay_us}
+    moved.pop(AT)
+    scribe.tell(ANYCAST, to, **moved)
+
+
+def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
+    """Note the results of messages; NONE: nobody accepts."""
+    results = {name: walks[name] for name in ("anycast", "messages", "delay_us")}
+    results["visited"] = np.count_nonzero(walks["visited"] >= 0, axis=1)
+    results["accepted"] = np.broadcast_to(accepted, len(walks["anycast"])).copy()
+    scribe.note(ENDED, **results)
+
+
+def _refuse_long(walks: Columns) -> None:
+    """Refuse messages with too many nodes in their lists."""
+    lists = (np.count_nonzero(walks[name] >= 0, axis=1) for name in ("visited", "listed"))
+    most = int(sum(lists).max())
+    if most > MOST_LISTED:
+        remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
+        raise InputError("nodes in the lists of an anycast", most, remedy)

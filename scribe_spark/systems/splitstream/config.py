@@ -1,0 +1,69 @@
+"""The section ``splitstream``: stripes, bounds of nodes, and the policy of full nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from scribe_spark.config.groups import refuse_places
+from scribe_spark.config.section import Section, setting, within
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.core.errors import InputError
+
+#: The most members of a channel with less than two places more than stripes at each node, and of
+#: any channel.
+MOST_TIGHT, MOST_MEMBERS = 5_000, 500_000
+
+#: Places of a node above the number of stripes, with which all members get all stripes.
+SPARE_PLACES = 2
+
+
+class SplitStreamConfig(Section):
+    """The settings of SplitStream."""
+
+    flat_prefix: ClassVar[str] = "splitstream_"
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("splitstream"), "splitstream in --systems"
+    )
+    about: ClassVar[str] = (
+        "A group's publications go in turn over stripes, each a tree of its own. This flag has an "
+        "effect with splitstream in --systems."
+    )
+
+    stripes: Annotated[int, within(2, 4096)] = setting(
+        16, "Number of stripes of a group (SplitStream), a power of 2^b"
+    )
+    bound: Annotated[int, within(0, 1_000_000)] = setting(
+        24, "Greatest number of children of a node over all stripes; 0: no bound"
+    )
+    policy: Literal["freepastry", "spare-capacity"] = setting(
+        "spare-capacity",
+        "Answer of full nodes: a child with a worse prefix makes room (freepastry), or a child is "
+        "pushed down and finds a node with spare capacity by anycast (spare-capacity)",
+    )
+    waves: Annotated[int, within(1, 1000)] = setting(
+        1, "Number of waves in which members join; 1: all at once"
+    )
+
+    def check_within(self, config: Any) -> None:
+        """Refuse numbers of stripes that are no power of the base of digits."""
+        base, power = 2**config.overlay.b, 2**config.overlay.b
+        while power < self.stripes:
+            power *= base
+        if power != self.stripes:
+            remedy = f"must be a power of {base}, the base of digits (b = {config.overlay.b})"
+            raise InputError("splitstream_stripes", self.stripes, remedy)
+
+    def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
+        """Refuse tight bounds in large groups, and more members than the trees can have."""
+        if "splitstream" not in config.trees.systems:
+            return
+        refuse_places("splitstream", groups, memberships, config.overlay.nodes // self.stripes)
+        size = config.groups.size
+        most = size if size and members is None else min(memberships, config.overlay.nodes)
+        least = self.stripes + SPARE_PLACES
+        if most > MOST_MEMBERS:
+            remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
+            raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
+        if 0 < self.bound < least and most > MOST_TIGHT:
+            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
+            raise InputError("splitstream_bound", self.bound, f"{remedy}; not all would be placed")

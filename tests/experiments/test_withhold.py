@@ -1,0 +1,101 @@
+"""The option withhold: what is refused; and runs and worlds whose nodes forward nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_network import NETWORK, table
+
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.core.errors import InputError
+from scribe_spark.experiments import run, run_world
+from scribe_spark.experiments.withholding import withheld_nodes
+
+from .conftest import GROWN
+
+CLASSES = [{"name": "fast", "share": 0.25}, {"name": "slow", "share": 0.75}]
+
+
+@pytest.mark.parametrize(
+    ("withhold", "table", "says"),
+    [
+        ("0%", None, "must be above 0% and below 100%"),
+        ("100%", None, "must be above 0% and below 100%"),
+        ("nodes.csv", "node\n3\n60\n", "row 2 has node 60; nodes are 0 to 59"),
+        ("nodes.csv", "nodes\n3\n", "needs node"),
+        ("nodes.csv", "node\n" + "\n".join(map(str, range(60))), "has all nodes"),
+        ("absent.csv", None, "does not exist"),
+    ],
+)
+def test_bad_nodes_are_refused(withhold, table, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if table is not None:
+        (tmp_path / withhold).write_text(table)
+    with pytest.raises(InputError, match=says) as caught:
+        withheld_nodes(RunConfig(**GROWN, withhold=withhold))
+    assert str(caught.value).startswith(f"withhold = {withhold!r}: ")
+
+
+def test_a_share_and_a_class_are_drawn_by_node():
+    nodes = np.arange(20_000)
+    drawn = withheld_nodes(RunConfig(withhold="12.5 %")).of_nodes(nodes)
+    assert drawn.mean() == pytest.approx(0.125, abs=0.01)
+    config = RunConfig(withhold="fast", classes=CLASSES)
+    fast = withheld_nodes(config).of_nodes(nodes)
+    assert fast.mean() == pytest.approx(0.25, abs=0.01)
+    with pytest.raises(InputError, match="is the class of all nodes"):
+        withheld_nodes(config.replace(classes=[{"name": "fast", "share": 1.0}]))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"message_size": "10KB", "uplink": "50Mbit/s"}])
+def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
+    """What is reached is what a walk down the trees of the same run without the option reaches."""
+    silent = set(range(0, 60, 4))
+    pd.DataFrame({"node": sorted(silent)}).to_csv(tmp_path / "nodes.csv", index=False)
+    config = RunConfig(**GROWN | {"variants": "collapse", "systems": "scribe,bayeux"}, **sizes)
+    for name, given in (
+        ("all", config),
+        ("some", config.replace(withhold=str(tmp_path / "nodes.csv"))),
+    ):
+        phases = "topology", "overlay", "trees"
+        run(spark, given, Execution(out=str(tmp_path / name)), phases=phases).close()
+    edges, wanted = table(tmp_path / "all", "tree_edges"), table(tmp_path / "all", "deliveries")
+    found = table(tmp_path / "some", "deliveries")
+    systems = ("scribe", "scribe_collapse", "bayeux")
+    for system in systems:
+        below = defaultdict(list)
+        for row in edges[edges["system"] == system].itertuples():
+            below[row.group, row.parent].append(row.child)
+        mine, seen = wanted[wanted["system"] == system], set()
+        for group in mine["group"].unique():
+            children = {child for (of, _), some in below.items() if of == group for child in some}
+            tops = {node for of, node in below if of == group} - children
+            waiting = list(tops)
+            while waiting:
+                node = waiting.pop()
+                seen.add((group, node))
+                if node not in silent or node in tops:  # the root is the source
+                    waiting += below[group, node]
+        reached = set(map(tuple, found[found["system"] == system][["group", "node"]].to_numpy()))
+        members = set(map(tuple, mine[["group", "node"]].to_numpy()))
+        assert reached == members & seen
+        assert len(members) // 4 < len(reached) < len(members)
+    assert len(found[found["system"] == "ip_multicast"]) == len(members)
+
+
+def test_a_world_counts_no_copy_that_is_withheld(spark, tmp_path):
+    silent = set(range(0, 60, 4))
+    pd.DataFrame({"node": sorted(silent)}).to_csv(tmp_path / "nodes.csv", index=False)
+    config = WorldConfig(
+        **NETWORK,
+        **{"nodes": 60, "groups": 4, "rounds": 2, "publications": 1, "measures": "node_stress"},
+        **{"systems": "scribe,flooding,gossipsub", "withhold": str(tmp_path / "nodes.csv")},
+    )
+    run_world(spark, config, Execution(out=str(tmp_path / "out")))
+    publications = table(tmp_path / "out", "publications").groupby("system").sum(numeric_only=True)
+    lost = publications["expected"] - publications["in_time"] - publications["late"]
+    assert lost["gossipsub"] == 0  # IWANT asks others
+    assert min(lost["scribe"], lost["flooding"]) > 0

@@ -1,0 +1,235 @@
+"""Measured values of NICE beside bars: ``PYTHONPATH=.:tests python -m nice.measured``.
+
+The network is the transit-stub preset; members join in 40 periods and rest; then `SOURCES` members
+publish, and stress is over the core links in use.  The bars, in brackets, are values of an
+independent program on one topology; means must be within tolerances of some of them.  ``--page
+docs/differences.md`` also writes the table into the page, ``--no-guard`` counts the moves of 2,048
+members, and ``--large`` times one group of 100,000 members in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from arriving import Kernel
+from identifiers import parts
+
+from nice.played import LAN_US, Played
+from scribe_spark.config import TopologyConfig
+from scribe_spark.core import draws
+from scribe_spark.engine.facts import Ring
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.topology.transit_stub import generate
+from scribe_spark.underlay.dijkstra import LinkArrays
+from scribe_spark.underlay.matrices import route_unit, units, unpack_routes
+from scribe_spark.underlay.paths import packets_on_links
+from scribe_spark.underlay.pendant import pendant_components
+from tools.pages import with_lines
+
+SOURCES, JOINS = 8, 40
+HEAD = [
+    "| members | layers | link stress, mean | max | RDP, mean | 90 % | peers, max "
+    "| messages a member and s | bytes | periods until quiet, most | holds |",
+    "|---" * 11 + "|",
+]
+MARKS = "<!-- nice: begin -->\n", "<!-- nice: end -->\n"
+
+#: By members: layers; mean stress (least and most), its maximum; RDP, mean and 90 %; peers; control
+#: messages and bytes a member and second.
+BARS = {
+    8: (1, (1.59, 1.59), (7, 7), (1.0, 1.0), 1.0, 7, 1.4, 193),
+    32: (2, (1.62, 1.62), (6, 6), (1.9, 1.9), 2.6, 10, 2.6, 203),
+    128: (3, (1.71, 1.76), (12, 14), (2.0, 2.1), 3.0, 17, 3.7, 290),
+    512: (4, (1.83, 1.89), (17, 19), (2.1, 2.1), 3.0, 24, 3.9, 295),
+    1024: (4, (2.03, 2.03), (22, 22), (2.2, 2.2), 3.1, 26, 3.9, 289),
+    2048: (4, (2.38, 2.61), (29, 34), (1.9, 2.2), 3.2, 32, 3.7, 290),
+}
+STRESS, MESSAGES = 0.15, 0.10  # tolerances
+RDP = (1.8, 2.4)  # from 128 members on
+SETTLES = 5  # the most periods after the last join until all is quiet
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The routes of the preset."""
+
+    delay_us: np.ndarray
+    pred: np.ndarray
+
+
+@cache
+def routes(seed: int) -> Routes:
+    """The routes of the preset that a seed draws."""
+    graph = generate(TopologyConfig(), seed)
+    links = LinkArrays.of(graph.vertices["id"].to_numpy(), graph.edges, "delay", seed)
+    components = pendant_components(links)
+    rows = [
+        row
+        for unit in range(units(links, components))
+        for row in route_unit(links, components, unit)
+    ]
+    found = unpack_routes(links, components, pa.Table.from_batches(rows))
+    return Routes(found.delay_us, found.pred)
+
+
+def network(members: int, topology: int, seed: int) -> Network:
+    """Members at drawn routers."""
+    way = routes(topology)
+    router = (draws.bits_np(seed, "place", np.arange(members)) % len(way.delay_us)).astype(np.int64)
+    ring = Ring(*parts(range(members)), np.arange(members), router)
+    kernel = Kernel(way.delay_us, np.arange(len(way.delay_us)))
+    return Network(ring, kernel, LAN_US, seed, in_run=True)
+
+
+class Grown(NamedTuple):
+    """A group that rests, and the periods between its last join and the first quiet period."""
+
+    played: Played
+    settled: int
+
+
+def grown(members: int, topology: int = 1, seed: int = 1, most: int = 60, **rules) -> Grown:
+    """Let members join in 40 periods, and rest."""
+    played = Played(network(members, topology, seed), {"join_periods": JOINS, **rules})
+    played.play(join=[(0, node) for node in range(members)])
+    last = 0
+    while played.number < JOINS + most:
+        if played.counts.get("joined"):
+            last = played.number
+        if played.quiet and played.number > last:
+            break
+        played.play()
+    return Grown(played, played.number - 1 - last)
+
+
+def measured(members: int, topology: int, seed: int, **rules) -> dict[str, float]:
+    """All measures of a case."""
+    played, settled = grown(members, topology, seed, **rules)
+    way, router = routes(topology), played.network.ring.router
+    stress, ratio = [], []
+    drawn = draws.bits_np(seed, "source", np.arange(members))
+    for source in np.argsort(drawn)[:SOURCES].tolist():
+        sender, to, at = played.copies(0, source)
+        assert np.array_equal(np.sort(np.r_[to, source]), np.arange(members))
+        ends = router[sender], router[to]
+        away = ends[0] != ends[1]
+        ones = np.ones(np.count_nonzero(away), dtype=np.int64)
+        stress.append(packets_on_links(way.pred, ends[0][away], ends[1][away], ones)[1])
+        ratio.append(at / (way.delay_us[router[source], router[to]] + 2 * LAN_US))
+    links, rdp = np.concatenate(stress), np.concatenate(ratio)
+    seconds = members * played.system.rules.period_seconds
+    clusters = played.clusters()
+    peers = np.zeros(members, dtype=np.int64)
+    for cluster in clusters.values():
+        peers[list(cluster)] += len(cluster) - 1
+    played.play()
+    return {
+        "layers": 1 + max(layer for _, layer, _ in clusters),
+        "stress, mean": float(links.mean()),
+        "stress, max": int(links.max()),
+        "RDP, mean": float(rdp.mean()),
+        "RDP, 90 %": float(np.quantile(rdp, 0.9)),
+        "peers, max": int(peers.max()),
+        "messages a member and s": sum(len(rows["group"]) for rows in played.sent.values())
+        / seconds,
+        "bytes a member and s": played.counts["control_bytes"] / seconds,
+        "periods until quiet": settled,
+    }
+
+
+def row(members: int, cases: list[tuple[int, int]], **rules) -> str:
+    """The row of a size: means over cases (a topology and a seed), in brackets the bars."""
+    found = [measured(members, *case, **rules) for case in cases]
+    mean = {name: np.mean([one[name] for one in found]) for name in found[0]}
+    layers, stress, most, rdp, ninety, peers, messages, size = BARS[members]
+    settled = max(one["periods until quiet"] for one in found)
+    held = [
+        stress[0] * (1 - STRESS) <= mean["stress, mean"] <= stress[1] * (1 + STRESS),
+        members < 128 or RDP[0] <= mean["RDP, mean"] <= RDP[1],
+        abs(mean["messages a member and s"] / messages - 1) <= MESSAGES,
+        settled <= SETTLES,
+    ]
+    cells = [
+        f"{members:,}",
+        f"{mean['layers']:.1f} ({layers})",
+        f"{mean['stress, mean']:.2f} ({_text(*stress)})",
+        f"{mean['stress, max']:.0f} ({_text(*most)})",
+        f"{mean['RDP, mean']:.2f} ({_text(*rdp)})",
+        f"{mean['RDP, 90 %']:.1f} ({ninety})",
+        f"{mean['peers, max']:.0f} ({peers})",
+        f"{mean['messages a member and s']:.2f} ({messages})",
+        f"{mean['bytes a member and s']:.0f} ({size})",
+        f"{settled} (0-3)",
+        "yes" if all(held) else "NO",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(least: float, most: float) -> str:
+    return str(least) if least == most else f"{least}-{most}"
+
+
+def large(members: int = 100_000) -> str:
+    """The time of one group of 100,000 members."""
+    given = network(members, 1, 1)
+    played = Played(given, {"join_periods": JOINS})
+    start = time.process_time()
+    played.play(join=[(0, node) for node in range(members)])
+    times = []
+    while not (played.quiet and played.number > JOINS):
+        at = time.process_time()
+        played.play()
+        times.append(time.process_time() - at)
+    grew = time.process_time() - start
+    _, to, _ = played.copies(0, 0)
+    took = time.process_time() - start
+    assert len(to) == members - 1
+    layers = 1 + max(row[1] for row in played.rows("clusters"))
+    return (
+        f"{members:,} members: {took:.1f} s of one core, {grew:.1f} s for {played.number} periods "
+        f"(the quiet one {times[-1]:.2f} s), {layers} layers"
+    )
+
+
+def without_guard(members: int = 2048, periods: int = 300) -> str:
+    """The moves of members that move at will, after all have joined."""
+    played = Played(network(members, 1, 1), {"join_periods": JOINS, "guard": False})
+    played.play(join=[(0, node) for node in range(members)])
+    moves = quiet = 0
+    while played.number < JOINS + periods:
+        played.play()
+        if played.number > JOINS:
+            moves, quiet = moves + played.counts["moves"], quiet + played.quiet
+    return f"{members:,} members without guard: {moves:,} moves, {quiet} quiet periods of {periods}"
+
+
+def main() -> None:
+    """Print the table, and write it into a page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default=",".join(map(str, BARS)))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--no-guard", action="store_true")
+    parser.add_argument("--large", action="store_true")
+    given = parser.parse_args()
+    for wanted, told in ((given.large, large), (given.no_guard, without_guard)):
+        if wanted:
+            print(told())
+            return
+    cases = [(seed, seed) for seed in range(1, given.seeds + 1)]
+    lines = [*HEAD, *(row(int(size), cases) for size in given.sizes.split(","))]
+    print(*lines, sep="\n")
+    if given.page is not None:
+        text = given.page.read_text("utf-8")
+        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""NICE's kernel in this process, without a seam: periods of groups, copies of publications."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from arriving import Kernel
+from identifiers import parts
+
+from scribe_spark.core.arrays import expand
+from scribe_spark.engine.facts import Ring
+from scribe_spark.engine.packing import Columns
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.systems.nice.config import NiceConfig
+from scribe_spark.systems.nice.overlay import Nice
+
+LAN_US = 1000
+
+
+def pairs(rows: Iterable[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The two columns of pairs, sorted."""
+    columns = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
+
+
+def drawn_network(nodes: int, seed: int, rows: int = 0, in_run: bool = False) -> Network:
+    """Nodes of points in a square, a router each; delays are rounded to `rows` values, if given."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 100_000, (nodes, 2))
+    delay = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
+    if rows:
+        delay = np.ceil(delay / 140_000 * rows) * 10_000
+    ring = Ring(*parts(range(nodes)), rng.permutation(nodes), np.arange(nodes))
+    kernel = Kernel(delay.astype(np.int32), np.arange(nodes))
+    return Network(ring, kernel, LAN_US, seed, in_run=in_run)
+
+
+@dataclass
+class Played:
+    """Groups of NICE, from period to period."""
+
+    network: Network
+    rules: dict[str, Any] = field(default_factory=dict)
+    numbers: tuple[int, ...] = (0,)  # of the groups
+    number: int = 0  # of the period
+
+    def __post_init__(self) -> None:
+        self.system = Nice(NiceConfig(**self.rules).for_tasks())
+        self.alive = np.ones(len(self.network.ring), dtype=bool)
+        self.state: dict[str, Columns] = {}
+        self.counts: dict[str, int] = {}
+        self.sent: dict[str, Columns] = {}
+
+    def play(
+        self,
+        join: Iterable[tuple[int, int]] = (),
+        quit: Iterable[tuple[int, int]] = (),
+        fail: Iterable[int] = (),
+        back: Iterable[int] = (),
+    ) -> Played:
+        """Play a period; events are pairs (group, node), and nodes."""
+        died = np.array(sorted(fail), dtype=np.int64)
+        self.alive = self.alive.copy()
+        self.alive[died] = False
+        self.alive[list(back)] = True
+        period = Period(
+            *(self.number, 0, True, True, np.array(self.numbers), None, None),
+            *(pairs(join), pairs(quit), died, self.alive, self.network),
+        )
+        state = {name: rows for name, rows in self.state.items() if len(rows["group"])}
+        self.sent = dict(self.system.play_period(state, period))
+        self.state, self.counts, self.number = state, period.counts, self.number + 1
+        return self
+
+    @property
+    def quiet(self) -> bool:
+        """True if no cluster changed in the last period."""
+        names = "joined", "moves", "splits", "merges", "new_leaders"
+        waits = len(self.state.get("waiting", {"group": ()})["group"])
+        return not waits and not sum(self.counts.get(name, 0) for name in names)
+
+    def rows(self, name: str) -> list[tuple[int, ...]]:
+        """The rows of a table of the state."""
+        columns = self.state.get(name, {})
+        return list(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    def clusters(self) -> dict[tuple[int, int, int], set[int]]:
+        """(group, layer, leader) -> members."""
+        found: dict[tuple[int, int, int], set[int]] = {}
+        for group, layer, leader, node in self.rows("clusters"):
+            found.setdefault((group, layer, leader), set()).add(node)
+        return found
+
+    def messages(self) -> dict[str, Counter]:
+        """The messages of the last period, by kind: (group, sender, receiver) -> how many."""
+        names = "group", "sender", "to"
+        return {
+            kind: Counter(zip(*(rows[name].tolist() for name in names), strict=True))
+            for kind, rows in self.sent.items()
+        }
+
+    def copies(self, group: int, source: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Senders, receivers and arrivals in microseconds of a publication's copies.
+
+        A living node forwards once.  No node gets two copies, or this fails.
+        """
+        node = np.unique(np.array([row[3] for row in self.rows("clusters") if row[0] == group]))
+        node = np.union1d(node, [source]).astype(np.int64)
+        state = {}
+        for name, rows in self.state.items():
+            mine = rows["group"] == group
+            state[name] = {**{one: column[mine] for one, column in rows.items()}}
+            state[name]["group"] = state[name]["group"] * 0
+        of = np.array([0]), np.array([source])
+        overlays = Overlays(np.array([group]), node * 0, node, *of, state=state)
+        edges = self.system.edges(overlays, self.network)
+        order = np.argsort(edges["node"], kind="stable")
+        edges = {name: column[order] for name, column in edges.items()}
+        reached = {source}
+        first = {"node": of[1], "layer": np.array([-1]), "at": np.array([0])}
+        sender, to, at = [], [], []
+        while len(first["node"]):
+            lives = self.alive[first["node"]]
+            first = {name: column[lives] for name, column in first.items()}
+            ends = (
+                np.searchsorted(edges["node"], first["node"], side) for side in ("left", "right")
+            )
+            of_first, edge = expand(*ends)
+            mine = {name: column[edge] for name, column in edges.items()}
+            some = self.system.forwards({n: c[of_first] for n, c in first.items()}, mine)
+            mine = {name: column[some] for name, column in mine.items()}
+            ends = tuple(self.network.ring.router[mine[name]] for name in ("node", "peer"))
+            arrives = first["at"][of_first[some]] + self.network.kernel.delays(*ends) + 2 * LAN_US
+            first = {"node": mine["peer"], "layer": mine["layer"], "at": arrives}
+            got = first["node"].tolist()
+            assert len(set(got)) == len(got)
+            assert not reached & set(got)
+            reached |= set(got)
+            for rows, column in ((sender, mine["node"]), (to, mine["peer"]), (at, arrives)):
+                rows.append(column)
+        return np.concatenate(sender), np.concatenate(to), np.concatenate(at)

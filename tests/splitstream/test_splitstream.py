@@ -1,0 +1,158 @@
+"""SplitStream in worlds: invariants of the trees, copies, and results that no bucket changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scribe_spark.engine.packing import take
+from splitstream.played import Case, Seen, of_all, play, random_case
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 220), marks=SLOW)])
+def test_invariants(seeds) -> None:
+    met = Counter()
+    for seed in seeds:
+        case = random_case(seed)
+        for number, seen in enumerate(play(case)):
+            for group in range(len(case.keys)):
+                met += check_channel(case, seen, group, number)
+            met += Counter(kind for *_, kind in seen.messages)
+    kinds = ["subscribe", "ack", "drop", "path", "leave", "anycast", "spare_join", "spare_leave"]
+    assert min(met[name] for name in (*kinds, "attached", "copies", "late")) > 0, met
+
+
+def check_channel(case: Case, seen: Seen, group: int, number: int) -> Counter:
+    """Check the trees of a channel, and the copies of its publication."""
+    if not seen.state["nodes"]:
+        return Counter()
+    of, met = seen.channel(case, group), Counter()
+    node, parent, stripes = of["node"].tolist(), of["parent"], case.rules.stripes
+    row = {at: index for index, at in enumerate(node)}
+    live = [seen.alive[at] for at in node]
+    channels = seen.state["channels"]
+    mine = channels["group"] == group
+    if not mine.any():
+        assert not any(live)
+        return met
+    root = channels["root"][mine][0].tolist()
+    degree = Counter(parent[parent >= 0].tolist())
+    for at in node:  # no degree above the bound
+        bound = case.rules.bound if case.capacity is None else case.capacity[case.ring.node[at]]
+        assert degree[at] <= bound or (not bound and case.capacity is None)
+    # members, the dead that nobody has noticed, and roots
+    members = {at for at in node if of["member"][row[at]]}
+    assert {at for at, here in zip(node, live, strict=True) if here} - members <= set(root)
+    for stripe in range(stripes):
+        above = {at: int(parent[row[at], stripe]) for at in node}
+        for at, here in zip(node, live, strict=True):
+            if not here:
+                continue
+            path, up = [], above[at]
+            while up >= 0 and len(path) <= len(node):
+                path.append(up)
+                up = above[up]
+            if len(path) > len(node):  # a cycle, in which a dead node hides it
+                assert not all(live[row[up]] for up in path)
+                continue
+            # each stripe; the dead hold places until they are noticed
+            assert path or at == root[stripe] or not all(live)
+            known = of["ancestors"][row[at], stripe]
+            if all(live):
+                assert known[known >= 0].tolist() == path
+                assert at == root[stripe] or path[-1:] == [root[stripe]]
+            met["attached"] += len(path)
+    if all(live):
+        assert degree.total() == stripes * (len(node) - 1)
+    if case.days[number].publish:
+        check_copies(case, seen, group, number, row, parent, root)
+        met["copies"] += 1
+    met["late"] += number > 2
+    return met
+
+
+def check_copies(case, seen, group, number, row, parent, root) -> None:
+    """Compare copies with the edges of the publication's stripe: rule L11."""
+    numbers, position = sorted(case.keys), {int(n): at for at, n in enumerate(case.ring.node)}
+    source = [
+        position[node] for of, node in case.days[number].publish if numbers.index(of) == group
+    ]
+    stripe = number % case.rules.stripes
+    for start in source:
+        heard, wanted, queue = {start}, Counter(), [start]
+        while queue:
+            at = queue.pop()
+            children = [one for one in row if parent[row[one], stripe] == at and one != start]
+            children += [root[stripe]] * (at == start != root[stripe])
+            for one in children:
+                wanted[group, at, one] += 1
+                if one not in heard and seen.alive[one]:
+                    heard.add(one)
+                    queue.append(one)
+        assert Counter({key: n for key, n in seen.copies.items() if key[0] == group}) == wanted
+
+
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=SLOW)])
+@pytest.mark.parametrize("buckets", [2, 7])
+def test_buckets_change_nothing(seeds, buckets) -> None:
+    for seed in seeds:
+        case = random_case(seed)
+        for one, other in zip(play(case), play(case, buckets, blind=True), strict=True):
+            assert one.messages == other.messages
+            assert one.copies == other.copies
+            assert one.measures == pytest.approx(other.measures)
+            assert one.counts == other.counts
+            for name, columns in one.state.items():
+                same(columns, other.state[name])
+
+
+def same(one, other) -> None:
+    """Compare tables, whose lists may be filled differently."""
+    assert one.keys() == other.keys()
+    for name, column in one.items():
+        theirs = other[name]
+        if name == "ancestors":
+            width = min(column.shape[1], theirs.shape[1])
+            assert all((lists[:, width:] < 0).all() for lists in (column, theirs))
+            column, theirs = column[:, :width], theirs[:, :width]
+        assert np.array_equal(column, theirs), name
+
+
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=SLOW)])
+def test_a_group_does_not_depend_on_others(seeds) -> None:
+    for seed in seeds:
+        case = random_case(seed)
+        first = min(case.keys)
+        days = [
+            replace(
+                day,
+                join=frozenset(one for one in day.join if one[0] == first),
+                quit=frozenset(one for one in day.quit if one[0] == first),
+                publish=tuple(one for one in day.publish if one[0] == first),
+            )
+            for day in case.days
+        ]
+        alone = replace(case, keys={first: case.keys[first]}, days=days)
+        for one, other in zip(play(case), play(alone), strict=True):
+            if other.state["nodes"]:
+                mine = one.state["nodes"]["group"] == 0
+                same(take(one.state["nodes"], mine), other.state["nodes"])
+
+
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 100), marks=SLOW)])
+def test_without_a_bound_trees_are_routes(seeds) -> None:
+    hops = 0
+    for seed in seeds:
+        case = of_all(random_case(seed, bound=0, waves=1))
+        (seen,) = play(case)
+        for group in range(len(case.keys)):
+            onward = seen.next_hops(case, group)[:, : case.rules.stripes]
+            wanted = np.where(onward == np.arange(len(onward))[:, None], -1, onward)
+            assert np.array_equal(seen.channel(case, group)["parent"], wanted)
+            hops += np.count_nonzero(wanted >= 0)
+    assert hops > 500

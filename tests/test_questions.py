@@ -1,0 +1,35 @@
+"""The configs of docs/questions.md, and the page's tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scribe_spark.config import RunConfig, read_toml
+from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.systems.registry import systems_of_run
+from tools import questions
+
+
+@pytest.mark.parametrize("name", questions.QUESTIONS)
+def test_a_config_asks_one_question_and_has_its_answers(name):
+    path = questions.ROOT / "data" / f"{name}.toml"
+    config = RunConfig.of(read_toml(str(path)))
+    systems = systems_of_run(config.trees.variants, config.trees.systems)
+    known = metric_definitions(systems, config)
+    for metric, _ in questions.QUESTIONS[name].values():
+        assert f"scribe.{metric}" in known
+    asked = questions.question_of(path)
+    assert asked[0].isupper()
+    assert asked.count("?") == 1
+
+
+def test_answers_are_shares_times_and_never(tmp_path):
+    values = {"within_1s.weight": 0.994, "quorum.median": 1234.4, "quorum.p99": None,
+              "replies.median": 7.0, "replies.p99": 9.0, "replies.never": 2}  # fmt: skip
+    rows = [{"name": f"scribe.{name}", "value": value} for name, value in values.items()]
+    (tmp_path / "stake_quorum").mkdir()
+    (tmp_path / "stake_quorum" / "metrics.json").write_text(json.dumps(rows))
+    *_, last = questions.answers("stake_quorum", tmp_path)
+    assert last == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
