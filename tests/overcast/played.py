@@ -32,6 +32,7 @@ class Routed:
     pred: np.ndarray
     links: np.ndarray  # src * R + dst, ascending
     link_rates: np.ndarray
+    jitter: int = 0
 
     @classmethod
     def of_graph(cls, graph, config) -> Routed:
