@@ -1,9 +1,11 @@
 """Measured values of anycasts beside bars: ``PYTHONPATH=.:tests python -m anycast_measured``.
 
 The bars are values that an independent program measured (C, one topology); the program was not
-tuned to them.  A hundred drawn nodes outside of the tree send an anycast each, on the trees of a
-run on the preset transit-stub network.  The rank is the share of the members that would accept, and
-to which the delay from the origin is less than to the one found.
+tuned to them.  With ``--page docs/differences.md``, the rows also replace the table of the page.
+
+A hundred drawn nodes outside of the tree send an anycast each, on the trees of a run on the preset
+transit-stub network.  The rank is the share of the members that would accept, and to which the
+delay from the origin is less than to the one found.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,8 +24,10 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.systems.scribe.upcalls import Application, Calls
 from scribe_spark.underlay.protocol import node_delays
+from tools.pages import with_lines
 
 ORIGINS = 100
+MARKS = "<!-- anycast: begin -->\n", "<!-- anycast: end -->\n"
 HEAD = (
     "| nodes, members, tree | accept | messages (C) | measured, max | rank | holds |\n"
     "|---|---|---|---|---|---|"
@@ -94,12 +99,16 @@ def rows(spark: SparkSession, nodes: int, members: int, seed: int) -> Iterator[s
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--page", type=Path)
+    given, lines = parser.parse_args(arguments), [HEAD]
     spark = session()
     print(HEAD, flush=True)
     for nodes, members in REFERENCE:
         for row in rows(spark, nodes, members, given.seed):
             print(row, flush=True)
+            lines.append(row)
+    if given.page is not None:
+        given.page.write_text(with_lines(given.page.read_text("utf-8"), MARKS, lines), "utf-8")
 
 
 if __name__ == "__main__":

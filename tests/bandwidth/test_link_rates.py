@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from small_network import NETWORK, table
+from stopping import Stops
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
@@ -44,7 +45,7 @@ def test_a_world_s_copies_take_the_narrowest_link(spark, tmp_path):
         out = tmp_path / str(link_rates)
         given = {**CONFIG, "systems": "scribe,gossipsub,plumtree", "measures": "delay"}
         config = WorldConfig(**given, generator="publications", rounds=2, link_rates=link_rates)
-        run_world(spark, config, Execution(out=str(out)), lambda line: None)
+        run_world(spark, config, Execution(out=str(out)), Stops())
         rows = table(out, "rounds").set_index(["measure", "round"])["value"]
         delays.append(rows[[name for name in rows.index if "latency.mean" in name[0]]])
     assert len(delays[0]) >= 6

@@ -44,14 +44,15 @@ def tables_of(out: Path, *names: str) -> list[pd.DataFrame]:
 
 
 def questions(simulation: Any, nodes: pd.DataFrame, sized: bool, weighted: bool) -> Questions:
-    """Return the questions, with answers that take the direct way back."""
+    """Return the questions, with answers that take the direct way back; of an open simulation."""
     kernel, lan_us = simulation.underlay.kernel, simulation.underlay.lan_us
-    router = dict(zip(nodes["node"], kernel.index(nodes["router"].to_numpy()), strict=True))
+    router = kernel.index(nodes.sort_values("node")["router"].to_numpy())
+    delays = kernel.delays(np.repeat(router, NODES), np.tile(router, NODES))
+    direct = (delays.reshape(NODES, NODES) + 2 * lan_us).tolist()
     up, down = (-(-8_000_000 * 2_000 // rate) if sized else 0 for rate in (UP, DOWN))
 
     def back(node: int, source: int) -> int:
-        ends = np.array([router[node]]), np.array([router[source]])
-        return int(kernel.delays(*ends)[0]) + 2 * lan_us + up
+        return direct[node][source] + up
 
     weight = WEIGHT if weighted else dict.fromkeys(range(NODES), Fraction(1))
     return Questions(DEADLINES, Fraction(2, 3), weight, back, lambda source: down, weighted)

@@ -1,5 +1,7 @@
 """Measured values of Narada beside bars: ``PYTHONPATH=.:tests python -m narada.measured``.
 
+With ``--page docs/differences.md``, the rows with a tolerance also replace the table of the page.
+
 The bars are values that an independent program measured (C, one topology), or that are recalled
 (R); the kernel was not tuned to them.  Measured values are means over seeds, with the range.
 
@@ -19,6 +21,7 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +32,10 @@ from scribe_spark.core import draws
 from scribe_spark.systems.narada import VECTOR_BYTES
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from tools.pages import with_lines
 
 LAN_US = 1_000
+MARKS = "<!-- narada: begin -->\n", "<!-- narada: end -->\n"
 SOURCES = 16
 HEAD = "| members | what | bar | measured | holds |\n|---|---|---|---|---|"
 
@@ -247,12 +252,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[32, 128, 256])
     parser.add_argument("--periods", type=int, default=170)
     parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--page", type=Path)
+    given, found = parser.parse_args(arguments), list[Row]()
     print(HEAD, flush=True)
     for members in given.members:
         for row in rows(members, given.periods, range(1, given.seeds + 1)):
             print(row, flush=True)
+            found.append(row)
     print(timed(512, 100))
+    if given.page is not None:
+        lines = [HEAD, *(str(row) for row in found if row.holds is not None)]
+        given.page.write_text(with_lines(given.page.read_text("utf-8"), MARKS, lines), "utf-8")
 
 
 if __name__ == "__main__":

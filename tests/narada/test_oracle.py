@@ -12,6 +12,7 @@ from seeds import seeds
 
 from narada.played import Played
 from scribe_spark.engine import Columns
+from scribe_spark.systems.narada import VECTOR_BYTES
 
 #: The config's names of the oracle's settings.
 _SETTINGS = {
@@ -97,6 +98,7 @@ def test_the_kernel_equals_the_oracle(seed: int) -> None:
     played = _kernel(case)
     for t, expected in enumerate(play_oracle(case)):
         assert _play(played, case, t) == expected.messages, f"messages of period {t}"
+        assert played.counts[VECTOR_BYTES] == sum(expected.sizes.values()), f"bytes of period {t}"
         for k, g in enumerate(case.groups):
             assert _state(played, case, k) == expected.groups[g], f"group {g}, period {t}"
         edges = _edges(played, case, t)

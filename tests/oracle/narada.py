@@ -84,7 +84,7 @@ class Played:
 
     groups: dict[int, dict[str, list]]
     messages: dict[str, list[Message]]
-    sizes: dict[int, int]  # bytes of all vectors, by group
+    sizes: dict[int, int]  # bytes of all vectors and answers, by group
     edges: dict[Pair, list[Pair]]
     copies: dict[Pair, list[Pair]]
 
@@ -390,8 +390,9 @@ class Group:
         return sorted(found)
 
     def bytes(self) -> int:
-        """D14: return the bytes of all vectors of the period."""
-        return sum(HEAD + ENTRY * len(self.known(i)) for _, i, _ in self.sent["vector"])
+        """D12, D14: return the bytes of all vectors of the period, also of those in answers."""
+        told = self.sent["vector"] + self.sent["answer"]
+        return sum(HEAD + ENTRY * len(self.known(i)) for _, i, _ in told)
 
     def state(self) -> dict[str, list]:
         """Return the state as plain lists, sorted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ NO_PAIRS = NOBODY, NOBODY
 class Routed:
     """Routes between routers 0 to R - 1 (`underlay.protocol.Kernel`)."""
 
+    withheld: ClassVar[None] = None
     delay_us: np.ndarray
     pred: np.ndarray
     links: np.ndarray  # src * R + dst, ascending

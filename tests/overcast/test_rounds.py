@@ -98,3 +98,26 @@ def check_state(found: dict, wanted: dict) -> None:
 
 def at(nodes) -> np.ndarray:
     return np.array(sorted(nodes), dtype=np.int64)
+
+
+@pytest.mark.parametrize("gone", ["one group", "all groups"])
+def test_groups_lose_all_their_members(gone):
+    """Publications of other nodes reach nobody, and nothing is measured."""
+    ring = replace(ring_of({node: 7**node for node in range(4)}), router=np.arange(4))
+    system, kernel = Played(small_network(1), ring.router).system, small_network(1)
+    world, lives = SystemBuckets.empty(ring, 1, blind=True), Lives.of(4, np.arange(4))
+    join, died = {(0, 1), (0, 2), (1, 3)}, {1, 2} if gone == "one group" else {1, 2, 3}
+    found = []
+    for number, (joins, dies) in enumerate([(join, set()), (set(), died), (set(), set())]):
+        lives.exit(at(dies), number, 1)
+        tally = RecordingTally(("payload", *system.control), ring.node, lives.alive.copy())
+        now = LivingRound(
+            *(number, 3, ring, lives, Events(at(dies), NOBODY, NOBODY)),
+            *(np.arange(2), None, None, pairs_of(joins), pairs_of(set())),
+            *(Publishing.at_begin(pairs_of({(0, 0)})), kernel, 0, 1, 1, tally),
+            *(np.full(4, NEVER), OwnRounds(1000, 1000)),
+        )
+        done = system.play_on(world.player(system), now, lambda done: None)
+        sent = sum(n for key, n in tally.messages.items() if key[2] == "payload")
+        found.append((sent, done.measures["depth.max"]))
+    assert found == [(2, 0.5), (0, 0.0), (0, 0.0)]

@@ -7,8 +7,13 @@ from typing import Any
 
 import anycast_played
 import numpy as np
+import pyarrow as pa
 import pytest
+from living_groups import world_of
+from oracle.scribe_living.cases import random_world
+from seeds import seeds
 from small_network import NETWORK
+from world_states import Played
 
 from scribe_spark import Simulation, WorldConfig, make_world
 from scribe_spark.config import RunConfig
@@ -185,3 +190,32 @@ def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
         with pytest.raises(InputError, match="group of an anycast = 9: does not exist"):
             world.anycast(spark.createDataFrame([(9, 3)], "group bigint, node bigint"))
         world.release()
+
+
+@pytest.mark.parametrize("seed", seeds(range(30), 1))
+def test_anycasts_on_the_trees_of_living_worlds_are_the_same_on_any_buckets(seed):
+    """Trees are under repair: walks ask members only, and visit no node twice."""
+    found = []
+    for buckets in (1, 2, 7):
+        played = Played(world_of(random_world(seed, most=40, rounds=9)), buckets)
+        played.play(saves=False)
+        groups, nodes = played.protocols.groups.numbers, played.known.node
+        pairs = np.array([(group, node) for group in groups for node in nodes[:12]])
+        calls = pa.table({"group": pairs[:, 0], "node": pairs[:, 1], "number": pairs[:, 1] % 3})
+        before = played.seen()
+        found.append(
+            [
+                played.state.anycast(8, calls, application).to_pylist()
+                for application in (None, anycast_played.Few, anycast_played.Nobody)
+            ]
+        )
+        assert played.seen() == before
+    assert found[1:] == found[:1] * 2
+    every, few, none = found[0]
+    members = {(group, node) for group, node, _, member, _ in before["memberships"] if member}
+    assert seed or any(one["accepted"] is not None for one in every)
+    for one in every + few + none:
+        assert one["visited"] <= one["messages"] + 1
+        assert one["accepted"] is None or (one["group"], one["accepted"]) in members
+    assert all(one["accepted"] % 7 == 0 for one in few if one["accepted"] is not None)
+    assert all(one["accepted"] is None for one in none)

@@ -199,7 +199,7 @@ def test_delays_are_great_circles_between_places(graph_of):
     notes = "\n".join(graph.notes)
     assert "no edge has a latency: delays are those of light in fibre along great circles" in notes
     assert "nodes without Latitude and Longitude: 2; each is put at the mean" in notes
-    assert "LinkSpeedRaw of edges is ignored: links between routers have no rates here" in notes
+    assert "LinkSpeedRaw of edges is ignored; bandwidth (10 Mbit/s) gives links rates" in notes
 
 
 def test_nodes_with_names_are_numbered_as_in_the_file(graph_of):

@@ -137,6 +137,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
             "region_shares",
             "region_jitter",
         ),
+        *("transit_rate", "transit_stub_rate", "stub_rate", "withhold"),
         "group_size",
         "members",
         "capacities",

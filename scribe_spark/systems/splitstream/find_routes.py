@@ -40,7 +40,7 @@ class FindRoutes(OverlayProgram):
     it once, and tells it to the builder: :data:`ROUTES`.
     """
 
-    setting_of: Callable[..., Setting]  # `splitstream.SplitStream.setting`
+    setting_of: Callable[..., Setting]  # `SplitStream.setting`
     key_lo: np.ndarray
     number: int  # of the period
     failed: np.ndarray

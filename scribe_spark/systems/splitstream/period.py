@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +30,11 @@ from scribe_spark.systems.splitstream.forest import (
     message_rows,
     stripe_keys,
 )
+from scribe_spark.systems.splitstream.policies import SPARE
 from scribe_spark.systems.splitstream.protocol import DROP, LEAVE
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig
 
 #: The tables of the state: nodes (``group, node, member, died, spare_parent``, the positions of the
 #: parents by stripe, and the lists of ancestors by place and stripe); and channels (``group,
@@ -41,44 +46,34 @@ NODES, CHANNELS = "nodes", "channels"
 class Setting:
     """What the rules of channels need besides their state.
 
-    Attributes
-    ----------
-    ring : Ring
-        All K nodes.
-    key_hi, key_lo : ndarray of uint64, shape (G,)
-        The halves of the groupIds.
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups.
-    b, digits : int
-        The bits of a digit, and the first digits in which the stripes' ids differ.
-    spare : bool
-        True with a spare group.
-    bound : int
-        The most children of a node over all stripes; 0: no bound.
-    waves : int
-        The number of waves in which members join.
-    seed : int
-        The key of draws.
-    capacity : ndarray of int64, shape (K,), or None
-        The bounds of nodes, instead of `bound`.
+    `rules` are the settings of the system, `b` the bits of a digit, `seed` the key of draws;
+    ``key_hi``, ``key_lo`` and ``number`` are those of all groups, ``capacity`` has the bounds of
+    nodes in place of ``rules.bound``, or is None.
     """
 
     ring: Ring
     key_hi: np.ndarray
     key_lo: np.ndarray
     number: np.ndarray
+    rules: SplitStreamConfig
     b: int
-    digits: int
-    spare: bool
-    bound: int
-    waves: int
     seed: int
     capacity: np.ndarray | None = None
 
     @property
+    def digits(self) -> int:
+        """The number of first digits in which the stripes' ids differ."""
+        return (self.rules.stripes.bit_length() - 1) // self.b
+
+    @property
+    def spare(self) -> bool:
+        """True with a spare group."""
+        return bool(self.rules.policy == SPARE)
+
+    @property
     def stripes(self) -> int:
         """The number of stripes, S."""
-        return int(2 ** (self.b * self.digits))
+        return self.rules.stripes
 
     @property
     def width(self) -> int:
@@ -229,7 +224,7 @@ def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) ->
     group = group[order]
     starts = run_starts(group)
     count = np.repeat(np.diff([*starts, len(group)]), np.diff([*starts, len(group)]))
-    wave[some[order]] = index_in_run(group) * setting.waves // np.maximum(count, 1)
+    wave[some[order]] = index_in_run(group) * setting.rules.waves // np.maximum(count, 1)
     return wave
 
 
@@ -316,7 +311,7 @@ def plant(begun: Begun, setting: Setting, number: int, alive: np.ndarray) -> For
     if setting.capacity is not None:
         bound = setting.capacity[node]
     else:
-        bound = np.full(len(key), setting.bound or ENDLESS)
+        bound = np.full(len(key), setting.rules.bound or ENDLESS)
     keys = setting.keys(groups)
     kept = (np.arange(len(groups))[:, None] * setting.width + np.arange(stripes)).ravel()
     primary = np.zeros(len(key), dtype=np.int64)

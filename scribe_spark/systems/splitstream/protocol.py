@@ -112,7 +112,7 @@ class Hops:
         forest = self.forest
         self.tell_paths(changed)
         forest.entered |= forest.wave == 0
-        self._subscribe(forest.entered)
+        self._subscribe(forest.entered, due=0)
         self.ask()
         while self._goes_on():
             forest.hop += 1
@@ -122,35 +122,30 @@ class Hops:
             self.ask()
         self.counts["hops"] = int(self._last_hop.sum())
 
-    def _subscribe(self, rows: np.ndarray) -> None:
+    def _subscribe(self, rows: np.ndarray, due: int) -> None:
         """Let the pairs of some nodes (a mask) without a parent subscribe by route."""
         forest = self.forest
         lacks = (forest.parent < 0) & ~forest.root & np.repeat(rows & forest.alive, forest.stripes)
-        self._wait(np.flatnonzero(lacks), forest.hop, _ROUTE)
+        self._wait(np.flatnonzero(lacks), due, _ROUTE)
 
     def _goes_on(self) -> bool:
         """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
         forest = self.forest
-        pairs = [one.pair for one in self._requests] + [one["pair"] for one in self._waiting]
-        pairs += [one["pair"] for replies in self._replies.values() for one in replies]
+        moving = [one.pair for one in self._requests] + [one["pair"] for one in self._waiting]
+        moving += [one["pair"] for replies in self._replies.values() for one in replies]
         busy = np.zeros(len(forest.groups), dtype=bool)
-        busy[forest.of[distinct(np.concatenate(pairs) // forest.stripes)]] = True
+        busy[forest.of[np.concatenate(moving) // forest.stripes]] = True
         self._last_hop[busy] = forest.hop + 1
         outside = np.flatnonzero(~forest.entered & ~busy[forest.of])
         if len(outside):
-            first = outside[run_starts(forest.of[outside])]
-            next_wave = np.full(len(forest.groups), NONE, dtype=np.int64)
-            next_wave[forest.of[first]] = np.minimum.reduceat(
-                forest.wave[outside], run_starts(forest.of[outside])
-            )
-            enters = ~forest.entered & (forest.wave == next_wave[forest.of])
+            starts = run_starts(forest.of[outside])
+            wave = np.full(len(forest.groups), NONE, dtype=np.int64)
+            wave[forest.of[outside[starts]]] = np.minimum.reduceat(forest.wave[outside], starts)
+            enters = ~forest.entered & (forest.wave == wave[forest.of])
             forest.entered |= enters
-            forest.hop += 1
-            self._subscribe(enters)
-            forest.hop -= 1
+            self._subscribe(enters, forest.hop + 1)
             self._routed = False
-            return True
-        return bool(busy.any())
+        return bool(len(outside) or busy.any())
 
     # --- bookkeeping
 

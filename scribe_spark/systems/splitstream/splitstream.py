@@ -33,7 +33,6 @@ from scribe_spark.systems.splitstream.period import (
     harvest,
     plant,
 )
-from scribe_spark.systems.splitstream.policies import SPARE
 from scribe_spark.systems.splitstream.protocol import CONTROL, Hops
 from scribe_spark.systems.splitstream.routes import Routes
 
@@ -66,11 +65,8 @@ class SplitStream(GrownOverlays):
         self, network: Network, number: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> Setting:
         """Return what the rules of channels need besides their state."""
-        rules = self.rules
-        digits = (rules.stripes.bit_length() - 1) // self.b
-        of_rules = rules.policy == SPARE, rules.bound, rules.waves
-        groups, drawn = (key_hi, key_lo, number), (network.seed, network.capacity)
-        return Setting(*(network.ring, *groups, self.b, digits), *of_rules, *drawn)
+        of_rules = self.rules, self.b, network.seed, network.capacity
+        return Setting(network.ring, key_hi, key_lo, number, *of_rules)
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
