@@ -76,7 +76,8 @@ def check_rest(played: Played) -> None:
         assert k**top <= len(members)
         for (_, layer, _), some in mine.items():
             assert (k if layer < top else min(2, len(members))) <= len(some) <= 3 * k + 1
-        for source in (min(members), max(members), min(set(range(NODES)) - members, default=0)):
+        guests = set(np.flatnonzero(played.alive).tolist()) - members
+        for source in {min(members), max(members), *sorted(guests)[:1]}:
             if {source} == members:
                 continue
             _, to, _ = played.copies(group, source)
