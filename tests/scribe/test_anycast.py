@@ -158,14 +158,14 @@ def test_anycasts_on_the_trees_of_a_run(spark):
 @SLOW
 @pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (2, "tasks"), (2, "jobs")])
 def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
-    config = WorldConfig(**GROUPS, generator="mass-failure", event_round=1, share=0.2, rounds=4)
+    config = WorldConfig(**GROUPS, generator="mass-failure", event_round=1, share=0.2, rounds=9)
     with Simulation(spark, config) as simulation:
         world = make_world(
             simulation, config, buckets=buckets, engine=engine, application=anycast_played.Few
         )
         with pytest.raises(ValueError, match="no round has been played"):
             world.anycast(spark.createDataFrame([(1, 3)], "group bigint, node bigint"))
-        for _ in range(3):
+        for _ in range(7):  # until the trees are repaired
             world.step()
         before = world.saved.count()
         rows = [(group, node) for group in (1, 2) for node in range(60)]
