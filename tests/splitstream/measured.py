@@ -257,7 +257,7 @@ def measure(net: Net, key: Keys, of: Reference) -> Measured:
         max(int(depths(above.astype(np.int64)).max()) for above in parent.T),
         *net.stress(parent),
         *(len(sent["subscribe"]["to"]) / nodes / S, counts["orphans"], counts["hops"]),
-        len(sent["anycast"]["to"]) / max(1, counts["anycasts"]),
+        len(sent.get("anycast", {"to": ()})["to"]) / max(1, counts["anycasts"]),
         stripes_hit(parent),
         *(exact, *net.stress(scribe)),
     )
