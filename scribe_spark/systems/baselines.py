@@ -56,8 +56,11 @@ def ip_multicast(star: Table) -> Multicast:
     return Multicast("ip_multicast", star, _deliveries_of(star), merged=True)
 
 
-def naive_unicast(star: Table, kernel: Kernel) -> Multicast:
-    """Return naive unicast: the source sends a separate packet along each of :func:`unicasts`."""
+def naive_unicast(star: Table, kernel: Kernel | None = None) -> Multicast:
+    """Return naive unicast: the source sends a separate packet along each of :func:`unicasts`.
+
+    With a kernel, copies have its jitter.
+    """
     return Multicast("naive_unicast", star, _deliveries_of(star, kernel))
 
 

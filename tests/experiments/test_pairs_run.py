@@ -61,12 +61,13 @@ def of_first_copies(made, found: pd.DataFrame, run: Simulation) -> tuple[np.ndar
     copies = copies[copies["first"] & (copies["kind"] == "payload")]
     keys = [name for name in ("group", "publication") if name in found]
     both = copies.merge(found, left_on=[*keys, "receiver"], right_on=[*keys, "node"])
-    name = 0
-    if "publication" in found:
+    name, begun_us = 0, 0
+    if "publication" in found:  # times of sending count from that of the first publication
         name = rank_in_group(run.schedule.group)[both["publication"]]
+        begun_us = run.schedule.at_us[both["publication"]]
     ends = (both[name].to_numpy() for name in ("group", "sender", "receiver"))
     assert len(both) == len(found)
-    return both["delay_us"].to_numpy(), both["sent_us"].to_numpy() + copy_us(*ends, name)
+    return both["delay_us"].to_numpy(), both["sent_us"].to_numpy() - begun_us + copy_us(*ends, name)
 
 
 CASES = [
