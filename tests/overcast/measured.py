@@ -5,15 +5,16 @@ its own, the root at router 0.  Members join at once (*start*); when the tree re
 (+10); then ten fail (-10).  The certificates are those that are news to the root; in brackets, all
 that it gets, with the tables of those whom it adopts.  The bars are tolerances around the values of
 independent reference programs (C), which were settled before; published values are recalled (R) or
-from abstracts (A).
+from abstracts (A).  With ``--page docs/differences.md``, the table also replaces that of the page.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.topology import load
+from tools.pages import with_lines
+
+MARKS = ("<!-- overcast: begin -->\n", "<!-- overcast: end -->\n")
 
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
 QUIET, MOST = 60, 2000  # rounds without a change that end a part; rounds of a part
@@ -198,7 +202,17 @@ def time_of(members: int = 2000, rounds: int = 200) -> str:
     return f"{members} members, {rounds} rounds: {time.process_time() - begin:.1f} s (bar: 72 s)"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the lines, and write the table into a page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--page", type=Path)
+    page, table = parser.parse_args().page, []
     for line in lines():
-        print(line)
-        sys.stdout.flush()
+        print(line, flush=True)
+        table += [line] if line.startswith("|") else []
+    if page is not None:
+        page.write_text(with_lines(page.read_text("utf-8"), MARKS, table), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,8 @@ tolerances that were given with them; the kernel was not tuned to them.  Network
 and trees are those of the package, made in process: transit-stub, seed 1, perfect tables, groups of
 all nodes.  Values are means over several groupIds, whose roots differ.  RAD, depth and interior
 nodes are those of the 16 trees; stress is that of directed core links in use, by a publication on
-each stripe.  ``--largest`` measures the time of one group of 100,000 nodes.
+each stripe.  ``--largest`` measures the time of one group of 100,000 nodes; with ``--page
+docs/differences.md``, the table also replaces that of the page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +53,7 @@ from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import packets_on_links
 from scribe_spark.underlay.protocol import node_delays
+from tools.pages import with_lines
 
 S, B, SEED = 16, 4, 1
 GROUP = 1
@@ -112,6 +115,7 @@ REFERENCES = (
     ),
 )
 
+MARKS = ("<!-- splitstream: begin -->\n", "<!-- splitstream: end -->\n")
 HEAD = (
     "| nodes, bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
     "| max | SUBs a pair | orphans | messages an anycast | hops "
@@ -343,6 +347,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, action="append")
     parser.add_argument("--keys", type=int, default=10, help="groups of 1,000; 5,000: a third")
     parser.add_argument("--largest", action="store_true")
+    parser.add_argument("--page", type=Path)
     given = parser.parse_args()
     if given.largest:
         net = Net(100_000)
@@ -351,9 +356,14 @@ def main() -> None:
         print(f"100,000 nodes, bound 24, {SPARE}: {seconds:.1f} s, all placed: {placed}", counts)
         return
     print(HEAD)
+    lines = HEAD.splitlines()
     for nodes in given.nodes or [1_000, 5_000]:
         for row in rows(nodes, given.keys if nodes == 1_000 else -(-given.keys // 3)):
             print(row, flush=True)
+            lines.append(row)
+    if given.page is not None:
+        text = given.page.read_text("utf-8")
+        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
     net = Net(1_000)
     print(
         "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"
