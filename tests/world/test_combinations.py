@@ -77,7 +77,10 @@ LOSSY = """graph [
 SCHEDULE = "time,group,node,size\n0,1,3,1KB\n5ms,1,3,2KB\n5ms,2,4,1KB\n"
 
 #: Systems beside Scribe's trees and their variants; these two runs have them.
-OTHERS = ("bayeux", "flooding", "can", "gossipsub", "plumtree", "overcast")
+OTHERS = (
+    *("bayeux", "flooding", "can", "gossipsub", "plumtree"),
+    *("narada", "nice", "overcast", "splitstream"),
+)
 PLAIN = ("perfect", "root", "best-effort", "")
 EVENTFUL = ("perfect", "root", "best-effort", "events")
 
