@@ -32,7 +32,10 @@ QUIT, COMEBACK, SILENT = "quit", "comeback", "silent"
 
 @dataclass(frozen=True)
 class Settings:
-    """The rules' numbers; times are periods, but for `least_gain_us`."""
+    """The rules' numbers; times are periods, but for `least_gain_us`.
+
+    Without `guard`, the sizes of clusters do not limit moves.
+    """
 
     k: int = 3
     stay_percent: int = 70
@@ -41,6 +44,7 @@ class Settings:
     join_periods: int = 40
     newcomers: int = 100
     silence: int = 3
+    guard: bool = True
 
 
 @dataclass(frozen=True)
@@ -311,7 +315,8 @@ class Group:
 
     def move(self, i: int, fresh: set[int]) -> None:
         """V4."""
-        k, stay = self.case.settings.k, self.case.settings.stay_percent
+        settings = self.case.settings
+        k, stay = settings.k, settings.stay_percent
         clusters, d = self.clusters(i), self.case.between
         wishes = []
         for x, members in clusters.items():
@@ -325,10 +330,10 @@ class Group:
         went: Counter[int] = Counter()
         came: Counter[int] = Counter()
         for _, m, x, c in sorted(wishes):
-            if went[x] >= len(clusters[x]) - k:
+            if settings.guard and went[x] >= len(clusters[x]) - k:
                 continue
             went[x] += 1
-            if came[c] >= 3 * k + 1 - len(clusters[c]):
+            if settings.guard and came[c] >= 3 * k + 1 - len(clusters[c]):
                 continue
             came[c] += 1
             self.seats[i][m] = c
@@ -634,6 +639,7 @@ def _random_settings(rng: random.Random) -> Settings:
         join_periods=rng.choice([1, 2, 5, 10]),
         newcomers=rng.choice([1, 2, 5, 100, 100]),
         silence=rng.choice([1, 2, 3, 3, 3]),
+        guard=rng.random() < 0.8,
     )
 
 
