@@ -12,10 +12,11 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.core.draws import bits_np
+from keyed import bits
+
+#: No node, and the layer of the first copy of a source.
+NONE = -1
 
 Pair = tuple[int, int]
 Message = tuple[int, int, int]  # group, sender, receiver
@@ -164,7 +165,7 @@ class Group:
         if not self.case.in_run:
             return 0
         key = self.case.numbers[self.index], self.case.nodes[x]
-        return int(bits_np(self.case.seed, "nice join", *key)) % self.case.settings.join_periods
+        return bits(self.case.seed, "nice join", *key) % 2**64 % self.case.settings.join_periods
 
     # V2: joins
 
@@ -561,7 +562,7 @@ def _wrong_messages(group: Group) -> Iterator[str]:
             yield f"{answered} without {asked}"
     dumb = {x for x, how in group.departing.items() if how != QUIT} | set(group.silent)
     for kind, some in sent.items():
-        if kind not in ("add", "query", "join") and dumb & {x for x, _ in some}:
+        if kind != "add" and dumb & {x for x, _ in some}:  # a centre may be silent
             yield f"{kind} of {dumb}"
     heard = Counter({(x, y): n for (x, y), n in sent["heartbeat"].items() if y in group.answering})
     if heard != Counter({(y, x): n for (x, y), n in heard.items()}):
@@ -654,9 +655,9 @@ def _random_delays(rng: random.Random, count: int) -> tuple[tuple[int, ...], ...
         if style == "ties":
             return 10_000 * rng.randint(0, 3)
         if style == "any":
-            return rng.randint(0, 300_000)
+            return 2_000 + rng.randrange(300_000)
         (ax, ay), (bx, by) = points[a], points[b]
-        return abs(ax - bx) + abs(ay - by) + rng.randrange(3)
+        return 2_000 + abs(ax - bx) + abs(ay - by) + rng.randrange(3)
 
     return tuple(tuple(draw(a, b) if a != b else 0 for b in range(count)) for a in range(count))
 
@@ -701,25 +702,3 @@ def _random_events(
         asked |= {(g, rng.choice(sorted(alive))) for g in range(groups) if alive}
         publications[t] = tuple(sorted(asked))
     return events, publications
-
-
-def to_plain(case: Case) -> dict[str, Any]:
-    """Return a case in the form of the rules' section "Case"."""
-    return {
-        **vars(case.settings),
-        "seed": case.seed,
-        "in_run": case.in_run,
-        "group_number": list(case.numbers),
-        "node": list(case.nodes),
-        "delay": [list(row) for row in case.delay],
-        "periods": [
-            {
-                "join": [list(one) for one in now.joins],
-                "quit": [list(one) for one in now.quits],
-                "died": list(now.died),
-                "alive": list(now.alive),
-            }
-            for now in case.periods
-        ],
-        "publications": [list(one) for one in case.publications[len(case.periods) - 1]],
-    }
