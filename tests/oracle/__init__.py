@@ -18,7 +18,7 @@ whole microseconds throughout.
 ``flooding``         flooding over Pastry, by rows
 ``can``              CAN, CAN multicast, CAN as the overlay
 ``gossipsub``        GossipSub, in runs and in worlds
-``nice``             NICE: a group, a function for each rule
+``nice_by_rules``    NICE: groups, a function for each rule (a module)
 ``plumtree``         HyParView and Plumtree: event by event, a handler for each message
 ``overcast``         Overcast: members that search, check in and evaluate, round by round
 ``reference_tree``   Costa and Frey: the tree of hosts over a DHT

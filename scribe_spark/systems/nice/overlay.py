@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import find_sorted, numbered, run_starts, whole_numbers
+from scribe_spark.core.arrays import NONE, find_sorted, numbered, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
@@ -61,13 +61,14 @@ class Nice(GrownOverlays):
         edges = {"group": key // size, "node": key % size, "peer": peer % size, "layer": of_layer}
         made = overlays.each_publication(edges)
         groups, _, head = tops(layers, size)
-        at = find_sorted(groups, overlays.of)
+        point = np.append(head % size, NONE)[find_sorted(groups, overlays.of)]
         seated = layers[0].key[find_sorted(mute, layers[0].key) < 0] if layers else mute
-        guest = (at >= 0) & (find_sorted(seated, overlays.of * size + overlays.source) < 0)
+        guest = (point >= 0) & (point != overlays.source)
+        guest &= find_sorted(seated, overlays.of * size + overlays.source) < 0
         more = {
             "publication": np.flatnonzero(guest),
             "node": overlays.source[guest],
-            "peer": head[at[guest]] % size,
+            "peer": point[guest],
             "layer": np.full(np.count_nonzero(guest), GUEST),
         }
         return {name: np.r_[made[name], column] for name, column in more.items()}
