@@ -113,7 +113,7 @@ class Channel:
         self.roots: list[int] = []
         # of a period
         self.period = self.hop = 0
-        self.last_event = -1
+        self.last_event = 0
         self.alive: list[bool] = []
         self.routes: dict[str, dict[str, list[int]]] = {}
         self.messages: dict[str, list[tuple[int, int]]] = {}
@@ -188,7 +188,7 @@ class Channel:
 
     def play(self, period: Case) -> None:
         """Play one period (L1, L2)."""
-        self.period, self.hop, self.last_event = period["P"], 0, -1
+        self.period, self.hop, self.last_event = period["P"], 0, 0
         self.alive, self.routes = period["alive"], period["routes"]
         self.messages, self.tree = {}, set()
         self.replies, self.requests, self.asks = {}, {}, {}
@@ -698,7 +698,7 @@ class Channel:
         }
 
     def copies(self, source: int, rank: int) -> list[tuple[int, int]]:
-        """Return (sender, to) of all copies of a publication of the period (L11)."""
+        """Return (sender, to) of all copies that are sent of a publication of the period (L11)."""
         if not self.roots:
             return []
         s = (self.period + rank) % self.stripes
@@ -711,9 +711,9 @@ class Channel:
             if x == source != root:
                 to = [root, *to]
             for c in to:
-                if self.alive[c] and c != source:
+                if c != source:
                     sent.append((x, c))
-                    if c not in got:
+                    if self.alive[c] and c not in got:
                         got.add(c)
                         waits.append(c)
         return sent
@@ -896,7 +896,7 @@ def random_case(seed: int) -> Case:
     b, j = rng.choice([(1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (4, 1), (2, 1), (1, 2)])
     stripes = 2 ** (b * j)
     key = rng.getrandbits(BITS)
-    ids = [rng.getrandbits(BITS) for _ in range(count)]
+    ids = sorted(rng.getrandbits(BITS) for _ in range(count))
     keys = [stripe_id(key, s, stripes) for s in range(stripes)]
     policy = rng.choice(["freepastry", "spare-capacity"])
     if policy == "spare-capacity":
