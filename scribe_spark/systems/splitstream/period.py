@@ -165,7 +165,7 @@ def begin(
     channels, changed = _new_roots(state.get(CHANNELS), setting, number, alive, here)
     roots = distinct((channels["group"][:, None] * size + channels["root"]).ravel())
     # 3. who is gone, and who is new
-    useless = lives & ~members & (find_sorted(roots, key) < 0)
+    useless = lives & ~back & ~members & (find_sorted(roots, key) < 0)
     told = _farewells(nodes, left | useless)
     gone |= back | useless
     new = distinct(np.concatenate([joins, roots]))

@@ -373,9 +373,11 @@ class Hops:
         to, todo = asks.todo.popped()
         final = to < 0
         if self._tree is None:
-            mine = asks.at * forest.stripes + asks.pair % forest.stripes
+            who, stripe = np.divmod(asks.pair, forest.stripes)
+            mine = asks.at * forest.stripes + stripe
             parent = forest.parent[mine] // forest.stripes
-            to = np.where(final & (parent >= 0) & forest.alive[parent], parent, to)
+            able = (parent >= 0) & forest.alive[parent] & (parent != who)
+            to = np.where(final & able, parent, to)
             to = np.where(final & forest.root[mine], asks.at, to)
         lost = to < 0
         failed, own = asks.take(lost), asks.pair[lost] // forest.stripes == asks.at[lost]
