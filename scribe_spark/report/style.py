@@ -39,12 +39,13 @@ _DASHES: tuple[Any, ...] = (
 #: The colours of systems in the order of their registry; users' systems come after the package's.
 _SYSTEM_COLOURS = (
     *("#0072B2", "#56B4E9", "#009E73", "#8DB600", "#8C564B"),  # Scribe, its variants, one tree
-    *("#D55E00", "#E69F00", "#CC79A7", "#6A3D9A"),  # its peers
+    *("#D55E00", "#E69F00", "#CC79A7", "#6A3D9A", "#C2185B"),  # its peers
+    *("#B8860B", "#00868B", "#556B2F", "#3949AB"),  # Narada, NICE, Overcast, SplitStream
     *("#000000", "#7F7F7F"),  # the baselines
-    *("#C2185B", "#00868B", "#B8860B"),
+    *("#FF6F61", "#2F4F4F", "#7B3F00"),
 )
 
-#: Their number has no common divisor with that of the colours: 126 systems differ in colour or
+#: Their number has no common divisor with that of the colours: 171 systems differ in colour or
 #: marker.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
