@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from identifiers import parts, whole
 from oracle.ring import root_of
-from oracle.splitstream import LAST_HOP, Channel, check, random_case
+from oracle.splitstream import LAST_HOP, Channel, Node, check, random_case
 from seeds import seeds
 
 from scribe_spark.engine import Columns
@@ -19,7 +19,7 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.splitstream.find_routes import ROUTES
 from scribe_spark.systems.splitstream.forest import ENDLESS
-from scribe_spark.systems.splitstream.period import NODES
+from scribe_spark.systems.splitstream.period import CHANNELS, NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
 from splitstream.played import Rules, by_stripe, play
@@ -60,6 +60,66 @@ def test_worlds_equal_the_oracle(of) -> None:
             assert seen.messages == wanted, (seed, number)
             kinds |= {kind for *_, kind in wanted}
     assert len(kinds) == 10, kinds
+
+
+def test_a_late_drop_is_ignored() -> None:
+    """Node a leaves o, as the least of a ring, while o drops it: it asks once, not twice.
+
+    In stripe 1, m is below a, below o, which the path of m does not tell; o has no parent.  It finds
+    m in hop 1, a finds itself in hop 3, when z comes to o on a long route.
+    """
+    a, m, r0, o, z, r1, w1, w2 = range(8)
+    below = {a: o, m: a, r0: r1}
+    to_next = {a: r1, m: r1, r0: r1, o: m, z: w1, w1: w2, w2: o}
+    direct = {x: r0 for x in range(8) if x != r0}
+    case = {
+        **{"seed": 1, "G": 1, "S": 2, "b": 1, "policy": "freepastry", "waves": 1},
+        "ids": [f"{one:02x}{0:030x}" for one in (0x10, 0x20, 0x41, 0x90, 0xA0, 0xC1, 0xD8, 0xE0)],
+        "numbers": list(range(8)),
+        "bounds": [1 if x == o else None for x in range(8)],
+        "key": f"{0x40:02x}{0:030x}",
+    }
+    routes = {"0": direct, "1": to_next}
+    period = {
+        **{"P": 1, "join": [z], "quit": [], "died": [], "alive": [True] * 8, "roots": [r0, r1]},
+        "routes": {
+            s: {str(x): route([[of.get(y, -1)] for y in range(8)], x, 0) for x in range(8)}
+            for s, of in routes.items()
+        },
+    }
+    channel, kernel = Channel(case), InProcess(case)
+    start(channel, kernel, period["roots"], [dict.fromkeys((a, m, o, r1), r0), below])
+    channel.play(period)
+    check(channel)
+    assert channel.messages["subscribe"].count((a, r1)) == 1
+    assert {(a, o)} == set(channel.messages["leave"])
+    assert {(o, a)} == set(channel.messages["drop"])
+    assert kernel.play(period) == channel.outputs()
+
+
+def start(
+    channel: Channel, kernel: InProcess, roots: list[int], parents: list[dict[int, int]]
+) -> None:
+    """Let channels begin with members, who know their parents only."""
+    nodes = sorted({*roots, *(x for of in parents for pair in of.items() for x in pair)})
+    above = [[of.get(x, -1) for of in parents] for x in nodes]
+    channel.members, channel.roots = set(nodes), roots
+    channel.nodes = {x: Node(channel.stripes) for x in nodes}
+    for s, of in enumerate(parents):
+        for x, parent in of.items():
+            channel.nodes[x].parent[s], channel.nodes[x].ancestors[s] = parent, [parent]
+            channel.nodes[parent].children[s].add(x)
+    none = np.full(len(nodes), -1)
+    kernel.state[NODES] = {
+        **{"group": none * 0, "node": np.array(nodes), "died": none, "spare_parent": none},
+        "member": none < 0,
+        **dict.fromkeys(("parent", "ancestors"), np.array(above, dtype=np.int32)),
+    }
+    kernel.state[CHANNELS] = {
+        "group": np.array([0]),
+        "period": np.array([0]),
+        "root": np.array([roots]),
+    }
 
 
 class InProcess:
