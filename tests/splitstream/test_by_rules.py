@@ -65,8 +65,8 @@ def test_worlds_equal_the_oracle(of) -> None:
 def test_a_late_drop_is_ignored() -> None:
     """Node a leaves o, as the least of a ring, while o drops it: it asks once, not twice.
 
-    In stripe 1, m is below a, below o, which the path of m does not tell; o has no parent.  It finds
-    m in hop 1, a finds itself in hop 3, when z comes to o on a long route.
+    In stripe 1, m is below a, below o, which the path of m does not tell; o has no parent.  It
+    finds m in hop 1, a finds itself in hop 3, when z comes to o on a long route.
     """
     a, m, r0, o, z, r1, w1, w2 = range(8)
     below = {a: o, m: a, r0: r1}
