@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, distinct, run_starts, turns
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, run_starts, turns
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.systems.splitstream.forest import Forest, least_of, message_rows
@@ -215,7 +215,10 @@ class Hops:
 
     def _receive_drops(self, drops: Columns) -> None:
         forest, pair = self.forest, drops["pair"]
-        mine = (forest.parent[pair] == drops["by"]) | (forest.parent[pair] < 0)
+        # one that has left the sender, as the least node of a ring, asks already
+        asks = distinct(np.concatenate([one.pair for one in self._requests]))
+        lost = (forest.parent[pair] < 0) & (find_sorted(asks, pair) < 0)
+        mine = lost | (forest.parent[pair] == drops["by"])
         pair, to = pair[mine], drops["next"][mine]
         forest.parent[pair], forest.ancestors[pair] = NONE, NONE
         self.counts["orphans"] += len(pair)
