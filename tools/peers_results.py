@@ -39,8 +39,8 @@ RUNS = {
     "can_optimal": "can --can-flooding optimal",
     "can_2": "can --can-dimensions 2",
     "can_landmarks": "can --can-landmarks 4",
-    "gossipsub": "gossipsub",
-    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum",
+    "gossipsub": "gossipsub --gossipsub-joins at_once",
+    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum --gossipsub-joins at_once",
     # flooding and trees, over Pastry and over CAN
     "all_pastry": "flooding,can --groups 1",
     "all_can": "scribe --groups 1 --overlay can",
