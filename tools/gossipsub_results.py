@@ -86,6 +86,7 @@ class DrawnDelays:
     most_us: int
     seed: int
 
+    jitter: ClassVar[int] = 0
     withheld: ClassVar[None] = None
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:

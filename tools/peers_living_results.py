@@ -39,7 +39,7 @@ _SCENARIOS = {
 #: The middle of a folder's name -> the delivery and the systems of the world, and its seeds.  A
 #: world of all systems takes three times as long as Scribe alone, in which Scribe is the same.
 _WORLDS = {
-    "peers": ("best-effort", "scribe,gossipsub,bayeux --gossipsub-joins at_once", (1, 2)),
+    "peers": ("best-effort", "scribe,gossipsub,bayeux", (1, 2)),
     "alone": ("best-effort", "scribe", (3, 4, 5)),
     "reliable": ("reliable", "scribe", (1, 2, 3, 4, 5)),
     "flooded": ("best-effort", "scribe,flooding,can", (1,)),

@@ -47,7 +47,7 @@ EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "does not exist; give transit-stub, power-law, topohub:NAME, regions, or the path "),
+        (None, "does not exist; give transit-stub, power-law, topohub:NAME, regions, pairs, "),
         ("", "cannot be read as a CSV or Parquet table"),
         ("src,dst,delay_ms\n", "has no rows"),
         ("src,dst\n0,1\n", "has no column 'delay_ms'"),
