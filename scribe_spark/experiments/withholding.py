@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.config import ExperimentConfig
+from scribe_spark.core.arrays import distinct
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import read_table
 from scribe_spark.core.node_classes import NodeClasses
@@ -29,7 +30,8 @@ def withheld_nodes(config: ExperimentConfig) -> Withheld | np.ndarray | None:
     if (name := given.of_class(classes.names)) is not None:
         if len(classes.names) == 1:
             raise InputError("withhold", name, "is the class of all nodes; name one of several")
-        return Withheld(config.seed, shares=classes.shares, number=classes.names.index(name))
+        of_node = classes.of_nodes(np.arange(config.overlay.nodes))
+        return np.flatnonzero(of_node == classes.names.index(name))
     return _listed(given.withhold, config.overlay.nodes)
 
 
@@ -40,7 +42,7 @@ def _listed(path: str, nodes: int) -> np.ndarray:
         row = int(bad[0])
         what = f"row {row + 1} has node {node[row]}; nodes are 0 to {nodes - 1:,}"
         raise InputError("withhold", path, what)
-    found = np.unique(node)
+    found = distinct(node)
     if len(found) == nodes:
         raise InputError("withhold", path, "has all nodes; some node must forward")
     return found

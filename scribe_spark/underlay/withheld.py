@@ -14,13 +14,12 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import find_sorted
-from scribe_spark.core.node_classes import share_of
 from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """The nodes that withhold copies: drawn ones, those of a class, or those of a list; picklable.
+    """The nodes that withhold copies: drawn ones, or those of a list; picklable.
 
     Attributes
     ----------
@@ -28,26 +27,18 @@ class Withheld:
         The key of the draws.
     share : float
         The share of all nodes that withhold.
-    shares : tuple of float
-        The shares of the classes of nodes, if the nodes of a class withhold.
-    number : int
-        The index of that class.
     nodes : str or None
         The name of the distributed array with the numbers of the nodes that withhold, ascending.
     """
 
     seed: int
     share: float = 0.0
-    shares: tuple[float, ...] = ()
-    number: int = 0
     nodes: str | None = None
 
     def of_nodes(self, node: np.ndarray) -> np.ndarray:
         """Return True for the numbers of nodes that withhold copies."""
         if self.nodes is not None:
             return find_sorted(open_array(self.nodes), node) >= 0
-        if self.shares:
-            return share_of(draws.bits_np(self.seed, "class", node), self.shares) == self.number
         drawn = draws.bits_np(self.seed, "withhold", node) >> np.uint64(11)
         return drawn * 2.0**-53 < self.share
 
