@@ -356,7 +356,7 @@ class Gossip(Lacking):
     def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         row = arrivals.find(came["message"] * self._size + came[AT])
-        answers = (arrivals.hops[row] == 0) | ~self.withholds(came[AT])
+        answers = ~self.withholds(came["message"], came[AT])
         came, row = take(came, answers), row[answers]
         message, node, asker = came["message"], came[AT], came["sender"]
         hops, rules = arrivals.hops[row], self.topics.rules

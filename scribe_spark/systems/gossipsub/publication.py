@@ -153,10 +153,12 @@ class PublicationProgram(TopicsProgram):
             lost if losses is None else lost | self.lost_on_way(losses, message, sender, receiver)
         )
 
-    def withholds(self, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes that send only their own publications: rule N6."""
+    def withholds(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that send no copies of a message, which others publish: rule N6."""
         losses = self.losses
-        return np.zeros(len(node), dtype=bool) if losses is None else losses.withholds(node)
+        if losses is None:
+            return np.zeros(len(node), dtype=bool)
+        return losses.withholds(node) & (node != self.messages.source[message])
 
     @property
     def losses(self) -> Losses | None:
@@ -188,9 +190,9 @@ class PublicationProgram(TopicsProgram):
         self, tables: Tables, arrivals: Arrivals, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
+        row = row[~self.withholds(*divided(arrivals.key[row], self._size))]
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
-        others = others[~self.withholds(arrivals.key[others] % self._size)]
         mesh = read_table(Links, tables, MESH)
         of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
         if not len(sources):
@@ -433,7 +435,7 @@ class SendCopies(PublicationProgram):
         copy = at + self.waits(hops) + copy_back < came["sent"]
         if self.losses is not None:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
-            copy &= (hops == 0) | ~self.withholds(receiver)
+            copy &= ~self.withholds(came["message"], receiver)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
         if not self.topics.in_run:  # times of earlier heartbeats are not known
@@ -510,8 +512,7 @@ class _LostCopies(Lost):
 
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`."""
-        source = self.copies.messages.source[self.new[publication]]
-        return self.losses.withholds(links["node"]) & (links["node"] != source)
+        return self.copies.withholds(self.new[publication], links["node"])
 
 
 def _links(
