@@ -29,7 +29,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.systems.scribe.duplicates import note_got, sizes_of
+from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_numbers
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
@@ -87,6 +87,14 @@ class Payloads(Rows):
         return super().from_columns({**columns, "node": columns[AT]})
 
 
+def _withholds(scribe: Scribe, publication: np.ndarray, sender: np.ndarray) -> np.ndarray:
+    """Return True for copies that senders do not send: rule N6."""
+    if scribe.losses is None:
+        return np.zeros(len(sender), dtype=bool)
+    number, source = scribe.environment.facts.ring.node, source_numbers(scribe, publication)
+    return scribe.losses.withholds(sender) & (number[sender] != source)
+
+
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
     """Deliver payloads at nodes and forward them to the children: one hop.
 
@@ -99,7 +107,7 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     which, edge = scribe.children_of(entries.key[row])
     # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     got = payloads.take(np.flatnonzero(entries.member[row]))
-    goes = ~scribe.withholds(payloads.message[which], payloads.node[which])
+    goes = ~_withholds(scribe, payloads.message[which], payloads.node[which])
     which, edge = which[goes], edge[goes]
     child = children.key[edge] % scribe.state.size
     of, is_lost = payloads.take(which), np.zeros(len(which), dtype=bool)
@@ -449,7 +457,7 @@ class Emitter:
         return self.scribe.are_lost(sent.group, publication, sent.sender, sent.node)
 
     def _are_withheld(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
-        return self.scribe.withholds(publication, sent.sender)
+        return _withholds(self.scribe, publication, sent.sender)
 
     def _of_messages(
         self, test: Callable[[np.ndarray, Payloads], np.ndarray], payloads: Payloads

@@ -298,14 +298,6 @@ class Scribe:
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
-    def withholds(self, publication: np.ndarray, sender: np.ndarray) -> np.ndarray:
-        """Return True for copies that their senders do not send: rule N6."""
-        if self.losses is None:
-            return np.zeros(len(sender), dtype=bool)
-        number = self.environment.facts.ring.node
-        source = publication % (1 << SOURCE_BITS) % (int(number.max()) + 1)
-        return self.losses.withholds(sender) & (number[sender] != source)
-
     def count(
         self,
         kind: str,
