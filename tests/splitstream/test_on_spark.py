@@ -24,7 +24,7 @@ GROUPS = {
 CONFIG = WorldConfig(
     **GROUPS, rounds=6, event_round=2, share=0.2, splitstream_bound=18,
     generator="mass-failure+publications", measures=("delay", "node_stress", "link_stress"),
-    publish_source="any",
+    publish_source="any", lost_after=2,
 )  # fmt: skip
 SLOW = pytest.mark.slow
 
