@@ -72,7 +72,7 @@ Quorum = Annotated[str, TakenAs("share"), BeforeValidator(_quorum)]
 
 
 class CoverageConfig(Section):
-    """What is asked of publications: rules X1 to X6 of docs/rules.md."""
+    """The questions about publications: rules X1 to X6 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Questions about publications: how many expected receivers have them within a time, by "

@@ -207,7 +207,7 @@ def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
 
 @dataclass(frozen=True)
 class _TellBuilders(OverlayProgram):
-    """Note the members, and tell builders who has joined and quit: rules O1 and O10."""
+    """Record the members, and send builders the joins and the quits: rules O1 and O10."""
 
     leave: np.ndarray  # the nodes that leave, ascending
 

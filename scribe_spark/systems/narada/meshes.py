@@ -78,7 +78,7 @@ class Meshes:
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
         """Return the meshes of a state; `size` is the number of all nodes, if others are sought."""
-        entries, links, cells = (read_table(state, name) for name in (ENTRIES, LINKS, CELLS))
+        entries, links, cells = (state_table(state, name) for name in (ENTRIES, LINKS, CELLS))
         size = size or 1 + int(entries["node"].max(initial=0))
         key = key_of([entries["group"], entries["node"]], size)
         a, b = (
@@ -223,7 +223,7 @@ class CellRows:
         return found
 
 
-def read_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
+def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table; empty ones if the state does not have it."""
     columns = state.get(name) or {}
     return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}

@@ -27,7 +27,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY, VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, read_table
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, state_table
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
@@ -56,7 +56,7 @@ class NaradaPeriod:
         self._now, self._network = period.number, period.network
         self._ring = period.network.ring
         self._meshes = Meshes.of(state, len(self._ring))
-        waiting = read_table(state, WAITING)
+        waiting = state_table(state, WAITING)
         # newcomers who have not begun to join, by keys (group, node)
         self._waiting = key_of([waiting["group"], waiting["node"]], len(self._ring))
         self._begins = waiting["begins"]

@@ -82,7 +82,7 @@ class NicePeriod:
     # --- before the layers
 
     def take_events(self) -> None:
-        """Note who is silent, departs or wants to join: rule V1."""
+        """Record the members that are silent, that depart and that join: rule V1."""
         period, size = self._period, self._size
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         seated = self._layers[0].key if self._layers else whole_numbers()
@@ -218,7 +218,7 @@ class NicePeriod:
         self._send("add", leader, above)
 
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Remove who has no seat; return new leaders and their clusters above: rule V3."""
+        """Remove members without a seat; return new leaders and their clusters above: rule V3."""
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
         goes = departs | (find_sorted(self._lost, layer.key) >= 0)

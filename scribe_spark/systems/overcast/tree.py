@@ -251,7 +251,7 @@ class Round:
         return self.key[self.parent[child]] * self.size + self.node[child]
 
     def _list(self, child: np.ndarray) -> None:
-        """Let parents note children, who are adopted now."""
+        """Record the children that parents adopt now."""
         now = np.full(len(child), self.now)
         new = {"key": self._edge_key(child), "last": now, "number": now}
         kept = find_sorted(np.sort(new["key"]), self.children["key"]) < 0
@@ -353,7 +353,7 @@ class Round:
         return best
 
     def ask(self, asker: np.ndarray, asked: np.ndarray) -> None:
-        """Let nodes accept or refuse those who ask: rule E10."""
+        """Accept or refuse the nodes that ask for a parent: rule E10."""
         self._send(ADOPT, asker, self.node[asked])
         lost, waits = self._refused(asker, asked)
         searches = self.parent[asker] < 0
@@ -363,8 +363,10 @@ class Round:
         self.adopt(asker[taken], asked[taken])
 
     def _refused(self, asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return who is refused by a node that is unattached or below it, and by one that, or
-        whose ancestor, asks as well and has a greater id.
+        """Return the askers that lose, and the askers that wait, by row.
+
+        An asker loses if the asked node is unattached or is below the asker.  An asker waits if
+        the asked node, or an ancestor of the asked node, asks as well and has a greater id.
         """
         moves = np.zeros(len(self.key), dtype=bool)
         moves[asker[self.parent[asker] >= 0]] = True

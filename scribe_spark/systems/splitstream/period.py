@@ -1,4 +1,4 @@
-"""A channel at the begin of a period: who is gone, roots, and newcomers; rules L1 and L10."""
+"""A channel at the begin of a period: gone nodes, roots and newcomers; rules L1 and L10."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NODES, CHANNELS = "nodes", "channels"
 
 @dataclass(frozen=True)
 class Setting:
-    """What the rules of channels need besides their state.
+    """The facts that the rules of channels need besides the state of channels.
 
     `rules` are the settings of the system, `b` the bits of a digit, `seed` the key of draws;
     ``key_hi``, ``key_lo`` and ``number`` are those of all groups, ``capacity`` has the bounds of
@@ -87,7 +87,7 @@ class Setting:
 
 
 @dataclass
-class Begun:
+class OpenChannels:
     """The channels of a builder at the begin of a period.
 
     Attributes
@@ -129,7 +129,7 @@ def begin(
     failed: np.ndarray,
     join: Pairs,
     quit: Pairs,
-) -> Begun:
+) -> OpenChannels:
     """Return the channels after the events of a period: rule L1.
 
     Parameters
@@ -182,7 +182,7 @@ def begin(
     told[LEAVE] = concatenate([told[LEAVE], left_parents])
     lacks = alive[nodes["node"]] & _lacking(nodes, channels, key, setting, size)
     moves = [moved, nodes["group"][lacks], channels["group"][changed.any(axis=1)]]
-    return Begun(nodes, channels, distinct(np.concatenate(moves)), wave, told)
+    return OpenChannels(nodes, channels, distinct(np.concatenate(moves)), wave, told)
 
 
 def _new_roots(
@@ -291,7 +291,7 @@ def _lacking(
     return (nodes["parent"] < 0).sum(axis=1) > roots
 
 
-def plant(begun: Begun, setting: Setting, number: int, alive: np.ndarray) -> Forest:
+def plant(begun: OpenChannels, setting: Setting, number: int, alive: np.ndarray) -> Forest:
     """Return the trees of the channels that are played; rows are those of ``begun.nodes``."""
     size, stripes = len(alive), setting.stripes
     row = find_sorted(begun.channels["group"], begun.played)
@@ -336,7 +336,7 @@ def cleared(forest: Forest) -> np.ndarray:
     return had[forest.alive[had // forest.stripes]]
 
 
-def harvest(begun: Begun, forest: Forest) -> dict[str, np.ndarray]:
+def harvest(begun: OpenChannels, forest: Forest) -> dict[str, np.ndarray]:
     """Return the table of nodes after the hops of a period."""
     nodes, stripes = begun.nodes, forest.stripes
     mine = np.flatnonzero(find_sorted(forest.groups, nodes["group"]) >= 0)

@@ -1,4 +1,4 @@
-"""What a full node does with a SUBSCRIBE: the two published policies, rules L6 and L7.
+"""The answers of a full node to a SUBSCRIBE: the two published policies, rules L6 and L7.
 
 Requests at one node are answered one after the other; a *turn* has one request of each node.
 
