@@ -6,13 +6,14 @@ Rules: docs/rules.md, W1 to W6, W11.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.setting import (
     ROOMS,
     Discipline,
@@ -70,6 +71,7 @@ class RoundLinks:
     classes: NodeClasses
     hosts: Hosts  # the rates of the network's file
     routes: Kernel | None = None  # the network, if links between routers have rates
+    parts: Parts = field(default_factory=Parts)
 
     @classmethod
     def of(cls, config: Any, hosts: Hosts, lan_us: int, network: Kernel | None = None) -> Self:
@@ -89,6 +91,7 @@ class RoundLinks:
             classes=NodeClasses.of(config),
             hosts=hosts,
             routes=network if given.link_rates else None,
+            parts=Parts.of(given),
         )
 
     def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:

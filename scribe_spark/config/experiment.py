@@ -168,11 +168,17 @@ class ExperimentConfig(NetworkConfig):
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
         """Refuse more publications than a run can simulate."""
-        each, who = self.bandwidth.publications, self.bandwidth.published_by
-        total = (each or 0) * (memberships if who == "everyone" else groups)
+        given = self.bandwidth
+        each, sent = given.publications, given.parts_sent
+        if each is None and sent == 1:
+            return
+        of = memberships if given.published_by == "everyone" else groups
+        total = (each or 1) * of * sent
         if total > MOST_PUBLICATIONS:
-            remedy = f"makes {total:,} publications; must be at most {MOST_PUBLICATIONS:,}"
-            raise InputError("publications", each, f"{remedy}; give fewer, or fewer groups")
+            field, value = ("publications", each) if sent == 1 else ("parts", given.parts)
+            what = "publications" if sent == 1 else "parts"
+            remedy = f"makes {total:,} {what}; must be at most {MOST_PUBLICATIONS:,}"
+            raise InputError(field, value, f"{remedy}; give fewer, or fewer groups")
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
         """Refuse more groups than the 64-bit keys of the systems can number.

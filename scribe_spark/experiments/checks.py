@@ -17,6 +17,7 @@ from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.experiments.scheduled import (
+    cause_of_several,
     refuse_deliveries,
     refuse_slow,
     refuse_unknown_groups,
@@ -121,7 +122,7 @@ def _check_trees(config: RunConfig) -> None:
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
     """Refuse systems that support one publication per group, and impossible publications."""
-    cause = "publications" if config.bandwidth.schedule is None else "schedule"
+    cause = cause_of_several(config)
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
             remedy = (
