@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import rank_in_group
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.packing import Columns, take
@@ -28,15 +29,18 @@ class Parts:
         The number of different parts with which a node has the publication, k.
     sent : int
         The number of parts that the source sends, n.
+    recoded : bool
+        True if nodes recode: every useful copy is a new part (W15).
     """
 
     needed: int = 1
     sent: int = 1
+    recoded: bool = False
 
     @classmethod
     def of(cls, bandwidth: Any) -> Self:
         """Return the parts of a config's section `bandwidth`."""
-        return cls(bandwidth.parts or 1, bandwidth.parts_sent)
+        return cls(bandwidth.parts or 1, bandwidth.parts_sent, bandwidth.recoded)
 
     def size_of_part(self, size: np.ndarray) -> np.ndarray:
         """Return the size of a part of publications of some sizes (bytes), rounded up: W13."""
@@ -49,6 +53,15 @@ class Parts:
     def publication(self, message: np.ndarray) -> np.ndarray:
         """Return the publications of messages: the numbers of their first parts."""
         return message - message % self.sent
+
+    def useful(
+        self, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+    ) -> np.ndarray:
+        """Return True for copies that are useful to nodes with too few parts: W15; bool.
+
+        The ends are numbers of nodes; `message` is the part of the sender.
+        """
+        return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(56) != 0
 
     def complete(self, came: Columns, nodes: int) -> Columns:
         """Return the message with which each node has a publication: W14.

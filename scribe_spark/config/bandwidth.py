@@ -38,24 +38,24 @@ _OF_GOSSIPSUB: UsedWhen = used_when(
 #: The greatest number of parts of a publication, also of coded ones.
 MOST_PARTS = 2**16
 
-#: The code with a fixed number of parts.
-_REED_SOLOMON = "reed-solomon"
+#: The code with a fixed number of parts, and that of nodes that recode.
+_REED_SOLOMON, _RLNC = "reed-solomon", "rlnc"
 
 
 def _code(value: Any) -> Any:
-    """Return the code in one spelling, ``reed-solomon:32``."""
-    if value is None:
-        return None
+    """Return the code in one spelling, ``reed-solomon:32`` or ``rlnc``."""
+    if value is None or value == _RLNC:
+        return value
     name, _, sent = str(value).strip().partition(":")
     if name != _REED_SOLOMON or not (sent.isascii() and sent.isdigit()):
-        remedy = f"must be {_REED_SOLOMON}:N with N parts that sources send, such as"
+        remedy = f"must be {_RLNC}, or {_REED_SOLOMON}:N with N parts that sources send, such as"
         raise InputError("code", value, f"{remedy} {_REED_SOLOMON}:32")
     if not 1 <= int(sent) <= MOST_PARTS:
         raise InputError("code", value, f"must have from 1 to {MOST_PARTS:,} parts")
     return f"{name}:{int(sent)}"
 
 
-#: A code: ``reed-solomon:32``.
+#: A code: ``reed-solomon:32``, ``rlnc``.
 Code = Annotated[str, TakenAs("code"), BeforeValidator(_code)]
 
 
@@ -133,7 +133,8 @@ class BandwidthConfig(Section):
     )
     code: Annotated[Code | None, _OF_PARTS] = unset(
         "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
-        "them are enough [default: all parts are needed]",
+        "them are enough; with rlnc, nodes recode what they send (only in runs) [default: all "
+        "parts are needed]",
     )
 
     @property
@@ -155,7 +156,13 @@ class BandwidthConfig(Section):
     @property
     def parts_sent(self) -> int:
         """The number of parts that sources send for each publication; 1 without parts."""
-        return (self.parts or 1) if self.code is None else int(self.code.partition(":")[2])
+        sent = "" if self.code is None else self.code.partition(":")[2]
+        return int(sent) if sent else self.parts or 1
+
+    @property
+    def recoded(self) -> bool:
+        """True if nodes recode the parts that they send."""
+        return self.code == _RLNC
 
     @property
     def cause(self) -> tuple[str, Any]:
