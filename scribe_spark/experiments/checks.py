@@ -129,10 +129,10 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
                 f"has {system.name}, which supports one publication per group; leave out {cause}"
             )
             raise InputError("systems", system.name, remedy)
-        if config.bandwidth.recoded and system.build is None:
-            if not live_system(system, config).recodes:
-                remedy = f"cannot be combined with {system.name}, whose nodes do not recode"
-                raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
+        plays_rounds = config.bandwidth.recoded and system.build is None
+        if plays_rounds and not live_system(system, config).recodes:
+            remedy = f"cannot be combined with {system.name}, whose nodes do not recode"
+            raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
     path = config.bandwidth.schedule
     if path is None:
         if sizes is not None:
