@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from scribe_spark.core import draws
 from scribe_spark.experiments import Simulation
 
 from .played import case_of
+from .test_kernel import compare
 from .test_scheduled_runs import GIVEN, RATES, SEED, TEXT, Played, by_oracle
 
 
@@ -106,6 +108,27 @@ def test_random_cases_are_the_event_queue(part):
             sorted([0, size, *rng.choices(range(size + 1), k=6)]),
         ):
             assert by_kernel(network, publications, rules, parts, bounds) == wanted, (seed, bounds)
+
+
+@pytest.mark.parametrize("part", seeds(range(4), in_each_run=1))
+def test_recoded_parts_are_the_event_queue(part):
+    """All copies and parts of nodes that recode; a tenth of the copies is not useful."""
+    compared = 0
+    for seed in range(part * 60, part * 60 + 60):
+        network, publications, rules = random_case(seed)
+        needed = random.Random(f"recoded {seed}").choice([1, 2, 3, 6])
+        parts = Parts(needed, needed, recoded=True)
+
+        def useful(message: int, sender: int, receiver: int, seed=seed) -> bool:
+            return random.Random(f"{seed} {message} {sender} {receiver}").random() > 0.1
+
+        rules = replace(rules, recoded=needed, useful=useful)
+        messages = messages_of(publications, parts)
+        wanted, first, _ = compare(network, messages, rules, seed)
+        mine = by_kernel(network, publications, rules, parts, [0, len(network.nodes)])
+        assert mine == enough(wanted.first, parts)
+        compared += len(first)
+    assert compared > 1_000
 
 
 def test_messages_of_a_schedule_follow_each_other():
