@@ -191,7 +191,9 @@ class Stages:
         if found is None or not isinstance(found, np.ndarray):
             return found
         (name,) = distribute_arrays(self.spark, withheld=found)
-        return self._files.own(Withheld(self.config.seed, nodes=name))
+        announcements = self.config.forwarding.announcements
+        of_list = Withheld(self.config.seed, nodes=name, announcements=announcements)
+        return self._files.own(of_list)
 
     @cached_property
     def network(self) -> Underlay:

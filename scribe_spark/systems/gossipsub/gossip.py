@@ -235,8 +235,7 @@ class Gossip(Lacking):
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
-        message, node = divided(arrivals.key[held], self._size)
+        message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
             wanted = np.isin(message, lacking)

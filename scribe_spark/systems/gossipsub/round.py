@@ -124,8 +124,7 @@ class CountCopies(PublicationProgram):
         """Write the counts; no message is sent."""
         got = read_table(Arrivals, tables, ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
-        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
-        told = self._by_message(told // self._size)
+        told = self._by_message(self.announced(got, self.heartbeat + 1) // self._size)
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
