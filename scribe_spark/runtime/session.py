@@ -189,8 +189,9 @@ def session(
         return _with_scratch(active, execution)
     check_tricks()
     work = estimated_work or nodes
-    if worlds and (execution is None or execution.engine != "jobs"):
-        work = nodes  # tasks play the rounds; the JVM only moves their tables
+    engine = "auto" if execution is None else execution.engine
+    if engine == "tasks" or (worlds and engine == "auto"):
+        work = nodes  # the JVM only moves the tables of tasks
     if execution is not None and execution.remote is not None:
         made = _connect(execution, nodes, work, worlds)
         return _with_scratch(made, execution)
