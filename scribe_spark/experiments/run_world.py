@@ -40,7 +40,7 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
-from scribe_spark.report import Report, preload
+from scribe_spark.report import Report
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
@@ -216,7 +216,6 @@ class _WorldRun:
         return None if files is None else EventFiles(files)
 
     def _play(self, world: World) -> None:
-        preload()  # the driver waits while tasks play rounds
         last_saved, pause = time.monotonic(), SAVE_EVERY
         while world.number < self.config.world.rounds:
             began = time.monotonic()
