@@ -252,7 +252,7 @@ class _WorldRun:
         if is_last and self.config.write_knowledge:
             last["knowledge"] = world.knowledge
         if is_last and self.config.write_routing_table:
-            last["routing_table"] = world.routing_table
+            last["routing_table"] = world.routing_rows
         last |= world.coverage_tables if is_last else {}
         if "deliveries" in last:
             last |= self._latency(world, last["deliveries"])
