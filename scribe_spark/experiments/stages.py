@@ -264,6 +264,11 @@ class Stages:
         """The rows of :attr:`nodes` for kernels, which draw them anew."""
         return self.grown.nodes
 
+    @property
+    def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+        """The function from numbers of nodes to their columns of :attr:`nodes`, on the driver."""
+        return self.grown.rows_of_nodes
+
     @stage
     def overlay(self) -> Overlay:
         """The overlay of the config; in a run with rounds, the live nodes after the last round."""
