@@ -2,15 +2,15 @@
 # MAGIC %md
 # MAGIC # Tutorial: one message, 200 nodes
 # MAGIC
-# MAGIC You look at a network of 200 nodes and at a tree that carries messages to 40 of them. Then
-# MAGIC you let the root of the tree fail, compare the tree with a mesh, and write a forwarding rule
-# MAGIC of your own. The tutorial takes about 45 minutes. Write down each prediction before you run
-# MAGIC the code below it. Each step ends with a question; click on *Answer* to see the answer.
+# MAGIC You look at 200 nodes and at a tree that carries messages to 40 of them, let the root of the
+# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own, in about
+# MAGIC 45 minutes. Write down each prediction before you run the code below it. Each step ends with
+# MAGIC a question; click on *Answer* to see its answer.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
-# MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python` (which does not show
-# MAGIC pictures; they are on the page `docs/tutorial.md`). Databricks can import the same text and
-# MAGIC code as a notebook: `jobs/notebooks/tutorial.py`.
+# MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python`, which does not show the
+# MAGIC pictures of this page. Databricks can import the page as a notebook:
+# MAGIC `jobs/notebooks/tutorial.py`.
 
 # COMMAND ----------
 
@@ -48,9 +48,10 @@ simulation = Simulation(spark, config)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The simulation has a network of 5,050 routers, to which 200 hosts are attached at random. It
-# MAGIC has one group with 40 members, one of whom sends a message. Nothing is computed until you
-# MAGIC ask for it. The same seed gives the same numbers on every machine.
+# MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members, and
+# MAGIC one of them sends a message. Nothing is computed until you ask for it. The same seed gives
+# MAGIC the same numbers on every machine. With `overlay="perfect"`, nodes begin with perfect
+# MAGIC tables, as in step 5; otherwise they fill their tables by joining one after the other.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
@@ -74,8 +75,8 @@ displayHTML(ring_picture("ring", "The ring of nodeIds, and nodes that node 0 kno
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The grey digits are first digits of nodeIds. The leaf set is beside node 0; row 0 of the
-# MAGIC routing table is all around the ring.
+# MAGIC The grey digits are first digits of nodeIds. The leaf set is beside node 0; row 0 is all
+# MAGIC around the ring.
 # MAGIC
 # MAGIC **Predict.** Does a message to a node of the leaf set, a neighbour on the ring, take less
 # MAGIC time than a message to any other node? And a message to a node of row 0?
@@ -99,16 +100,15 @@ for words, pairs in knows.items():
 
 # MAGIC %md
 # MAGIC A neighbour on the ring is as far away as any node: nodeIds are random, so they say nothing
-# MAGIC about the network. Row 0 is different. About twelve of the 200 nodes begin with a certain
-# MAGIC digit, and the routing table has the nearest of them.
+# MAGIC about the network. But for each digit of row 0, the node has a choice of about twelve nodes,
+# MAGIC and the table has the nearest of them.
 # MAGIC
 # MAGIC **Question.** Are the nodes of row 1 nearer or farther than those of row 0? (Try `row = 1`.)
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Farther, nearly as far as any node. Two digits have 256 values, more than there are nodes.
-# MAGIC So most cells of row 1 are empty, and for the others there is no choice. The more nodes, the
-# MAGIC more rows have a choice.
+# MAGIC Farther, nearly as far as any node. Two digits have 256 values, more than there are nodes,
+# MAGIC so a cell of row 1 has hardly a choice.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -155,8 +155,7 @@ for hop in (1, 2):
 
 # MAGIC %md
 # MAGIC The number of hops is as expected, but two hops do not take twice the time of one. The first
-# MAGIC hop is short: it goes to a node of row 0, the nearest of about twelve. Only the last hop has
-# MAGIC no choice.
+# MAGIC hop is short: it goes to a node of row 0. The second one has no choice.
 
 # COMMAND ----------
 
@@ -167,16 +166,16 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Each hop comes closer to the key: the first jumps over the ring to the right digit, the
-# MAGIC others are small steps on the ring.
+# MAGIC The first hop jumps over the ring to the first digit of the key; the others are small steps
+# MAGIC towards the key.
 # MAGIC
 # MAGIC **Question.** If nodes filled row 0 with a random suitable node, and not with the nearest,
 # MAGIC would the hops or the delay change?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The hops would not change, as digits decide them. The delay would: the first hop would take
-# MAGIC as long as a message to any node, so the factor would be about the number of hops.
+# MAGIC The delay: the first hop would take as long as a message to any node, so the factor would be
+# MAGIC about the number of hops. The hops would not change, as digits decide them.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -197,22 +196,21 @@ edges = simulation.table("scribe", "tree_edges").toPandas()
 tree = pd.DataFrame({"node": [root, *edges["child"]], "parent": [None, *edges["parent"]]})
 tree["member"], tree["root"] = tree["node"].isin(members), tree["node"] == root
 print(f"busiest node: {tree['parent'].value_counts().max()} children")
-displayHTML(tree_picture("tree", "Scribe's tree of a group with 40 members", tree))
+displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The tree is as deep as routes have hops. No node knows all members, or the tree: each knows
-# MAGIC its parent and its children, here at most eight.
+# MAGIC The tree is as deep as routes have hops. No node knows the whole tree: each knows its parent
+# MAGIC and its children.
 # MAGIC
 # MAGIC **Question.** The messages of the group are of no use for a forwarder. Why are there
 # MAGIC forwarders?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC They are on the routes of members. If members joined only at members, somebody would have to
-# MAGIC know where members are. And if all members joined at the root, the root would have 39
-# MAGIC children.
+# MAGIC They are on the routes of members. Without them, members would have to know other members,
+# MAGIC or all join at the root, which would then have 39 children.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -236,18 +234,17 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 
 # MAGIC %md
 # MAGIC Naive unicast is as fast as IP multicast: both use the direct routes from the source. In
-# MAGIC Scribe, a message makes two or three hops, and one more to the root. The mean delay of a
-# MAGIC group in Scribe, divided by that with IP multicast, is its *RAD* (ratio of average delays);
-# MAGIC here it is about two.
+# MAGIC Scribe, a message makes one hop to the root, and one or two down the tree. The mean delay of
+# MAGIC a group in Scribe, divided by that with IP multicast, is its *RAD* (ratio of average
+# MAGIC delays), here about two.
 # MAGIC
 # MAGIC **Question.** Why not always use naive unicast?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The source must know all members, and it sends 39 copies; in a group of 100,000 members,
-# MAGIC 99,999. In the simulation so far, sending takes no time. With `message_size` and `uplink`,
-# MAGIC copies wait for each other: see [the how-to for
-# MAGIC GossipSub](tutorial_gossipsub.md#3-give-the-message-a-size).
+# MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members, 99,999.
+# MAGIC In the simulation so far, sending takes no time. With `message_size` and `uplink`, copies
+# MAGIC wait for each other ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -292,11 +289,11 @@ for figure in scene_figures(scene_of(trees)):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table has the number of members that get the message of a round in this round, without
-# MAGIC the old root. The neighbour of the old root on the ring is now closest to the key. So it is
-# MAGIC the new root at once, and it has a copy of the group's state. But the children of the old
-# MAGIC root (the *orphans*) wait two rounds before they send a new JOIN. Until then, the new root
-# MAGIC reaches only the few members that are its own descendants.
+# MAGIC The table has the number of members, without the old root, that get the message of a round
+# MAGIC in this round. The neighbour of the old root on the ring, node 144, is now closest to the
+# MAGIC key, so it is the new root at once. But the other children of the old root (the *orphans*)
+# MAGIC wait two rounds before they send a new JOIN. Until then, the new root reaches only its own
+# MAGIC children.
 # MAGIC
 # MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost in a
 # MAGIC real network?
@@ -325,26 +322,26 @@ print(f"links: {links.agg(F.sum('entries')).first()[0]}; copies: {len(copies)}")
 source = int(simulation.multicast_groups.first()["source"])
 group = nodes[nodes["node"].isin(members)]
 displayHTML(
-    ring_picture("mesh", "A message in GossipSub's mesh", group, links=copies, source=source)
+    ring_picture("mesh", "A message in the mesh of GossipSub", group, links=copies, source=source)
 )
 trees = play("scribe,gossipsub")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. Their number
-# MAGIC follows from the links: each of the 40 nodes sends on all links, 39 of them not on the one
-# MAGIC from which its copy came. There are more than six links for each node, because a node asks
-# MAGIC for six, but accepts up to twelve. This is the price of the last table: no round loses a
-# MAGIC message, as nobody depends on a single other node.
+# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The number of
+# MAGIC copies follows from the links: all nodes send on all their links, but 39 of them not on the
+# MAGIC one from which their copy came. A node has more than six links in the mean, because it asks
+# MAGIC for six, but accepts up to twelve. Duplicates are the price of the last table: no round
+# MAGIC loses a message, as nobody depends on a single other node.
 # MAGIC
 # MAGIC **Question.** How many links must a node have at least, so that a single failure cuts off
 # MAGIC nobody? Why does GossipSub take more?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Two: a circle survives one failure. But a circle is slow, as a message makes up to 20 hops,
-# MAGIC and a second failure cuts it in two parts. More links make paths shorter and more failures
+# MAGIC Two: a circle survives one failure. But a message makes up to 20 hops on a circle, and a
+# MAGIC second failure cuts it in two. With more links, paths are shorter, and more failures are
 # MAGIC harmless.
 # MAGIC
 # MAGIC </details>
@@ -352,10 +349,11 @@ trees = play("scribe,gossipsub")
 # MAGIC ## 7. Write a rule
 # MAGIC
 # MAGIC Which links are worth a copy? Now all 200 nodes are members, and each has links to eight
-# MAGIC random nodes, its *peers*. `all_but_sender` floods: it sends on all of them. Your rule gets
-# MAGIC the first copy of a node (`first`) and a link (`edges`), for many links at once, and says
-# MAGIC whether the node sends on it. The first nodes send to all peers, as nobody has the message
-# MAGIC yet; later ones, when most nodes have it, only to one peer:
+# MAGIC random nodes, its *peers*. The rule `all_but_sender` floods: a node sends to all peers. Your
+# MAGIC rule gets, for many links at once, the first copy of a node (`first`) and the link
+# MAGIC (`edges`), and says whether the node sends on this link. Nodes that are at most two hops
+# MAGIC from the source send to all peers, as few nodes have the message yet; later ones send to one
+# MAGIC peer:
 
 # COMMAND ----------
 
@@ -392,26 +390,24 @@ spread(FEW, all_but_sender, early)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The rule saves more than half of the copies. Some nodes are missed, because nobody who sends
-# MAGIC has chosen them.
+# MAGIC The rule saves more than half of the copies. But it misses the nodes to which nobody sends.
 # MAGIC
 # MAGIC **Question.** Which number do you change so that fewer nodes are missed? Try it.
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Two or three peers in place of one (`edges["rank"] < 2`), or more hops (`first["hops"] <
-# MAGIC 4`). Both cost copies; the second nearly as many as flooding, since most nodes are three
-# MAGIC hops away.
+# MAGIC More peers (`edges["rank"] < 2`), or more hops (`first["hops"] < 4`). The second change
+# MAGIC costs more copies, but no node is missed.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 8. The same with 100,000 nodes
 # MAGIC
-# MAGIC You change one number. This takes some minutes, so predict first.
+# MAGIC You change one number. The code takes some minutes.
 # MAGIC
-# MAGIC **Predict.** How many hops have routes among 100,000 nodes? What do the two rules reach?
-# MAGIC What does the following rule reach, which sends to three peers, and to those that are nearer
-# MAGIC than the node from which the message came?
+# MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two rules
+# MAGIC reach, and how many the rule `downhill`, which sends to three peers, and to those that are
+# MAGIC nearer than the node from which the message came?
 
 # COMMAND ----------
 
@@ -425,36 +421,33 @@ def downhill(first, edges):
 with Simulation(spark, config.replace(nodes=MANY)) as large:
     routes = routes_of(large)
     print(f"hops: {routes.loc[routes['next'].isna(), 'hops'].mean():.2f}")
+
 spread(FEW, downhill)
 spread(MANY, all_but_sender, early, downhill)
+simulation.close()
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Routes have two hops more, although there are 500 times as many nodes. Flooding still
-# MAGIC reaches nearly all nodes. But your rule fails. Among 200 nodes, three hops reach most nodes.
-# MAGIC Among 100,000 nodes, they reach at most 8 + 64 + 512, and then everybody sends only one
-# MAGIC copy: the rule works for one size of network. The last rule does not count hops; it compares
-# MAGIC delays, which do not grow with the number of nodes. This is why one simulates large
-# MAGIC networks.
+# MAGIC Routes have only two hops more, although there are 500 times as many nodes. Flooding still
+# MAGIC reaches nearly all nodes, but your rule fails. Three hops reach most of 200 nodes; of
+# MAGIC 100,000, they reach at most 8 + 64 + 512, and then everybody sends only one copy. The rule
+# MAGIC was right for one size of network. The rule `downhill` compares delays, which do not grow
+# MAGIC with the number of nodes. This is why one simulates large networks.
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Those that nobody has chosen as a peer. A node is chosen by eight others in the mean, so by
-# MAGIC none with probability e<sup>-8</sup>, or 0.034 %: about 34 nodes of 100,000. GossipSub's
-# MAGIC links go both ways, so it has no such nodes.
+# MAGIC Nodes that nobody has chosen as a peer. In the mean, eight nodes choose a node, so none does
+# MAGIC with probability e<sup>-8</sup>, or 0.034 %. GossipSub has no such nodes, as its links go
+# MAGIC both ways.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## Where to go next
 # MAGIC
 # MAGIC - [concepts.md](concepts.md) explains the model and the measures.
-# MAGIC - [How to repeat the Scribe paper](tutorial_paper.md), and [how to measure
-# MAGIC   GossipSub](tutorial_gossipsub.md), with the command line.
+# MAGIC - [How to repeat the Scribe paper](tutorial_paper.md) and [how to measure
+# MAGIC   GossipSub](tutorial_gossipsub.md) use the command line.
 # MAGIC - [extending.md](extending.md) makes a rule a system, with all measures.
-
-# COMMAND ----------
-
-simulation.close()
