@@ -2,10 +2,9 @@
 # MAGIC %md
 # MAGIC # Tutorial: one message, 200 nodes
 # MAGIC
-# MAGIC You look at 200 nodes and at a tree that carries messages to 40 of them, let the root of the
-# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own, in about
-# MAGIC 45 minutes. Write down each prediction before you run the code below it. Each step ends with
-# MAGIC a question; click on *Answer* to see its answer.
+# MAGIC You look at 200 nodes and a tree that carries messages to 40 of them, let the root of the
+# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. This takes
+# MAGIC about 45 minutes. Write down each prediction before you run the code below it.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
 # MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python`, which does not show the
@@ -38,7 +37,7 @@ config = RunConfig(
     group_size=40,
     source="direct",
     systems="scribe,ip_multicast,naive_unicast,gossipsub",
-    overlay="perfect",
+    overlay="perfect",  # tables as at the start of a world (step 5)
     gossipsub_joins="at_once",
     gossipsub_flood_publish=False,
     seed=9,
@@ -49,20 +48,17 @@ simulation = Simulation(spark, config)
 
 # MAGIC %md
 # MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members, and
-# MAGIC one of them sends a message. Nothing is computed until you ask for it. The same seed gives
-# MAGIC the same numbers on every machine. With `overlay="perfect"`, nodes begin with perfect
-# MAGIC tables, as in step 5; otherwise they fill their tables by joining one after the other.
+# MAGIC one of them sends a message. The same seed gives the same numbers on every machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
 # MAGIC A *node* is a host with a *nodeId*: a random number of 128 bits. These numbers form a ring,
-# MAGIC on which 0 follows the largest. In *Pastry*, the overlay network below Scribe, a node knows
-# MAGIC only a few other nodes:
+# MAGIC on which 0 follows the largest. In *Pastry*, the network of nodes below Scribe, a node knows
+# MAGIC few others:
 # MAGIC
-# MAGIC - its *leaf set*: the 16 nodes that are next to it on the ring;
-# MAGIC - its *routing table*: row 0 has, for each hexadecimal digit, one node whose nodeId begins
-# MAGIC   with this digit. Row 1 has nodes that share the first digit with the node, one for each
-# MAGIC   second digit, and so on.
+# MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
+# MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit of nodeIds. Row 1
+# MAGIC   has nodes that share the first digit with the node, one for each second digit, and so on.
 
 # COMMAND ----------
 
@@ -78,8 +74,8 @@ displayHTML(ring_picture("ring", "The ring of nodeIds, and nodes that node 0 kno
 # MAGIC The grey digits are first digits of nodeIds. The leaf set is beside node 0; row 0 is all
 # MAGIC around the ring.
 # MAGIC
-# MAGIC **Predict.** Does a message to a node of the leaf set, a neighbour on the ring, take less
-# MAGIC time than a message to any other node? And a message to a node of row 0?
+# MAGIC **Predict.** Which takes less time than a message to any node: a message to a node of the
+# MAGIC leaf set, a neighbour on the ring, or one to a node of row 0?
 
 # COMMAND ----------
 
@@ -100,31 +96,30 @@ for words, pairs in knows.items():
 
 # MAGIC %md
 # MAGIC A neighbour on the ring is as far away as any node: nodeIds are random, so they say nothing
-# MAGIC about the network. But for each digit of row 0, the node has a choice of about twelve nodes,
-# MAGIC and the table has the nearest of them.
+# MAGIC about the network. But for each digit of row 0, a node can choose among about twelve nodes,
+# MAGIC and takes the nearest.
 # MAGIC
 # MAGIC **Question.** Are the nodes of row 1 nearer or farther than those of row 0? (Try `row = 1`.)
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Farther, nearly as far as any node. Two digits have 256 values, more than there are nodes,
-# MAGIC so a cell of row 1 has hardly a choice.
+# MAGIC Farther, nearly as far as any node. Two digits have 256 values, more than there are nodes:
+# MAGIC there is hardly a choice.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 2. Follow a route
 # MAGIC
-# MAGIC Messages go to *keys*, which are numbers on the ring, too. The destination is the *root* of
-# MAGIC the key: the live node whose nodeId is closest to the key. Each node sends the message to a
-# MAGIC node of its routing table that shares one digit more with the key, or, near the end, to the
-# MAGIC right node of its leaf set.
+# MAGIC A message goes to a *key*, a number on the ring. It ends at the *root* of the key: the live
+# MAGIC node whose nodeId is closest to the key. Each node sends the message to a node of its
+# MAGIC routing table that shares one digit more with the key or, near the end, to a node of its
+# MAGIC leaf set.
 # MAGIC
-# MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one
-# MAGIC hexadecimal digit? By which factor does this take longer than a message that goes directly
-# MAGIC to the root?
+# MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one of 16
+# MAGIC digits? How many times longer does this take than a direct message to the root?
 # MAGIC
-# MAGIC In the code, `Traced` is a program on every node. `forward` gets all messages that pass a
-# MAGIC node, and sends them on; here it also records them.
+# MAGIC `Traced` is a program on every node: its method `forward` sends on the messages that pass a
+# MAGIC node, and records them.
 
 # COMMAND ----------
 
@@ -154,8 +149,8 @@ for hop in (1, 2):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The number of hops is as expected, but two hops do not take twice the time of one. The first
-# MAGIC hop is short: it goes to a node of row 0. The second one has no choice.
+# MAGIC Two hops do not take twice the time of one: the first hop goes to a node of row 0, which is
+# MAGIC near. The second one has no choice.
 
 # COMMAND ----------
 
@@ -169,22 +164,21 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # MAGIC The first hop jumps over the ring to the first digit of the key; the others are small steps
 # MAGIC towards the key.
 # MAGIC
-# MAGIC **Question.** If nodes filled row 0 with a random suitable node, and not with the nearest,
-# MAGIC would the hops or the delay change?
+# MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the hops or the delay
+# MAGIC change?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The delay: the first hop would take as long as a message to any node, so the factor would be
-# MAGIC about the number of hops. The hops would not change, as digits decide them.
+# MAGIC The delay: the first hop would take as long as the second. Digits decide the number of hops,
+# MAGIC so it would not change.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 3. Grow a tree
 # MAGIC
-# MAGIC A *group* has a key, and the root of this key is the root of the group's tree. Each member
-# MAGIC sends a JOIN towards the key. The first node on the route makes the sender its *child*. If
-# MAGIC this node is not in the tree yet, it sends a JOIN, too. A node in the tree that is no member
-# MAGIC is a *forwarder*.
+# MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a JOIN
+# MAGIC towards the key. The first node on the route makes the sender its *child*, and sends a JOIN,
+# MAGIC too, if it is not in the tree yet. A node in the tree that is no member is a *forwarder*.
 # MAGIC
 # MAGIC **Predict.** How deep is the tree of 40 members? How many children has its busiest node?
 
@@ -204,22 +198,21 @@ displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
 # MAGIC The tree is as deep as routes have hops. No node knows the whole tree: each knows its parent
 # MAGIC and its children.
 # MAGIC
-# MAGIC **Question.** The messages of the group are of no use for a forwarder. Why are there
-# MAGIC forwarders?
+# MAGIC **Question.** Forwarders do not want the messages. Why are they in the tree?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC They are on the routes of members. Without them, members would have to know other members,
-# MAGIC or all join at the root, which would then have 39 children.
+# MAGIC They are on the routes of members. Otherwise, members would have to know other members, or
+# MAGIC all join at the root, which would have 39 children.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 4. Publish a message
 # MAGIC
-# MAGIC A member publishes: the message goes to the root, then down the tree. There are two other
-# MAGIC ways. With *IP multicast*, routers copy the message where the routes to the members part.
-# MAGIC With *naive unicast*, the source sends a copy to each member. The *delay* of a member is the
-# MAGIC time until it has the message.
+# MAGIC A member publishes: the message goes to the root, then down the tree. With *IP multicast*,
+# MAGIC routers would copy the message where the routes to the members part. With *naive unicast*,
+# MAGIC the source sends a copy to each member. The *delay* of a member is the time until it has the
+# MAGIC message.
 # MAGIC
 # MAGIC **Predict.** Which of the three has the least mean delay, which the greatest?
 
@@ -233,27 +226,25 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Naive unicast is as fast as IP multicast: both use the direct routes from the source. In
-# MAGIC Scribe, a message makes one hop to the root, and one or two down the tree. The mean delay of
-# MAGIC a group in Scribe, divided by that with IP multicast, is its *RAD* (ratio of average
-# MAGIC delays), here about two.
+# MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message makes
+# MAGIC one hop to the root, and one or two down the tree. The mean delay in Scribe, divided by that
+# MAGIC with IP multicast, is the group's *RAD* (ratio of average delays), here about two.
 # MAGIC
 # MAGIC **Question.** Why not always use naive unicast?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
 # MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members, 99,999.
-# MAGIC In the simulation so far, sending takes no time. With `message_size` and `uplink`, copies
-# MAGIC wait for each other ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
+# MAGIC Here, sending takes no time. With `message_size` and `uplink`, copies wait for each other
+# MAGIC ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 5. Let the root fail
 # MAGIC
-# MAGIC A *world* simulates the same nodes in rounds of 30 s. In each round, first nodes fail or
-# MAGIC arrive, then nodes repair what they have noticed, and last a random member publishes. In
-# MAGIC round 2, the root fails without notice. A node notices that its parent has failed when it
-# MAGIC has heard nothing for two rounds.
+# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each round, a
+# MAGIC random member publishes. In round 2, the root fails. A node notices that its parent has
+# MAGIC failed when it has heard nothing for two rounds.
 # MAGIC
 # MAGIC **Predict.** In which round do all members get the message again? Who is the next root?
 
@@ -289,30 +280,27 @@ for figure in scene_figures(scene_of(trees)):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table has the number of members, without the old root, that get the message of a round
-# MAGIC in this round. The neighbour of the old root on the ring, node 144, is now closest to the
-# MAGIC key, so it is the new root at once. But the other children of the old root (the *orphans*)
-# MAGIC wait two rounds before they send a new JOIN. Until then, the new root reaches only its own
-# MAGIC children.
+# MAGIC The table has the number of members, without the old root, that get the message in its
+# MAGIC round. Node 144, the old root's neighbour on the ring, is now closest to the key, so it is
+# MAGIC the new root at once. But the other children of the old root (the *orphans*) wait two rounds
+# MAGIC before they send a new JOIN. Until then, the new root reaches only its own children.
 # MAGIC
-# MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost in a
-# MAGIC real network?
+# MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The tree is repaired one round earlier. But a parent that is only slow now looks dead, and
-# MAGIC its children join elsewhere without need.
+# MAGIC The tree is repaired one round earlier. But in a real network, a parent that is only slow
+# MAGIC would look dead, and its children would join elsewhere without need.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 6. Compare with a mesh
 # MAGIC
-# MAGIC In GossipSub, each member has links to some random others, its *mesh*, and aims at six
-# MAGIC links. A node sends its first copy of a message on all its links but the one from which the
-# MAGIC copy came.
+# MAGIC In GossipSub, each member has links to some random others, its *mesh*; it aims at six. A
+# MAGIC node sends its first copy of a message on all links but the one from which the copy came.
 # MAGIC
-# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the node that
-# MAGIC was Scribe's root fails?
+# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the same node
+# MAGIC fails?
 
 # COMMAND ----------
 
@@ -329,20 +317,18 @@ trees = play("scribe,gossipsub")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The number of
-# MAGIC copies follows from the links: all nodes send on all their links, but 39 of them not on the
-# MAGIC one from which their copy came. A node has more than six links in the mean, because it asks
-# MAGIC for six, but accepts up to twelve. Duplicates are the price of the last table: no round
-# MAGIC loses a message, as nobody depends on a single other node.
+# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. Nodes send on
+# MAGIC all their links, but 39 of them not on the one from which their copy came. There are more
+# MAGIC than 40 x 6 links, because a node asks for six, but accepts up to twelve. Duplicates are the
+# MAGIC price of the last table: no round loses a message, as nobody depends on a single other node.
 # MAGIC
-# MAGIC **Question.** How many links must a node have at least, so that a single failure cuts off
-# MAGIC nobody? Why does GossipSub take more?
+# MAGIC **Question.** With how many links does a single failure cut off nobody? Why does GossipSub
+# MAGIC take more?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Two: a circle survives one failure. But a message makes up to 20 hops on a circle, and a
-# MAGIC second failure cuts it in two. With more links, paths are shorter, and more failures are
-# MAGIC harmless.
+# MAGIC Two, in a circle. But a message makes up to 20 hops on this circle, and a second failure
+# MAGIC cuts it in two.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -350,10 +336,9 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC Which links are worth a copy? Now all 200 nodes are members, and each has links to eight
 # MAGIC random nodes, its *peers*. The rule `all_but_sender` floods: a node sends to all peers. Your
-# MAGIC rule gets, for many links at once, the first copy of a node (`first`) and the link
-# MAGIC (`edges`), and says whether the node sends on this link. Nodes that are at most two hops
-# MAGIC from the source send to all peers, as few nodes have the message yet; later ones send to one
-# MAGIC peer:
+# MAGIC rule gets the first copy of a node (`first`) and a link (`edges`), for many links at once,
+# MAGIC and says whether the node sends on the link. Nodes up to two hops from the source send to
+# MAGIC all peers, as few nodes have the message yet; later ones send to one peer:
 
 # COMMAND ----------
 
@@ -429,11 +414,11 @@ simulation.close()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Routes have only two hops more, although there are 500 times as many nodes. Flooding still
-# MAGIC reaches nearly all nodes, but your rule fails. Three hops reach most of 200 nodes; of
-# MAGIC 100,000, they reach at most 8 + 64 + 512, and then everybody sends only one copy. The rule
-# MAGIC was right for one size of network. The rule `downhill` compares delays, which do not grow
-# MAGIC with the number of nodes. This is why one simulates large networks.
+# MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches nearly
+# MAGIC all nodes, but your rule fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
+# MAGIC of 100,000, and then everybody sends only one copy. The rule was right for one size of
+# MAGIC network. The rule `downhill` compares delays, which do not grow with the number of nodes.
+# MAGIC This is why one simulates large networks.
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
