@@ -12,10 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Pages of the reference that `make docs` writes as a whole.
+#: Pages that commands write as a whole: the reference (`make docs`), and results of experiments.
 GENERATED = {
-    *("combinations.md", "commands.md", "configuration.md", "measures_reference.md"),
-    *("results.md", "tables.md"),
+    *("combinations.md", "commands.md", "configuration.md", "measures_reference.md", "tables.md"),
+    *("groups_results.md", "living_results.md", "peers.md", "peers_living.md", "results.md"),
 }
 
 
