@@ -4,7 +4,8 @@
 # MAGIC
 # MAGIC You look at 200 nodes and a tree that carries messages to 40 of them, let the root of the
 # MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. This takes
-# MAGIC about 45 minutes. Write down each prediction before you run the code below it.
+# MAGIC about 45 minutes. Write down each prediction before you run the code below it. Each step
+# MAGIC ends with a question; click on *Answer* to check yours.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
 # MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python`, which does not show the
@@ -48,7 +49,9 @@ simulation = Simulation(spark, config)
 
 # MAGIC %md
 # MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members, and
-# MAGIC one of them sends a message. The same seed gives the same numbers on every machine.
+# MAGIC one of them sends a message (`source="direct"`). With the options of GossipSub (step 6), all
+# MAGIC members form the mesh at once, and the source sends to its mesh only. The same seed gives
+# MAGIC the same numbers on every machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
