@@ -3,7 +3,8 @@
 ``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
 
 Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields,
-``docs/measures_reference.md`` from the measures, ``docs/commands.md`` from the command line.
+``docs/measures_reference.md`` from the measures, ``docs/commands.md`` from the command line,
+``docs/attributes.md`` from docstrings.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
 and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example
 run wrote: its output, and Figure 7.  With ``--world``, the folder of README's world: its table.
@@ -26,6 +27,7 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
+from tools.attributes import attributes_page
 from tools.pages import number, table, with_lines
 from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
 
@@ -258,6 +260,7 @@ def pages(
         ROOT / "docs" / "configuration.md": configuration_page(),
         ROOT / "docs" / "measures_reference.md": measures_page(),
         ROOT / "docs" / "commands.md": commands_page(),
+        ROOT / "docs" / "attributes.md": attributes_page(),
     }
     readme = ROOT / "README.md"
     if paper is not None:
