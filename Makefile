@@ -103,11 +103,11 @@ peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write d
 
 .PHONY: gossipsub-results
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
-	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
+	$(call page,gossipsub,out/gossipsub,--page docs/gossipsub.md)
 
 .PHONY: questions
 questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
-	@$(BIN)/python -m tools.questions out/questions docs/questions.md
+	$(call page,questions,out/questions,--page docs/questions.md)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables

@@ -84,7 +84,6 @@ def test_results_are_written_from_metrics(tmp_path):
     assert "main,scribe.rad.median,x,1.68,1.4,1.5,1.6,0.1\n" in every
     assert "main,scribe.messages,packets,,2200000,2200000,2200000,\n" in every
     assert "| RAD, median group | 1.68 | 1.5 ± 0.1 | -10.7 % | | |" in readme
-    assert "Perfect routing tables" not in results
     arrived = {**rows[0], "experiment": "arrivals", "value": 1.62, "difference": -3.6}
     (tmp_path / "metrics.json").write_text(json.dumps([*rows, arrived]))
     made = write_docs.pages(str(tmp_path), [])

@@ -22,25 +22,18 @@ CLASSES = (
     *(LivingRound, SystemOnBuckets, SystemRound, VariantContext),
 )
 
-_ABOUT = """\
-# Attributes
-
-The attributes and methods of the objects that your code reads, with the first sentences of their docstrings; `help(scribe_spark.Simulation)` prints the whole docstrings. Tables are DataFrames of Spark, or `Batches`, whose attribute `frame` is a DataFrame. In DataFrames, nodes and groups are numbers; in arrays, nodes are positions in the order of nodeIds, and groups are indices.
-"""
-
 _ROLE = re.compile(r":\w+:`~?([^`]*)`|``([^`]*)``")
 _ENTRY = re.compile(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n?|\n)+)", re.M)
 
 
-def attributes_page() -> str:
-    """Return ``docs/attributes.md``."""
-    parts = [_ABOUT]
-    for cls in CLASSES:
+def attributes() -> Iterator[str]:
+    """Yield the lines of ``docs/attributes.md``: a section for each class."""
+    for number, cls in enumerate(CLASSES):
         text = inspect.getdoc(cls) or ""
         rows = [*_described(text), *_members(cls)]
-        lines = table(["name", "meaning"], dict(rows).items())
-        parts.append(f"\n## {cls.__name__}\n\n{_first(text)}\n\n" + "\n".join(lines) + "\n")
-    return "".join(parts)
+        yield from [""] * (number > 0)
+        yield from (f"## {cls.__name__}", "", _first(text), "")
+        yield from table(["name", "meaning"], dict(rows).items())
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:

@@ -1,24 +1,16 @@
-"""GossipSub beside what others have published: the table of ``docs/gossipsub.md``.
-
-``python -m tools.gossipsub_results PAGE [--seeds N] [--nodes N ...]`` plays topics in one process
-(about a minute) and writes the table between the marks of PAGE.
-"""
+"""GossipSub beside what others have published: the table of ``docs/gossipsub.md``."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, read_table
-from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import take
@@ -37,9 +29,8 @@ from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
 from scribe_spark.systems.gossipsub.publication import ARRIVALS, Arrivals
 from scribe_spark.systems.gossipsub.round import LiveGossipSub
 from scribe_spark.systems.gossipsub.router import Links, LinkSpace
-from tools.pages import table, with_lines
-
-MARKS = ("<!-- gossipsub results: begin -->\n", "<!-- gossipsub results: end -->\n")
+from tools.pages import table
+from tools.results import Page, Part
 
 #: Receivers by hop 1 to 4: waku-org/research, rln-delay-simulations, raw data of a run of 1,000
 #: nodes, each of which dials 25, with flood publishing and equal delays of links.
@@ -271,17 +262,5 @@ def lines(seeds: int, nodes: Sequence[int]) -> list[str]:
     return ["", *table(["measured number", "published", simulated], rows), ""]
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description="Write the table of docs/gossipsub.md.")
-    parser.add_argument("page", type=Path)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000])
-    given = parser.parse_args(arguments)
-    text = given.page.read_text("utf-8")
-    text = with_lines(text, MARKS, lines(given.seeds, given.nodes))
-    replace_file(given.page, text.encode())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+#: The page needs no experiment: its topics are played in one process, in about a minute.
+GOSSIPSUB = Page({}, {"gossipsub": Part("", lambda out: lines(10, (1000, 3000)))})

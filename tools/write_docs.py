@@ -2,9 +2,10 @@
 
 ``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
 
-Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields,
-``docs/measures_reference.md`` from the measures, ``docs/commands.md`` from the command line,
-``docs/attributes.md`` from docstrings.
+A page has its text, and marks around the parts that are written.  Always: ``docs/tables.md`` from
+the schemas, ``docs/configuration.md`` from the config's fields, ``docs/measures_reference.md`` from
+the measures, ``docs/commands.md`` from the command line, ``docs/attributes.md`` from
+docstrings.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
 and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example
 run wrote: its output, and Figure 7.  With ``--world``, the folder of README's world: its table.
@@ -27,26 +28,15 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
-from tools.attributes import attributes_page
+from tools.attributes import attributes
 from tools.pages import number, table, with_lines
-from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
+from tools.reference_pages import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
 _FIGURE = "figure-07-delay-penalty.svg"
 _ENGINES = ("jobs", "tasks")
 
-
-def _marks(name: str, given: str) -> tuple[str, str]:
-    """Return the marks of lines that a value of ``make docs`` writes."""
-    return f"<!-- {name}: written by `make docs {given}` -->\n", f"<!-- end of {name} -->\n"
-
-
-_RESULTS = _marks("results", "PAPER=out/paper")
-_EXAMPLE = _marks("example", "EXAMPLE=out/seed2")
-_WORLD = _marks("world", "WORLD=out/world")
-_BENCHES = _marks("benchmarks", "BENCH='bench.json ...'")
-_README_BENCHES = _marks("engines", "BENCH='bench.json ...'")
 
 #: Metrics of the network and the groups, which are equal in all experiments.
 _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
@@ -64,8 +54,8 @@ _README_ROWS = (
 )  # fmt: skip
 
 
-def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``docs/results.md``: the published numbers in the ``metrics.json`` of ``make paper``."""
+def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the parts of ``docs/results.md``: published numbers of the ``metrics.json`` of a paper."""
     most = max(len(row["seeds"]) for row in metrics)
     beside = {("main", row.name) for row in published_numbers(metrics)}
     rows = [
@@ -84,29 +74,16 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
     )
     header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
     topologies = f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most})"
-    overlays, numbers = _overlays(metrics), "\n".join(table(header, cells))
-    return _RESULTS_PAGE.format(topologies=topologies, overlays=overlays, numbers=numbers)
+    parts = {"setting": [_SETTING.format(topologies=topologies)], "others": table(header, cells)}
+    overlays = _overlays(metrics)
+    return {**parts, "overlays": overlays} if overlays else parts
 
 
-_RESULTS_PAGE = """\
-# Results
+_SETTING = """\
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) explains the differences, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
 
-This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) explains the differences, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments.
-{overlays}
-## Other published numbers
-
-Numbers that are equal to the published ones with every seed are left out.
-
-{numbers}
-"""
-
-_OVERLAYS_SECTION = """
-## Perfect routing tables, and routing tables of arrivals
-
-{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both).
-
-{numbers}
-"""
+_OVERLAYS = """\
+{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both)."""
 
 
 def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -125,11 +102,11 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
     return lines.getvalue()
 
 
-def _overlays(metrics: Sequence[Mapping[str, Any]]) -> str:
+def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the published numbers beside both overlays; nothing for runs over one overlay."""
     numbers = published_numbers(metrics)
     if not numbers:
-        return ""
+        return []
     counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
     rows = []
     for row in numbers:
@@ -137,11 +114,11 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> str:
         rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
     heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
     lines = table(["metric", "paper", *heads], rows)
-    return _OVERLAYS_SECTION.format(count=len(numbers), met=counts, numbers="\n".join(lines))
+    return [_OVERLAYS.format(count=len(numbers), met=counts), "", *lines]
 
 
-def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return README.md with its table of results."""
+def readme_results(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ten rows of README's table of results."""
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
     header = [f"mean over {most} random networks ± standard deviation", "paper", "perfect tables"]
@@ -154,20 +131,20 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
             cells = [label, _or_none(row["paper"]), *measured(row)]
             cells += measured(arrived) if arrived and arrived["value"] is not None else ["", ""]
             rows.append(cells)
-    return with_lines(text, _RESULTS, table(header, rows))
+    return table(header, rows)
 
 
-def example_with(text: str, out: str) -> str:
-    """Return README.md with the command of its example run, and the seconds of each phase."""
+def example_lines(out: str) -> list[str]:
+    """Return the command of README's example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
     seed = manifest["seed"]
     command = f"$ scribe-spark run --config data/paper.toml --seed {seed} --out out/seed{seed}"
     lines = [f"{phase['name']}: done in {phase['seconds']:.1f} s" for phase in manifest["phases"]]
-    return with_lines(text, _EXAMPLE, ["```", command, *lines, f"out/seed{seed}", "```"])
+    return ["```", command, *lines, f"out/seed{seed}", "```"]
 
 
-def world_with(text: str, out: str) -> str:
-    """Return README.md with the cost of the failure of its world for each system."""
+def world_table(out: str) -> list[str]:
+    """Return the cost of the failure of README's world for each system."""
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
@@ -188,11 +165,11 @@ def world_with(text: str, out: str) -> str:
     last_round = "latency in the last round"
     heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
     heads += ["duplicates per delivery, all rounds"]
-    return with_lines(text, _WORLD, table(["system", *heads], rows))
+    return table(["system", *heads], rows)
 
 
-def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``docs/performance.md`` with its tables of benchmarks."""
+def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of benchmarks in ``docs/performance.md``."""
     header = [
         *("nodes", "groups", "engine", "Spark master", "run, s", "calibration, s"),
         *("run / calibration", "memory (RSS), GiB", "memory (PSS), GiB", "disk, GiB"),
@@ -209,11 +186,11 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
             rows.append(cells + [f"{size[peak] / 2**30:.1f}" for peak in peaks])
         if bench["growth_exponent"] is not None:
             more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
-    return with_lines(text, _BENCHES, [*table(header, rows), *more])
+    return [*table(header, rows), *more]
 
 
-def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """Return the README with the seconds of both engines side by side."""
+def engines(benches: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the seconds of both engines side by side."""
     found = {
         (size["nodes"], size["groups"], size["engine"]): size
         for bench in benches
@@ -225,7 +202,7 @@ def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
         for nodes, groups in sizes
     ]
     header = ["nodes", "groups", *(f"`--engine {engine}`" for engine in _ENGINES)]
-    return with_lines(text, _README_BENCHES, table(header, rows))
+    return table(header, rows)
 
 
 def _seconds(size: Mapping[str, Any] | None) -> str:
@@ -255,30 +232,33 @@ def pages(
     world: str | None = None,
 ) -> dict[Path, str]:
     """Return every generated page and its text."""
-    made = {
-        ROOT / "docs" / "tables.md": tables_page(),
-        ROOT / "docs" / "configuration.md": configuration_page(),
-        ROOT / "docs" / "measures_reference.md": measures_page(),
-        ROOT / "docs" / "commands.md": commands_page(),
-        ROOT / "docs" / "attributes.md": attributes_page(),
-    }
-    readme = ROOT / "README.md"
+    parts = reference() | {"docs/attributes.md": {"classes": [*attributes()]}}
+    readme, more = dict[str, list[str]](), dict[Path, str]()
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
-        made[ROOT / "docs" / "results.md"] = results_page(metrics)
-        made[ROOT / "docs" / "results.csv"] = results_csv(metrics)
-        made[readme] = readme_with(readme.read_text("utf-8"), metrics)
+        parts["docs/results.md"] = results(metrics)
+        readme["results"] = readme_results(metrics)
+        more[ROOT / "docs" / "results.csv"] = results_csv(metrics)
     if example is not None:
-        made[readme] = example_with(made.get(readme) or readme.read_text("utf-8"), example)
-        made[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
+        readme["example"] = example_lines(example)
+        more[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
     if world is not None:
-        made[readme] = world_with(made.get(readme) or readme.read_text("utf-8"), world)
+        readme["world"] = world_table(world)
     if benches:
-        page = ROOT / "docs" / "performance.md"
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
-        made[page] = performance_with(page.read_text("utf-8"), found)
-        made[readme] = engines_with(made.get(readme) or readme.read_text("utf-8"), found)
-    return made
+        parts["docs/performance.md"] = {"benchmarks": benchmarks(found)}
+        readme["engines"] = engines(found)
+    return {
+        ROOT / page: _filled(page, of) for page, of in (parts | {"README.md": readme}).items()
+    } | more
+
+
+def _filled(page: str, parts: Mapping[str, list[str]]) -> str:
+    """Return a page with other lines in some of its parts."""
+    text = (ROOT / page).read_text("utf-8")
+    for name, lines in parts.items():
+        text = with_lines(text, name, lines)
+    return text
 
 
 def main(arguments: Sequence[str]) -> int:
