@@ -169,7 +169,7 @@ format: $(VENV)/.lint ## Format the code and fix it with ruff
 	$(BIN)/ruff check --fix
 
 .PHONY: docs
-docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the results, with EXAMPLE=out/seed2 README's example, with WORLD=out/world its world, with BENCH=bench.json the times
+docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the results, with EXAMPLE=out/seed2 README's example, with WORLD=out/world the world of docs/living.md, with BENCH=bench.json the times
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 

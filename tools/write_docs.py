@@ -6,9 +6,9 @@ A page has its text, and marks around the parts that are written.  Always: ``doc
 the schemas, ``docs/configuration.md`` from the config's fields, ``docs/measures_reference.md`` from
 the measures, ``docs/commands.md`` from the command line, ``docs/attributes.md`` from
 docstrings.
-With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
-and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example
-run wrote: its output, and Figure 7.  With ``--world``, the folder of README's world: its table.
+With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``.
+With ``--example``, the folder that README's example run wrote: its output, and Figure 7.  With
+``--world``, the folder of the world of ``docs/living.md``: its table.
 With ``--bench``, files that ``make bench`` wrote: the tables in ``docs/performance.md``.  With
 ``--check`` nothing is written; a page that would change is named, and the exit code is 1.
 """
@@ -35,23 +35,10 @@ from tools.reference_pages import reference
 ROOT = Path(__file__).resolve().parents[1]
 
 _FIGURE = "figure-07-delay-penalty.svg"
-_ENGINES = ("jobs", "tasks")
 
 
 #: Metrics of the network and the groups, which are equal in all experiments.
 _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
-
-#: The rows of the README's table: experiment and metric.
-_README_ROWS = (
-    ("main", "scribe.rad.median", "RAD, median group"),
-    ("main", "scribe.rmd.median", "RMD, median group"),
-    ("main", "scribe.rdp.mean", "RDP, mean of the largest group"),
-    ("main", "scribe.children_entries.mean", "entries per node, mean"),
-    ("main", "scribe.messages", "packets of Scribe's messages"),
-    ("main", "scribe.link_stress.max", "link stress of Scribe, maximum"),
-    ("small_groups", "scribe.children_entries.mean",
-     "entries per node, mean, with 30,000 groups of 11 members"),
-)  # fmt: skip
 
 
 def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -80,7 +67,7 @@ def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 _SETTING = """\
-This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) explains the differences, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) has the causes of those that have a known one, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
 
 _OVERLAYS = """\
 {count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both)."""
@@ -117,23 +104,6 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     return [_OVERLAYS.format(count=len(numbers), met=counts), "", *lines]
 
 
-def readme_results(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ten rows of README's table of results."""
-    found = {(row["experiment"], row["name"]): row for row in metrics}
-    most = max(len(row["seeds"]) for row in metrics)
-    header = [f"mean over {most} random networks ± standard deviation", "paper", "perfect tables"]
-    header += ["difference", "tables from arrivals", "difference"]
-    rows = []
-    for experiment, name, label in _README_ROWS:
-        row = found.get((experiment, name))
-        if row is not None and row["value"] is not None:
-            arrived = found.get((OVERLAYS["arrivals"], name)) if experiment == "main" else None
-            cells = [label, _or_none(row["paper"]), *measured(row)]
-            cells += measured(arrived) if arrived and arrived["value"] is not None else ["", ""]
-            rows.append(cells)
-    return table(header, rows)
-
-
 def example_lines(out: str) -> list[str]:
     """Return the command of README's example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
@@ -144,7 +114,7 @@ def example_lines(out: str) -> list[str]:
 
 
 def world_table(out: str) -> list[str]:
-    """Return the cost of the failure of README's world for each system."""
+    """Return the cost of the failure of the world of docs/living.md for each system."""
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
@@ -162,7 +132,7 @@ def world_table(out: str) -> list[str]:
         cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
         rows.append([system, *cells, number(total["duplicates"] / total["first_copies"])])
     heads = [f"in time, round {each}" for each in shown]
-    last_round = "latency in the last round"
+    last_round = "delay in the last round"
     heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
     heads += ["duplicates per delivery, all rounds"]
     return table(["system", *heads], rows)
@@ -187,27 +157,6 @@ def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
         if bench["growth_exponent"] is not None:
             more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
     return [*table(header, rows), *more]
-
-
-def engines(benches: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the seconds of both engines side by side."""
-    found = {
-        (size["nodes"], size["groups"], size["engine"]): size
-        for bench in benches
-        for size in bench["sizes"]
-    }
-    sizes = list(dict.fromkeys((nodes, groups) for nodes, groups, _ in found))
-    rows = [
-        [f"{nodes:,}", f"{groups:,}", *(_seconds(found.get((nodes, groups, e))) for e in _ENGINES)]
-        for nodes, groups in sizes
-    ]
-    header = ["nodes", "groups", *(f"`--engine {engine}`" for engine in _ENGINES)]
-    return table(header, rows)
-
-
-def _seconds(size: Mapping[str, Any] | None) -> str:
-    """Return the seconds of a run and their number of calibrations; empty where it is not there."""
-    return "" if size is None else f"{size['seconds']:.0f} s ({size['calibrations']:.1f})"
 
 
 def measured(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -237,17 +186,15 @@ def pages(
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
         parts["docs/results.md"] = results(metrics)
-        readme["results"] = readme_results(metrics)
         more[ROOT / "docs" / "results.csv"] = results_csv(metrics)
     if example is not None:
         readme["example"] = example_lines(example)
         more[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
     if world is not None:
-        readme["world"] = world_table(world)
+        parts["docs/living.md"] = {"world": world_table(world)}
     if benches:
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
         parts["docs/performance.md"] = {"benchmarks": benchmarks(found)}
-        readme["engines"] = engines(found)
     return {
         ROOT / page: _filled(page, of) for page, of in (parts | {"README.md": readme}).items()
     } | more
@@ -265,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
     parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
     parser.add_argument("--example", metavar="OUT", help="folder that README's example wrote")
-    parser.add_argument("--world", metavar="OUT", help="folder that README's world wrote")
+    parser.add_argument("--world", metavar="OUT", help="folder that the world of living.md wrote")
     parser.add_argument("--bench", nargs="+", default=[], metavar="FILE", help="of `make bench`")
     parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
     given = parser.parse_args(arguments)
