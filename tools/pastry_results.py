@@ -176,7 +176,7 @@ _POINTS = {"variants=plain": "Scribe", "variants=bottleneck": "with the bottlene
 _DRAWN = {
     "scribe.rad.median": "RAD, median over the groups",
     "scribe.rmd.median": "RMD, median over the groups",
-    "scribe.children_entries.max": "entries of a node, most",
+    "scribe.children_entries.max": "children of a node, most",
 }
 
 #: The measures whose lines say when a world has settled.
@@ -188,8 +188,8 @@ _TOLD = {
     "scribe.rad.median": "RAD, median group",
     "scribe.rmd.median": "RMD, median group",
     "scribe.depth.mean": "hops to a member, mean",
-    "scribe.children_entries.mean": "entries of a node, mean",
-    "scribe.children_entries.max": "entries of a node, most",
+    "scribe.children_entries.mean": "children of a node, mean",
+    "scribe.children_entries.max": "children of a node, most",
     "scribe.link_stress.mean_existing": "link stress, mean",
     "scribe.link_stress.max": "link stress, maximum",
     "scribe.joins.shed": "JOINs of dropped children in a round",
