@@ -79,12 +79,12 @@ def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def to_all(first: Columns, edges: Columns) -> np.ndarray:
-    """Forward on every edge."""
+    """Return True for each edge: a node forwards its first copy to all its neighbours."""
     return np.ones(len(edges["peer"]), dtype=bool)
 
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
-    """Forward on every edge but the one to the sender of the first copy."""
+    """Return False for the edge to the sender of a node's first copy, True for all others."""
     return edges["peer"] != first["sender"]
 
 

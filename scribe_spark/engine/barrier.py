@@ -201,10 +201,22 @@ def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | 
 def gather_in_files(
     folder: Path, rank: int, tasks: int, attempt: int, own: str, patience: float
 ) -> list[str]:
-    """Return the texts of all tasks of a stage, as `allGather` does, which takes a second.
+    """Exchange texts between all tasks of a stage, through files of a folder that they share.
 
-    Each task writes a file for each of its attempts.  A task that ran before the stage was run
-    again is recognised by a later attempt, or by its process, which has ended.
+    Spark's `allGather` does the same, but takes a second.  A task that Spark runs again writes a
+    new file; files of earlier attempts, and of processes that have ended, are ignored.
+
+    Parameters
+    ----------
+    own : str
+        The text of this task, which has the number `rank` of `tasks` and is in its `attempt`.
+    patience : float
+        Seconds after which a missing text raises a `PeerLost`.
+
+    Returns
+    -------
+    list of str
+        The texts of all tasks, by rank.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{rank} {attempt} {os.getpid()}"

@@ -255,7 +255,10 @@ def _received(chunk: Any) -> pa.Buffer:
 
 
 def _joined(first: pa.Buffer, size: int, read: Callable[[], pa.Buffer]) -> pa.Buffer:
-    """Join the slices of a message, of which `read` returns the next; copy no single slice."""
+    """Return a message of `size` bytes, which came in slices: `first`, and what `read` returns.
+
+    A message of one aligned slice is not copied.
+    """
     if first.size == size and first.address % _ALIGNED == 0:
         return first
     whole = pa.allocate_buffer(size)

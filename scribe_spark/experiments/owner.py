@@ -80,7 +80,7 @@ def _of_reference_tree(manifest: Manifest) -> Records:
 
 
 def point_file(name: str) -> str:
-    """Return the name of the text with a point's measures."""
+    """Return the path, below OUT, of the JSON file with the measures of a point."""
     return f"points/{name}.json"
 
 

@@ -197,7 +197,7 @@ def _members(
 
 
 def _capacity(stages: Stages) -> np.ndarray | None:
-    """Return the user's limits of children, by position."""
+    """Return the user's limits of children by ring position: int64, (N,); None without a table."""
     if stages.config.trees.capacities is None:
         return None
     return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]

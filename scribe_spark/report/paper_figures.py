@@ -167,7 +167,11 @@ _MAIN = ("6", "7", "8", "9", "10")
 
 
 def shown_figures(distributions: pd.DataFrame) -> list[FigureSpec]:
-    """Return an experiment's figures: those with data, and the main ones that no other replaces."""
+    """Return the figures of an experiment, given the rows of its table `distributions`.
+
+    These are the figures with rows, and of the paper's main experiment also those without rows,
+    unless a figure with rows replaces them.
+    """
     there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
     replaced = {main for other, main in main_figures().items() if other in there}
     return [spec for spec in FIGURES if spec.number in there | (set(_MAIN) - replaced)]

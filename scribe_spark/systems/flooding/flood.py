@@ -55,7 +55,7 @@ class GroupRings:
         return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-        """Return the places of members: int64."""
+        """Return the place of each node at a `position` in the ring of its `group`: int64."""
         return np.searchsorted(self.group * size + self.position, group * size + position)
 
 
@@ -214,7 +214,12 @@ class Flood:
         return copies, passed
 
     def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the ranges without an entry that contain a node."""
+        """Return the ranges of ids of which copies' receivers know no node, although there is one.
+
+        The copy i is at the node ``at[i]``, whose routing table is ``own[i]`` (rows x digits, NONE
+        in an empty cell); ``deeper[i]`` marks the rows that the copy covers.  The columns of the
+        result are ``message`` (the index of the copy), ``row`` and ``digit`` of the empty cells.
+        """
         ring, b = self.facts.ring, own.shape[2].bit_length() - 1
         message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
         node = at[message]
@@ -343,7 +348,10 @@ class LiveFlooding(GroupOverlays):
         )
 
     def _states(self, rings: GroupRings, network: Network) -> States:
-        """Return the tables of all places in the groups' rings: F1."""
+        """Return leaf sets and routing tables over the rings of the groups: rule F1.
+
+        A node has tables in each of its groups, at its *place*, its position in `rings`.
+        """
         count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
         bounds = rings.begins, 0, count
@@ -384,7 +392,7 @@ class FloodedOverlay(GroupOverlays):
 
     @property
     def begun(self) -> None:
-        """All publications: the clock replays their copies."""
+        """None: the clock with bandwidth replays the copies of all publications."""
         return None
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:

@@ -75,7 +75,7 @@ class Held(SortedTable):
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for rows of some publications."""
+        """Return True for the table's rows of the publications `message`; K is `size`."""
         return np.isin(self.key // size, message)
 
 
@@ -378,7 +378,11 @@ class Gossip(Lacking):
 def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
-    """Return the links among those with the smallest draws; see `Gossip.draws`."""
+    """Return the links in `key` whose draws are among the smallest ones of their nodes.
+
+    `outside` are all links of the nodes from which gossip is drawn, ascending, with their draws
+    `bits` and the index `of` the node of each; of the links of node i, ``most[i]`` are drawn.
+    """
     own = find_sorted(outside, key)
     offsets = offsets_of(np.bincount(of, minlength=len(most)))
     pair, other = expand(offsets[of[own]], offsets[of[own] + 1])

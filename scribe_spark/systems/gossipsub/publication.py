@@ -400,7 +400,10 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Keep the copies that were not held back."""
+        """Record the copies that nodes received, and which of them are first copies.
+
+        By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
+        """
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         node, sender, message = came[AT], came["sender"], came["message"]
         row = arrivals.find(message * self._size + node)

@@ -172,7 +172,18 @@ class ReferenceTree:
         return where(entire, self.rows(2 ** (self.bits - 1), len(subtrees)), node)
 
     def part(self, subtrees: Subtrees, node: Numbers, below: np.ndarray) -> Part:
-        """Return the part below or above the node of each subtree; it must not be empty."""
+        """Return the keys of each subtree on one side of its node, and how they are divided.
+
+        Parameters
+        ----------
+        subtrees : Subtrees
+            Ranges of keys, shape (n,).
+        node : Numbers
+            The key of each subtree's node.
+        below : ndarray of bool
+            True for the keys that are less than the node's, else those that are greater; a side
+            without keys is not allowed.
+        """
         one = self.number(1)
         first = where(below, subtrees.first, node + one)
         last = where(below, node - one, subtrees.last)

@@ -467,7 +467,7 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     pair, child = scribe.split(edge)
     group, parent = scribe.split(pair)
     dropped = edge[drops]
-    scribe.state.children.drop(scribe.state.children.find(dropped))
+    scribe.state.children.discard(dropped)
     scribe.note(DROPS, edge=dropped)
     # 1. notify the dropped children that are alive
     told = drops[scribe.send("shed", parent[drops], child[drops])]
