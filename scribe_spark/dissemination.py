@@ -266,7 +266,11 @@ class Dissemination:
     def _send(
         self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
     ) -> dict[str, Columns]:
-        """Return the copies and cancellations of nodes whose first copy has changed."""
+        """Return the copies, and cancellations of copies, of nodes whose first copy has changed.
+
+        `key` are the nodes (group, node), ascending; `old` and `new` have the columns of their
+        former and present first copies, and `old` is None if they have had none.
+        """
         if EDGES not in tables:
             return {}
         edges = self._edges(tables)

@@ -311,7 +311,10 @@ class Flight(Exchange):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send messages: small ones at once, large ones in one thread per receiver."""
+        """Send each peer its part and the note; a large message is sent in a thread of its own.
+
+        A peer without a part gets the note alone; `swap` is the number of the exchange.
+        """
         small = []
         for peer in self.peers:
             message = _message(swap, parts.get(peer), note)

@@ -107,7 +107,11 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return records with safe names; by default those that a command writes at its end."""
+    """Return what a manifest records of a folder; by default its ``tables`` and ``texts``.
+
+    `inside` are inner folders with manifests of their own; `finished` is True if the command has
+    ended, by default if the manifest has tables.  Names that lead out of the folder are refused.
+    """
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
     return Records(

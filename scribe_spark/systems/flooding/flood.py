@@ -62,7 +62,11 @@ class GroupRings:
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
-    """Return perfect tables and leaf sets of the places of whole groups, in their rings."""
+    """Return perfect leaf sets and routing tables of the places from `first` to `last` - 1.
+
+    A place is a member of a group; `ring` has the nodes of all places, ``begins[g]`` the first
+    place of group g.  A place knows places of its group only; half a leaf set has `half` of them.
+    """
     own = begins[(begins > first) & (begins < last)] - first
     rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
     cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)
@@ -238,7 +242,11 @@ class Flood:
         missed: Columns,
         shape: tuple[int, ...],
     ) -> np.ndarray:
-        """Return the copy that carries each range, -1 for none: rule F3."""
+        """Return the copy on which each range of ids travels on, -1 for none: rule F3.
+
+        `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
+        `missed` has the ranges of :meth:`_missing`; `shape` is that of a routing table.
+        """
         rows, base = shape
         place = (message * rows + row) * base + digit
         order = np.argsort(place)
@@ -301,7 +309,10 @@ def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b:
 def _with_digit(
     hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest or largest id with the first `row` digits of another id, and a digit."""
+    """Return the least id (or the greatest, if `last`) that begins with some digits: its halves.
+
+    These are the first ``row[i]`` digits of the id ``(hi[i], lo[i])``, and then ``digit[i]``.
+    """
     per_half, ones = 64 // b, np.uint64(2**64 - 1)
     in_hi = row < per_half
     place = (64 - b * (row % per_half + 1)).astype(np.uint64)

@@ -294,7 +294,11 @@ class Gossip(Lacking):
     def _links_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
-        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
+        """Return the links of IHAVEs with an effect: to dead nodes, and to nodes without a message.
+
+        `places` are the keys (topic, node) of the nodes that send IHAVEs; a link in a mesh gets
+        none.
+        """
         ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
         key = distinct(np.concatenate([whole_numbers(), *ends]))
         key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]

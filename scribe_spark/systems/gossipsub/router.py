@@ -301,7 +301,11 @@ class Router:
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """Graft drawn eligible peers; with a `way`, only peers with a connection of that way."""
+        """Add drawn eligible peers to meshes, ``wanted[i]`` for ``place[i]``; return the new links.
+
+        With a `way`, only peers are eligible whose connection was made in that way.  `purpose`
+        names the draw.
+        """
         of, row = self._eligible(place, heartbeat)
         if way:
             kept = (self.connections.way[row] & way) > 0

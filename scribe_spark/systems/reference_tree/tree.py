@@ -267,7 +267,10 @@ class _Descent:
     wraps: np.ndarray
 
     def in_one(self, rows: np.ndarray, first: Numbers, last: Numbers) -> None:
-        """Follow one subtree until the interval, which does not wrap, lies in several children."""
+        """Walk down from the root to the node in an interval of keys, or to where it splits.
+
+        `first` and `last` are the ends of the interval of each row, which does not wrap around 0.
+        """
         tree, here, depth = self.tree, self.tree.entire(len(rows)), 0
         one = tree.number(1)
         while len(rows):

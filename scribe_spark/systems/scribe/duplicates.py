@@ -70,7 +70,7 @@ def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _names(scribe: Scribe) -> int:
-    """Return the number of names of publications of a group in a round."""
+    """Return how many different publications of a group in a round ids can tell apart."""
     round = scribe.round
     if not round.nodes:
         return node_numbers(scribe.ring)
