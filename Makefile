@@ -103,7 +103,7 @@ peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write d
 
 .PHONY: gossipsub-results
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
-	$(call page,gossipsub,out/gossipsub,--page docs/gossipsub.md)
+	@PYTHONPATH=.:tests $(BIN)/python -m gossipsub.measured --page docs/gossipsub.md
 
 .PHONY: questions
 questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)

@@ -353,7 +353,7 @@ def look_up(
 ) -> tuple[Columns, Outbox]:
     """Start the searches of hosts of a bucket, and continue those that came to the bucket.
 
-    Return the results for hosts of the bucket (see :func:`results`), and the messages.  Look-ups
+    Return the results for hosts of the bucket (see :func:`_results`), and the messages.  Look-ups
     are appended to ``asked[kind]``.
     """
     found = [_results(hosts[:0], hosts[:0], hosts[:0], up=False)]
