@@ -21,6 +21,7 @@ FILES = {
     "peers": "peers.md",
     "peers-living": "peers_living.md",
     "questions": "questions.md",
+    "parts": "parts.md",
 }
 
 PAGE = Page(

@@ -32,6 +32,7 @@ PAGES = {
     "peers": ("peers_results", "PEERS"),
     "peers-living": ("peers_living_results", "PEERS_LIVING"),
     "questions": ("questions", "QUESTIONS"),
+    "parts": ("parts_results", "PARTS"),
 }
 
 
