@@ -84,7 +84,11 @@ def read_text(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> pa.Table:
-    """Return the named columns of a text with a header, without checks of cells."""
+    """Return some columns of a text in CSV, by name, without checks of their cells.
+
+    `columns` must be in the header, `optional` ones may be; errors are about the setting `field`
+    with its `value`.
+    """
     _check_rows(data.count(b"\n"))
     data = without_comments(data)
     header = header_of(data, columns)

@@ -103,7 +103,7 @@ class Server(fl.FlightServerBase):
     def do_exchange(
         self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
     ) -> None:
-        """Receive the messages of another task until its stream ends."""
+        """Receive the messages of another task, from its stream `reader`, until the stream ends."""
         (sender,) = _RANK.unpack(descriptor.command)
         if not self._ready.wait(PATIENCE):
             raise fl.FlightUnavailableError("the task has not begun")

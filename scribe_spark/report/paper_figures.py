@@ -255,7 +255,10 @@ def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
 def read_histogram(
     distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
 ) -> Histogram:
-    """Return the rows of one curve; empty without data."""
+    """Return the histogram of one curve of a figure, from the table `distributions`.
+
+    The histogram is empty if the table has no such rows; with `positive`, values of 0 are left out.
+    """
     if not set(COLUMNS) <= set(distributions.columns):
         return Histogram()
     rows = distributions[

@@ -370,7 +370,10 @@ class LiveFlooding(GroupOverlays):
 
 
 def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
-    """Return the copies of each publication, level by level: rule F2."""
+    """Return the copies of publications in the rings of their groups, level by level: rule F2.
+
+    `cells` are the routing tables by place (see :meth:`_states`); K is `nodes`.
+    """
     place, row, digit = np.nonzero(cells >= 0)
     entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
     row_of_place = place * rows + row

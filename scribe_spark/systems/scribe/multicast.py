@@ -155,7 +155,7 @@ def note_payloads(
     to: np.ndarray,
     is_lost: np.ndarray,
 ) -> None:
-    """Record sent copies, if the round is timed."""
+    """Record that nodes sent copies of publications, lost ones included, if the round is timed."""
     if scribe.timed:
         lost = {} if scribe.losses is None else {"lost": is_lost}
         ends = {"sender": sender, "to": to}
