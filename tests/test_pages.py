@@ -20,13 +20,13 @@ FILES = {
     "groups": "groups_results.md",
     "peers": "peers.md",
     "peers-living": "peers_living.md",
-    "gossipsub": "gossipsub.md",
     "questions": "questions.md",
+    "parts": "parts.md",
 }
 
 PAGE = Page(
     {"one": "world --rounds 1", "two": "sweep"},
-    {"x": Part("", lambda out: [f"of {out.name}"])},
+    {"x": Part("*", lambda out: [f"of {out.name}"])},
     sized=lambda name, size: f"--sized {name} {' '.join(size)}",
 )
 

@@ -31,8 +31,8 @@ PAGES = {
     "groups": ("groups_results", "GROUPS"),
     "peers": ("peers_results", "PEERS"),
     "peers-living": ("peers_living_results", "PEERS_LIVING"),
-    "gossipsub": ("gossipsub_results", "GOSSIPSUB"),
     "questions": ("questions", "QUESTIONS"),
+    "parts": ("parts_results", "PARTS"),
 }
 
 
@@ -42,7 +42,7 @@ class Part(NamedTuple):
     Attributes
     ----------
     needs : str
-        A pattern of paths in OUT, without which the page keeps its lines; empty: OUT is not read.
+        A pattern of paths in OUT; without any such path the page keeps its lines.
     lines : callable
         ``lines(OUT)`` returns the lines.
     """
@@ -88,7 +88,7 @@ def write(file: Path, out: Path, parts: Mapping[str, Part]) -> None:
     """Write the parts of a page whose experiments are in OUT."""
     text = file.read_text("utf-8")
     for name, part in parts.items():
-        if not part.needs or any(out.glob(part.needs)):
+        if any(out.glob(part.needs)):
             text = with_lines(text, name, part.lines(out))
     replace_file(file, text.encode())
 

@@ -463,7 +463,11 @@ class LiveBayeux(SystemOnBuckets):
 
 
 class _BayeuxRound:
-    """A round: the state of the orchestrator, and the steps."""
+    """A round of Bayeux: the steps that its programs play, and what is kept from round to round.
+
+    `root`, `lost` and `joined` have a value for each session: the position of its root, the round
+    in which the root died (or NONE), and whether the root has received a JOIN.
+    """
 
     def __init__(
         self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
