@@ -130,7 +130,8 @@ def test_the_conclusions_of_the_readme_follow_from_its_numbers():
 
 def test_the_pages_are_short():
     found = count_words.words_of_pages()
-    assert len(found) == len(list(ROOT.glob("docs/*.md"))) > 20
+    pages = {page.name for page in ROOT.glob("docs/*.md")}
+    assert {*found} | count_words.GENERATED == pages
     assert sum(found.values()) <= 30_000, found
 
 
