@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import Simulation
-from scribe_spark.systems.registry import TREE, find_system
+from scribe_spark.systems.registry import TREE, all_systems, find_system
 from tools import results
 from tools.folders import Folder
 from tools.pages import number, table, with_lines
@@ -39,8 +39,11 @@ RUNS = {
     "can_optimal": "can --can-flooding optimal",
     "can_2": "can --can-dimensions 2",
     "can_landmarks": "can --can-landmarks 4",
-    "gossipsub": "gossipsub --gossipsub-joins at_once",
-    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum --gossipsub-joins at_once",
+    "gossipsub": "gossipsub",
+    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum",
+    "plumtree": "plumtree",
+    "nice": "nice",
+    "splitstream": "splitstream",
     # flooding and trees, over Pastry and over CAN
     "all_pastry": "flooding,can --groups 1",
     "all_can": "scribe --groups 1 --overlay can",
@@ -51,6 +54,13 @@ RUNS = {
 #: The nodes of the comparison of flooding and trees.
 _GRID_NODES = 80_000
 _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
+
+#: All systems that groups of this size can have, in one run: run -> its flags.
+_OTHERS = "bayeux,flooding,can,gossipsub,plumtree,nice,overcast,splitstream"
+SMALLER = {
+    "all_1000": f"scribe,naive_unicast,{_OTHERS},narada --nodes 1000 --groups 15",
+    "all_5000": f"scribe,naive_unicast,{_OTHERS} --nodes 5000 --groups 75",
+}
 
 #: The roots of five groups fail.
 _ROOTS = "bayeux_roots"
@@ -66,6 +76,12 @@ def _command(name: str) -> str:
     named = ",".join(dict.fromkeys(["scribe", *systems.split(",")]))
     nodes = f"--nodes {_GRID_NODES} " if name in _GRID else ""
     return f"run --config data/peers.toml --systems {named} {nodes}{flags}"
+
+
+def _commands_of_smaller() -> dict[str, str]:
+    """Return the commands of the runs with all systems; tasks play deep trees faster than jobs."""
+    begin = "run --config data/peers.toml --engine tasks --systems"
+    return {name: f"{begin} {words}" for name, words in SMALLER.items()}
 
 
 def _sized(name: str, size: Sequence[str]) -> str:
@@ -165,6 +181,12 @@ _GRID_WORDS = f"""
 Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003). We know their claims from the abstract or from memory, not from the text. Here, {_GRID_NODES:,} nodes form one group, or 1,500 groups.
 """
 
+_SMALLER_WORDS = """
+## Smaller groups
+
+A group has at most 5,000 members in Overcast and 1,024 in Narada ([rules.md](rules.md)). These tables have all systems with smaller groups.
+"""
+
 _END = "\n[peers_living.md](peers_living.md) compares the systems while nodes fail.\n"
 
 
@@ -185,7 +207,21 @@ def _page(out: Path, file: Path) -> str:
         head, *grid = grid_of(peers) or [[]]
         parts += [_GRID_WORDS, *([*table(head, grid), ""] if grid else [])]
         parts += table("source | claim | other measures | verdict", directions)
-    return "\n".join([*parts, _END])
+    return "\n".join([*parts, *_smaller(out), _END])
+
+
+def _smaller(out: Path) -> list[str]:
+    """Return the tables of the runs with all systems."""
+    parts = []
+    for name, words in SMALLER.items():
+        peer = Folder(out / name)
+        if peer.is_complete:
+            systems = [*words.partition(" ")[0].split(","), "ip_multicast"]
+            about = "{nodes:,} nodes, {groups:,} groups".format(**peer.config)
+            there = [one.name for one in all_systems() if one.name in systems]
+            rows = [_row(Folder(out / name, system), system, "")[:-1] for system in there]
+            parts += ["", *table([about, *_COLUMNS.values()], rows)]
+    return [_SMALLER_WORDS.rstrip(), *parts] if parts else []
 
 
 def _peer(out: Path, name: str) -> Folder:
@@ -222,7 +258,9 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
 
 #: The lines of README.md that are those of the page, in short: the runs and the columns.
 README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers -->\n")
-_README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
+_README_RUNS = (
+    *("scribe", "bayeux", "can", "flooding", "gossipsub", "plumtree", "nice", "splitstream"),
+)
 _README_COLUMNS = (
     *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
     *("duplicates.mean", "join_messages.max", "state.max"),
@@ -241,7 +279,7 @@ def _readme(out: Path, text: str) -> str:
 
 
 PEERS = Page(
-    {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL},
+    {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL} | _commands_of_smaller(),
     more=_page,
     play=run,
     sized=_sized,

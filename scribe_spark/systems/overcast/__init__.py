@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.rounds.declaration import TREE, System
+from scribe_spark.rounds.declaration import TREE, Picture, System
 
 if TYPE_CHECKING:
     from scribe_spark.rounds.system import SystemOnBuckets
@@ -65,4 +65,11 @@ OVERCAST = System(
         "moves": "members",
         "certificates": "certificates",
     },
+    picture=Picture(
+        "edges by bandwidth",
+        lambda rank: f"from {float(f'{10 ** (-rank / 2 - 6):.2g}'):g} Mbit/s",
+        "An edge leads from a parent to a child; copies on a link share the link's rate. The "
+        "number at a node is the least bandwidth on the way from the root.",
+        "Mbit/s from the root",
+    ),
 )

@@ -87,6 +87,20 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     return found
 
 
+def drawn(members: Columns, network: Network) -> Columns:
+    """Return the edges of trees, ranked by bandwidth; values: Mbit/s from the root (rule E4)."""
+    (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
+    router = network.ring.router[members["node"]]
+    routes = Routes.between(network.kernel, router[parent], router[child])
+    flows = Flows.of(network.kernel, True, routes, group[child], child)
+    edge = np.full(len(router), np.inf)
+    edge[child] = flows.of_edges(routes, group[child])
+    least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
+    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, 1e15))).astype(np.int64)
+    ends = {"parent": members["node"][parent], "child": members["node"][child]}
+    return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
+
+
 def down_trees(
     edge: np.ndarray, child: np.ndarray, parent: np.ndarray, is_root: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
