@@ -217,7 +217,7 @@ def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
     yield f'<g {TEXT} style="{HALO}">\n'
     taken: list[tuple[float, float, float]] = []
     for index in some[np.argsort(-subtree_sizes(tree)[some], kind="stable")].tolist():
-        (x, y), words = at[index], f"{tree.value[index]:.3g}"
+        (x, y), words = at[index], as_text(float(f"{tree.value[index]:.3g}"))
         wide = 4.4 * len(words)
         if all(abs(y - b) > 7 or x > a + w or x + wide < a for a, b, w in taken):
             taken.append((x, y, wide))

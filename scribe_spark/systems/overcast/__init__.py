@@ -67,7 +67,7 @@ OVERCAST = System(
     },
     picture=Picture(
         "edges by bandwidth",
-        lambda rank: f"from {float(f'{10 ** (-rank / 2 - 6):.2g}'):g} Mbit/s",
+        lambda rank: f"from {float(f'{10 ** (-rank / 2 - 6):.1g}'):g} Mbit/s",
         "An edge leads from a parent to a child; copies on a link share the link's rate. The "
         "number at a node is the least bandwidth on the way from the root.",
         "Mbit/s from the root",
