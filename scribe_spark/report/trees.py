@@ -455,7 +455,7 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
         shown, (colour, width) = mine, tree.style(depth)
         if len(mine) > MOST_LINES:
             shown = mine[np.linspace(0, len(mine) - 1, MOST_LINES).round().astype(int)]
-            cut.append(f"{len(shown):,} of {len(mine):,} at {_level_in_words(tree, depth)}")
+            cut.append(f"{len(shown):,} of {len(mine):,} {_level_in_words(tree, depth)}")
         for key, edges in zip(lines[shown].tolist(), count[shown].tolist(), strict=True):
             a, b = divmod(key % places**2, places)
             thick = width * (0.45 + 0.25 * min(np.log2(edges), 6))
@@ -532,14 +532,15 @@ def _lengths(tree: GroupTree, chart: _Map) -> str:
     length = 100 * apart / side
     level = np.minimum(tree.level[below], len(DEPTHS))
     means = [
-        f"{length[level == one].mean():.2g}\N{NO-BREAK SPACE}% at {_level_in_words(tree, one)}"
+        f"{length[level == one].mean():.2g}\N{NO-BREAK SPACE}% {_level_in_words(tree, one)}"
         for one in range(1, int(level.max(initial=0)) + 1)
     ]
     return f"Mean length of an edge, in per cent of the map: {', '.join(means)}."
 
 
 def _level_in_words(tree: GroupTree, level: int) -> str:
-    return "depth " * (tree.picture is None) + tree.level_name(level)
+    name = tree.level_name(level)
+    return f"at depth {name}" if tree.picture is None else f"({name})"
 
 
 #: The width of a drawing without its legend.
@@ -578,11 +579,16 @@ def _figure(found: RunTrees, name: str, title: str, tree: GroupTree) -> PageFigu
     svg = plain_svg(name, title, words, drawn.size, drawn.body)
     if tree.picture is None:
         return PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",))
-    told = f"{tree.picture.words} {drawn.note}"
+    changes = " Numbers stand where they change." if len(tree) <= MOST_NODES else ""
+    told = f"{tree.picture.words}{changes * bool(tree.picture.value)} {drawn.note}"
     return PageFigure(name, title, svg, told, words)
 
 
 def _counts(tree: GroupTree) -> str:
+    if tree.picture is not None:
+        counts = np.bincount(tree.level[tree.below], minlength=1)
+        edges = [f"{n:,} ({tree.level_name(level)})" for level, n in enumerate(counts) if level]
+        return f"{len(tree):,} nodes; edges: {', '.join(edges)}."
     inner, forwarders = int((tree.children > 0).sum()), int((~tree.member).sum())
     most, deepest = int(tree.children.max(initial=0)), int(tree.depth.max(initial=0))
     return (

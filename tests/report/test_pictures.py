@@ -20,7 +20,7 @@ from .test_tree_figures import SVG, network
 
 #: Edges of pictures: NICE has two layers; node 5 is a parent and a child of SplitStream's node 3.
 NICE = [(1, 2, -1, np.nan), (1, 3, 0, np.nan), (2, 4, 0, np.nan), (2, 5, 0, np.nan)]
-OVERCAST = [(1, 2, -16, 100.0), (2, 3, -12, 1.5), (3, 4, -16, 1.5), (1, 5, -12, 1.5)]
+OVERCAST = [(1, 2, -16, 100.0), (2, 3, -13, 1.5), (3, 4, -16, 1.5), (1, 5, -13, 1.5)]
 SPLITSTREAM = [(3, 5, 0, 2.0), (3, 1, 0, 1.0), (3, 5, -1, np.nan), (3, 4, -8, np.nan)]
 
 
@@ -62,7 +62,7 @@ def test_a_picture_is_a_tree_whose_levels_are_ranks():
     assert [nice.level_name(level) for level in (1, 2)] == ["layer 1", "layer 0"]
     # a node that is parent and child stands twice below the node of the picture
     assert star.parent.tolist() == [-1, 0, 0, 0, 0]
-    assert [star.level_name(level) for level in (1, 2, 3)] == ["stripe 7", "stripe 0", "to parents"]
+    assert [star.level_name(level) for level in (1, 2, 3)] == ["stripe 7", "stripe 0", "parents"]
     assert star.member.tolist() == [True, True, True, False, True]
 
 
@@ -70,8 +70,8 @@ def test_a_picture_is_a_tree_whose_levels_are_ranks():
     ("system", "edges", "legend", "numbers"),
     [
         ("nice", NICE, {"edges by layer", "layer 1", "layer 0", "top leader"}, []),
-        ("overcast", OVERCAST, {"from 100 Mbit/s", "from 1 Mbit/s"}, ["1.5", "100"]),
-        ("splitstream", SPLITSTREAM, {"stripe 7", "to parents", "forwarder"}, ["1", "2"]),
+        ("overcast", OVERCAST, {"from 100 Mbit/s", "from 3 Mbit/s"}, ["1.5", "100"]),
+        ("splitstream", SPLITSTREAM, {"stripe 7", "parents", "forwarder"}, ["1", "2"]),
     ],
 )
 @pytest.mark.parametrize("has_map", [True, False])

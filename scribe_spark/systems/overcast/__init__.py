@@ -41,6 +41,16 @@ def _round_seconds(config: Any) -> float:
     return config.overcast.round_seconds
 
 
+#: The greatest bandwidth of a class in pictures, in bit/s: nodes of one router have more.
+GREATEST = 1e11
+
+
+def _class_of_bandwidth(rank: int) -> str:
+    """Return the name of the edges of a rank, two for each power of ten."""
+    least = 10 ** (-rank // 2 - 6) * (3 if rank % 2 else 1)
+    return "same router" if least * 1e6 >= GREATEST else f"from {least:g} Mbit/s"
+
+
 _FRACTION = "fraction of the possible"
 
 OVERCAST = System(
@@ -67,9 +77,9 @@ OVERCAST = System(
     },
     picture=Picture(
         "edges by bandwidth",
-        lambda rank: f"from {float(f'{10 ** (-rank / 2 - 6):.1g}'):g} Mbit/s",
-        "An edge leads from a parent to a child; copies on a link share the link's rate. The "
-        "number at a node is the least bandwidth on the way from the root.",
+        _class_of_bandwidth,
+        "An edge leads from a parent to a child; copies on a link share the link's rate. Members "
+        "look for bandwidth, not for near parents, so edges are long and the tree is deep.",
         "Mbit/s from the root",
     ),
 )

@@ -10,6 +10,7 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.bandwidth import Flows, Routes
 from scribe_spark.systems.overcast.tree import CERTIFICATES, MEMBERS
 from scribe_spark.underlay.protocol import narrowest
@@ -96,7 +97,7 @@ def drawn(members: Columns, network: Network) -> Columns:
     edge = np.full(len(router), np.inf)
     edge[child] = flows.of_edges(routes, group[child])
     least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
-    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, 1e15))).astype(np.int64)
+    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
     ends = {"parent": members["node"][parent], "child": members["node"][child]}
     return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
 

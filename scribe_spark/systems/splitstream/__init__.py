@@ -48,8 +48,8 @@ SPLITSTREAM = System(
     world=_live,
     world_measures=MEASURES,
     picture=Picture(
-        "edges of one node",
-        lambda rank: f"stripe {-1 - rank}" if rank else "to parents",
+        "children by stripe",
+        lambda rank: f"stripe {-1 - rank}" if rank else "parents",
         "The node has a parent in each stripe, unless it is the stripe's root, and children in the "
         "stripes of which it is an inner node.",
         "stripe of this parent",
