@@ -184,7 +184,7 @@ Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003)
 _SMALLER_WORDS = """
 ## Smaller groups
 
-A group has at most 5,000 members in Overcast and 1,024 in Narada ([rules.md](rules.md#overcast)). These tables have all systems with smaller groups. NICE, Overcast and Narada count their control messages, also heartbeats, from the first join to the publication, which are 250, 200 and 1,700 s. The state of NICE, Overcast and SplitStream is their children only. Overcast builds trees for bandwidth, not for delay: they are deep, and send the fewest packets.
+A group has at most 5,000 members in Overcast and 1,024 in Narada ([rules.md](rules.md#overcast)). This table has all systems with {sizes}. Control messages of NICE, Overcast and Narada include heartbeats, of 250, 200 and 1,700 s. The state of NICE, Overcast and SplitStream is their children only.
 """
 
 _END = "\n[peers_living.md](peers_living.md) compares the systems while nodes fail.\n"
@@ -211,17 +211,23 @@ def _page(out: Path, file: Path) -> str:
 
 
 def _smaller(out: Path) -> list[str]:
-    """Return the tables of the runs with all systems."""
-    parts = []
-    for name, words in SMALLER.items():
-        peer = Folder(out / name)
-        if peer.is_complete:
-            systems = [*words.partition(" ")[0].split(","), "ip_multicast"]
-            about = "{nodes:,} nodes, {groups:,} groups".format(**peer.config)
-            there = [one.name for one in all_systems() if one.name in systems]
-            rows = [_row(Folder(out / name, system), system, "")[:-1] for system in there]
-            parts += ["", *table([about, *_COLUMNS.values()], rows)]
-    return [_SMALLER_WORDS.rstrip(), *parts] if parts else []
+    """Return the table of the runs with all systems; a cell has the values of all runs."""
+    runs = [out / name for name in SMALLER if Folder(out / name).is_complete]
+    if not runs:
+        return []
+    sizes = ("{nodes:,} nodes, {groups:,} groups".format(**Folder(run).config) for run in runs)
+    rows = []
+    for system in all_systems():
+        found = [_short(_row(Folder(run, system.name), system.name, "")) for run in runs]
+        if any(cell.strip("-0") for row in found for cell in row[1:]):
+            rows.append([system.label, *("/".join(one) for one in [*zip(*found, strict=True)][1:])])
+    heads = _short(["system", *_COLUMNS.values()])
+    return [_SMALLER_WORDS.format(sizes="/".join(sizes)), *table(heads, rows)]
+
+
+def _short(row: Sequence[str]) -> list[str]:
+    """Return the most telling cells of a row."""
+    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in _README_COLUMNS)]
 
 
 def _peer(out: Path, name: str) -> Folder:
@@ -271,10 +277,8 @@ def _readme(out: Path, text: str) -> str:
     """Return README.md with the most telling rows of the table, of the systems that were run."""
     there = [peer for name in _README_RUNS if (peer := _peer(out, name)).is_complete]
     head = "{nodes:,} nodes, {groups:,} groups".format(**there[0].config)
-    rows = [_row(peer, peer.system, "") for peer in there]
-    shown = [0, *(1 + [*_COLUMNS].index(name) for name in _README_COLUMNS)]
-    heads = [head, *(_COLUMNS[name] for name in _README_COLUMNS)]
-    lines = table(heads, ([row[place] for place in shown] for row in rows))
+    rows = (_short(_row(peer, peer.system, "")) for peer in there)
+    lines = table(_short([head, *_COLUMNS.values()]), rows)
     return with_lines(text, README_MARKS, lines)
 
 

@@ -61,6 +61,13 @@ def test_a_run_reaches_each_member_once(spark, tmp_path):
         metrics = json.loads((out / "metrics.json").read_text("utf-8"))
         measured[engine] = {one["name"]: one["value"] for one in metrics}
     assert measured["tasks"] == measured["jobs"]
+    drawn = [
+        table(tmp_path / engine, "pictures").sort_values("child", ignore_index=True)
+        for engine in measured
+    ]
+    pd.testing.assert_frame_equal(*drawn)
+    assert len(drawn[0]) == 39  # all members of one group but the top leader
+    assert "picture-nice" in (tmp_path / "jobs" / "report.html").read_text("utf-8")
     assert measured["tasks"]["nice.reached"] == 1
     pairs = table(tmp_path / "jobs", "members").merge(table(tmp_path / "jobs", "groups"))
     wanted = sorted(zip(pairs["group"], pairs["node"], strict=True))
