@@ -100,3 +100,16 @@ def test_few_nodes_of_a_large_picture_have_numbers():
     (figure,) = tree_figures(RunTrees([], frame, links, pictures=[("overcast", tree)]))
     numbers = {text for text in texts(figure.svg) if text[0] == "9" or text == "1,000"}
     assert 3 < len(numbers) <= MOST_NUMBERS
+
+
+@pytest.mark.parametrize("has_map", [True, False])
+def test_a_large_picture_is_drawn_by_domains_or_as_bars(has_map):
+    frame, links = network(stubs=30)
+    frame = frame if has_map else frame.assign(x=np.nan)
+    edges = [((at - 1) // 4, at, -(at < 6), 1.0) for at in range(1, 150)]
+    edges += [(at, 150 + at, 0, 2.0) for at in range(1, 4)]
+    pictures = read_pictures(tables(nice=edges))
+    (figure,) = tree_figures(RunTrees([], frame, links, pictures=pictures))
+    assert {"edges by layer", "layer 1", "layer 0", "5", "147"} <= {*texts(figure.svg)}
+    assert "edges: 5 (layer 1), 147 (layer 0)." in figure.words
+    assert "Numbers" not in figure.caption
