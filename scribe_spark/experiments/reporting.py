@@ -192,10 +192,8 @@ def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> 
     names, place = np.unique(node, return_index=True)
     none = np.full(np.count_nonzero(is_root), -1)
     parent = np.r_[none, place[index_sorted(names, above)]]
-    of_edges = (np.r_[none, edges["rank"]], np.r_[none * np.nan, edges["value"].astype(float)])
-    member = np.isin(node, members.to_numpy())
-    depth = depths(parent)
-    rank, value = of_edges
+    rank, value = np.r_[none, edges["rank"]], np.r_[none * np.nan, edges["value"].astype(float)]
+    member, depth = np.isin(node, members.to_numpy()), depths(parent)
     return GroupTree(group, size, node, parent, depth, member, router, None, rank, value)
 
 

@@ -579,9 +579,9 @@ def _figure(found: RunTrees, name: str, title: str, tree: GroupTree) -> PageFigu
     svg = plain_svg(name, title, words, drawn.size, drawn.body)
     if tree.picture is None:
         return PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",))
-    changes = " Numbers stand where they change." if len(tree) <= MOST_NODES else ""
-    told = f"{tree.picture.words}{changes * bool(tree.picture.value)} {drawn.note}"
-    return PageFigure(name, title, svg, told, words)
+    numbers = tree.picture.value and len(tree) <= MOST_NODES
+    changes = " A number stands where it differs from the parent's." if numbers else ""
+    return PageFigure(name, title, svg, f"{tree.picture.words}{changes} {drawn.note}", words)
 
 
 def _counts(tree: GroupTree) -> str:

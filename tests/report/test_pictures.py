@@ -112,4 +112,4 @@ def test_a_large_picture_is_drawn_by_domains_or_as_bars(has_map):
     (figure,) = tree_figures(RunTrees([], frame, links, pictures=pictures))
     assert {"edges by layer", "layer 1", "layer 0", "5", "147"} <= {*texts(figure.svg)}
     assert "edges: 5 (layer 1), 147 (layer 0)." in figure.words
-    assert "Numbers" not in figure.caption
+    assert "A number" not in figure.caption
