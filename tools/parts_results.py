@@ -111,7 +111,9 @@ def figure(rows: pd.DataFrame, file: Path) -> None:
                 )
                 for form, of in mine.groupby("form", sort=False)
             ]
-            axes = {"xscale": "log", "ylim": (0, None)}
+            known = sorted({*rows["nodes"]})
+            axes = {"xscale": "log", "ylim": (0, None), "xticks": known}
+            axes["xticklabels"] = [f"{nodes:,}" for nodes in known]
             axes |= {} if column else {"ylabel": f"{size}: 99th percentile, s"}
             axes |= {"xlabel": "nodes"} if row else {}
             legend = {"fontsize": 5.5, "loc": "upper left"} if not row and column == 2 else None
