@@ -10,7 +10,7 @@ from tools import checks
 from tools.checks import CHECKS, GERBIL, SHARES, Sizes
 from tools.questions import question_of
 
-SMALL = Sizes(seeds=2, gerbil=(250,), lean={300: 4}, corrosion={40: 20}, lookups=())
+SMALL = Sizes(seeds=2, gerbil=(250,), lean={300: 2}, corrosion={40: 20}, lookups=())
 
 
 def rows_of(name: str, sizes: Sizes = SMALL) -> list[list[str]]:
