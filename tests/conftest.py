@@ -199,6 +199,14 @@ def spark(
     session.stop()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_early_jvm() -> Iterator[None]:
+    """Commands in the process of the tests start no JVM before their input is checked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scribe_spark.cli.commands._begin", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process: exit code, stdout, stderr."""

@@ -411,6 +411,11 @@ class ClockBucket:
             return {}
         announced = self.given.publications.size[first[:, _PUBLICATION]] >= least
         announced &= self._tells(first[:, _PUBLICATION])
+        lost = self.given.lost
+        if lost is not None and lost.withholds_announcements:
+            announced &= ~lost.withheld(
+                first[:, _PUBLICATION], {"node": self._node[first[:, _PLACE]]}
+            )
         first = first.take(np.flatnonzero(announced), axis=0)
         of, link = self._links_of(first[:, _PLACE])
         links = self.links

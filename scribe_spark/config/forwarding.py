@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator
 
-from scribe_spark.config.section import Location, Section, unset
+from scribe_spark.config.section import Location, Section, setting, unset
 from scribe_spark.config.used_when import used_when
 from scribe_spark.core.errors import InputError
 
 _OF_GROUPS = used_when(lambda config: config.groups.has_groups or not config.is_world, "--groups")
+_OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, "--withhold")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 
 
@@ -34,6 +35,11 @@ class ForwardingConfig(Section):
         "Nodes that forward no copies: a share of all nodes (20%), the name of a class of nodes, "
         "or a CSV or Parquet table (column node) [default: none]"
     )
+    withhold_kind: Annotated[Literal["payload", "all"], _OF_WITHHOLD] = setting(
+        "payload",
+        "These nodes withhold copies (payload), or also GossipSub's IHAVE and IDONTWANT, and "
+        "Plumtree's ihave (all)",
+    )
 
     @field_validator("withhold")
     @classmethod
@@ -43,6 +49,11 @@ class ForwardingConfig(Section):
             remedy = "must be above 0% and below 100%: some node must forward, such as 20%"
             raise InputError("withhold", value, remedy)
         return value
+
+    @property
+    def announcements(self) -> bool:
+        """True if these nodes withhold announcements, too."""
+        return self.withhold_kind == "all"
 
     @property
     def share(self) -> float | None:

@@ -8,7 +8,7 @@ and receivers of all messages are recorded.
 
 References
 ----------
-docs/rules.md, G13, G20, G21.
+docs/rules.md, G13, G20, G21, W16.
 libp2p/specs, gossipsub-v1.0.md, "Gossip Emission".
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
@@ -30,8 +31,10 @@ from scribe_spark.core.arrays import (
     index_in_run,
     offsets_of,
     read_table,
+    run_starts,
     whole_numbers,
 )
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
@@ -205,6 +208,8 @@ class Gossip(Lacking):
     In a world, all IHAVEs are counted, but only those to nodes that lack something are sent.
     """
 
+    parts: Parts = field(default_factory=Parts)  # those that an IHAVE or IWANT of a run names; W16
+
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
         if superstep == 0:
@@ -224,8 +229,9 @@ class Gossip(Lacking):
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
         """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
         if self.topics.in_run:
-            told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
-            tables[f"{kind} {self.heartbeat}"] = told
+            message = self.parts.publication(came["message"])
+            told = {"message": message, "node": came[AT], "sender": came["sender"]}
+            tables[f"{kind} {self.heartbeat}"] = told if self.parts.sent == 1 else _distinct(told)
         elif kind == IWANT:
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
@@ -235,8 +241,7 @@ class Gossip(Lacking):
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
-        message, node = divided(arrivals.key[held], self._size)
+        message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
             wanted = np.isin(message, lacking)
@@ -373,6 +378,12 @@ class Gossip(Lacking):
             "way": self.way(arrivals.way[row], hops, node, asker),
             "lost": self.lost(message, node, asker),
         }
+
+
+def _distinct(rows: Columns) -> Columns:
+    """Return rows without repeats, sorted."""
+    rows = take(rows, order_of(*rows.values()))
+    return take(rows, run_starts(*rows.values()))
 
 
 def _of_least(

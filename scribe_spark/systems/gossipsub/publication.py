@@ -160,6 +160,18 @@ class PublicationProgram(TopicsProgram):
             return np.zeros(len(node), dtype=bool)
         return losses.withholds(node) & (node != self.messages.source[message])
 
+    def announces(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return True for nodes that announce a message if they have it: rule N6."""
+        losses = self.losses
+        if losses is None or not losses.withholds_announcements:
+            return np.ones(len(node), dtype=bool)
+        return ~self.withholds(message, node)
+
+    def announced(self, arrivals: Arrivals, heartbeat: int) -> np.ndarray:
+        """Return the keys of messages that nodes announce by IHAVE in a heartbeat: rule G13."""
+        key = arrivals.key[heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip]
+        return key[self.announces(*divided(key, self._size))]
+
     @property
     def losses(self) -> Losses | None:
         """The losses of copies, by the configured share and by routes; None: there are none."""
@@ -382,6 +394,7 @@ class SendCopies(PublicationProgram):
     def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
         """Record IDONTWANTs to the mesh, except to the first copy's sender; rule G11."""
         mesh = read_table(Links, tables, MESH)
+        own = own[self.announces(*divided(arrivals.key[own], self._size))]
         message, node = divided(arrivals.key[own], self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(mesh, place))
@@ -437,7 +450,8 @@ class SendCopies(PublicationProgram):
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
             copy &= ~self.withholds(came["message"], receiver)
         if self.topics.rules.idontwant:
-            copy |= (hops > 0) & (at + back < came["sent"])
+            told = (hops > 0) & (at + back < came["sent"])
+            copy |= told & self.announces(came["message"], receiver)
         if not self.topics.in_run:  # times of earlier heartbeats are not known
             copy &= arrivals.heartbeat[row] == self.heartbeat
         return copy
@@ -513,6 +527,11 @@ class _LostCopies(Lost):
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`."""
         return self.copies.withholds(self.new[publication], links["node"])
+
+    @property
+    def withholds_announcements(self) -> bool:
+        """See `Lost`."""
+        return self.losses.withholds_announcements
 
 
 def _links(

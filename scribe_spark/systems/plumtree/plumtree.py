@@ -31,7 +31,7 @@ class Plumtree:
 
     messages: ClassVar[dict[str, Control | Payload]] = {
         "gossip": Payload(("publication", "round")),
-        "ihave": Control(("publication", "round"), bytes=24),
+        "ihave": Control(("publication", "round"), bytes=24, announces=True),
         "graft": Control(("publication",), bytes=24),
         "prune": Control(bytes=8),
     }
