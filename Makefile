@@ -115,7 +115,7 @@ questions: setup ## Answer the questions of data/*.toml about deadlines and quor
 
 .PHONY: checks
 checks: setup ## Play the set-ups of other simulators, and write the tables of docs/checks.md (an hour or more; ARGS="--only gerbil" for one)
-	@set -f; $(BIN)/python -m tools.checks docs/checks.md $(args)
+	@set -f; $(BIN)/python -m tools.checks --page docs/checks.md $(args)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables

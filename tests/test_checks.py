@@ -21,11 +21,11 @@ def rows_of(name: str, sizes: Sizes = SMALL) -> list[list[str]]:
 
 def test_the_command_writes_tables_between_marks(tmp_path):
     page = tmp_path / "checks.md"
-    marks = "".join(f"<!-- {name}: begin -->\n<!-- {name}: end -->\n" for name in CHECKS)
+    marks = "".join(f"<!-- {name}: written by x -->\n<!-- end of {name} -->\n" for name in CHECKS)
     page.write_text(f"before\n{marks}after\n", "utf-8")
     checks.write(page, ["corrosion"], SMALL)
     text = page.read_text("utf-8")
-    assert text.startswith("before\n<!-- gerbil: begin -->\n<!-- gerbil: end -->\n")
+    assert text.startswith("before\n<!-- gerbil: written by x -->\n<!-- end of gerbil -->\n")
     assert text.endswith("after\n")
     assert "| 40 | 2% | 100.000 % |" in text
 
@@ -33,7 +33,8 @@ def test_the_command_writes_tables_between_marks(tmp_path):
 def test_the_page_has_the_marks_of_all_checks():
     page = (checks.ROOT / "docs" / "checks.md").read_text("utf-8")
     for name in CHECKS:
-        assert page.count(f"<!-- {name}: begin -->") == page.count(f"<!-- {name}: end -->") == 1
+        assert page.count(f"<!-- {name}: written by `make checks` -->\n\n|") == 1
+        assert page.count(f"|\n\n<!-- end of {name} -->") == 1
 
 
 def test_copies_and_grafts_are_those_of_gerbil_simsub():

@@ -1,8 +1,8 @@
 """Published numbers of other simulators beside simulated ones: the tables of ``docs/checks.md``.
 
-``python -m tools.checks PAGE [--only NAME ...] [--out OUT]`` plays the set-ups and writes the
-tables between the marks of PAGE.  Only the look-ups need Spark: OUT has a folder of each of their
-worlds, and complete ones are not played again.
+``python -m tools.checks --page PAGE [--only NAME ...] [--out OUT]`` plays the set-ups, and writes
+the tables between the marks of PAGE.  Only the look-ups need Spark: OUT has a folder of each of
+their worlds, and complete ones are not played again.
 
 References
 ----------
@@ -379,15 +379,14 @@ def write(page: Path, names: Sequence[str], sizes: Sizes) -> None:
     """Play checks, and write the table of each as soon as it is complete."""
     for name in names:
         lines = list(CHECKS[name](sizes))
-        marks = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
-        text = page.read_text("utf-8")
-        replace_file(page, with_lines(text, marks, ["", *lines, ""]).encode())
+        text = with_lines(page.read_text("utf-8"), name, ["", *lines, ""])
+        replace_file(page, text.encode())
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description="Write the tables of docs/checks.md.")
-    parser.add_argument("page", type=Path)
+    parser.add_argument("--page", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
     parser.add_argument("--out", type=Path, default=Sizes.out, help="folder of Pastry's worlds")
     given = parser.parse_args(arguments)
