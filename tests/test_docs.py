@@ -132,7 +132,7 @@ def test_the_pages_are_short():
     found = count_words.words_of_pages()
     pages = {page.name for page in ROOT.glob("docs/*.md")}
     assert {*found} | count_words.GENERATED == pages
-    assert sum(found.values()) <= 30_000, found
+    assert sum(found.values()) <= 31_000, found
 
 
 def test_the_design_is_short():
