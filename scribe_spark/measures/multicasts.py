@@ -140,7 +140,16 @@ class SystemTables:
     @property
     def publications(self) -> int:
         """The number of the multicasts' publications."""
-        return len(distinct(self.multicasts.number // self.parts.sent))
+        return len(distinct(self.first_parts))
+
+    @cached_property
+    def first_parts(self) -> np.ndarray:
+        """The index of the first multicast of each one's publication: (p,)."""
+        if self.parts.sent == 1:  # without a schedule, several multicasts may have one number
+            return np.arange(len(self.multicasts))
+        publication = self.multicasts.number // self.parts.sent
+        _, first, of = np.unique(publication, return_index=True, return_inverse=True)
+        return first[of]
 
     def in_bucket(self, tables: Tables, size: int) -> InBucket:
         """Return the rows of the multicasts in a bucket; `size` is K, the number of nodes."""
@@ -173,17 +182,10 @@ class InBucket:
         return self.of.system.members(self.tables)
 
     @cached_property
-    def first_parts(self) -> np.ndarray:
-        """The index of the first multicast of each one's publication: (p,)."""
-        publication = self.of.multicasts.number // self.of.parts.sent
-        _, first, of = np.unique(publication, return_index=True, return_inverse=True)
-        return first[of]
-
-    @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
         """All members except starts, once for each publication; see `others`."""
         of, node = self.others
-        once = self.first_parts[of] == of
+        once = self.of.first_parts[of] == of
         return of[once], node[once]
 
     @cached_property
@@ -210,7 +212,7 @@ class InBucket:
         hops, delay_us = multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us
         got = {"of": of, "publication": multicasts.number[of], "node": node[own]}
         enough = self.of.parts.complete({**got, "hops": hops, "delay_us": delay_us}, self.size)
-        first = self.first_parts[enough["of"]]
+        first = self.of.first_parts[enough["of"]]
         return Reached(first, *(enough[name] for name in ("node", "hops", "delay_us")))
 
     @cached_property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from oracle import measures
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.measures.delay import (
     DELAY,
     compare_with_base,
@@ -27,8 +29,10 @@ from scribe_spark.measures.joining import join_stress
 from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
+from scribe_spark.measures.multicasts import SystemTables
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
+from scribe_spark.rounds.system import Multicasts
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import baselines, scribe
@@ -480,3 +484,12 @@ def test_no_group_has_no_rank(spark):
     none = spark.createDataFrame([], "group bigint, size bigint").toArrow()
     assert group_of_rank_1(none) is None
     assert len(rank_groups(none)) == 0
+
+
+@pytest.mark.parametrize(("sent", "publications"), [(1, 2), (3, 1)])
+def test_multicasts_with_one_number_are_of_one_publication_only_with_parts(sent, publications):
+    """Without a schedule, several multicasts may have one number."""
+    two = np.array([4, 4])
+    multicasts = Multicasts(np.arange(2), two, two, np.zeros(2, int), np.zeros(2, int))
+    of = SystemTables("scribe", None, multicasts, parts=Parts(needed=1, sent=sent))
+    assert of.publications == publications
