@@ -315,14 +315,14 @@ class Rows:
 
 
 def joined(columns: Sequence[Any]) -> Any:
-    """Return arrays one after the other; narrower arrays of two dimensions are filled with -1."""
+    """Return arrays one after the other; in narrower ones, the last dimension is filled with -1."""
     first = columns[0]
     if not isinstance(first, np.ndarray):
         return type(first).join(*columns)
-    if first.ndim == 2:
-        width = max(column.shape[1] for column in columns)
+    if first.ndim > 1:
+        width, others = max(column.shape[-1] for column in columns), [(0, 0)] * (first.ndim - 1)
         columns = [
-            np.pad(column, ((0, 0), (0, width - column.shape[1])), constant_values=NONE)
+            np.pad(column, (*others, (0, width - column.shape[-1])), constant_values=NONE)
             for column in columns
         ]
     return np.concatenate(columns)

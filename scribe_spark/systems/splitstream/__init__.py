@@ -19,6 +19,9 @@ from scribe_spark.rounds.declaration import TREE, System
 if TYPE_CHECKING:
     from scribe_spark.rounds.system import SystemOnBuckets
 
+#: The policies of full nodes.
+FREEPASTRY, SPARE = "freepastry", "spare-capacity"
+
 #: The measures of each round of a world -> their units.
 MEASURES = {
     "interior.one": "share",
