@@ -348,6 +348,25 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     return np.where(ends, depth, -1)
 
 
+def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the children of some nodes of a forest, of which `above` has the parents or NONE.
+
+    Returns
+    -------
+    index, child : ndarray of int64
+        The index in `of`, ascending, and the child, ascending for each index.
+    """
+    different = distinct(of)
+    index = np.full(len(above) + 1, NONE)  # the last one for NONE
+    index[different] = np.arange(len(different))
+    parent = index[above]
+    child = np.flatnonzero(parent >= 0)
+    child = child[np.argsort(parent[child], kind="stable")]
+    offsets = offsets_of(np.bincount(parent[child], minlength=len(different)))
+    row, place = expand(offsets[index[of]], offsets[index[of] + 1])
+    return row, child[place]
+
+
 # --- tables sorted by a key that is one number
 
 

@@ -29,8 +29,8 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry import closeness
 from scribe_spark.rounds.group_events import Pairs
-from scribe_spark.systems.splitstream import SPARE
-from scribe_spark.systems.splitstream.messages import DROP, LEAVE, Sent
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig

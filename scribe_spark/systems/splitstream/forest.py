@@ -10,15 +10,7 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    offsets_of,
-    run_starts,
-)
+from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted, run_starts
 from scribe_spark.systems.splitstream.channels import Begun, Nodes, Setting
 
 #: Room of a node without a bound.
@@ -99,10 +91,11 @@ class Forest:
 
     # --- draws and ids
 
-    def draw(self, purpose: str, row: np.ndarray, *by: np.ndarray) -> np.ndarray:
-        """Return draws in the channels of rows, keyed by period, hop and numbers."""
-        number = self.setting.number[self.group[row]]
-        key = number, self.period, self.hop, *by
+    def draw(self, purpose: str, pair: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """Return draws for pairs in this hop, keyed by a number."""
+        who, stripe = np.divmod(pair, self.stripes)
+        when = self.setting.number[self.group[who]], self.period, self.hop
+        key = *when, stripe, self.number(who), number
         return draws.bits_np(self.setting.seed, f"splitstream {purpose}", *key)
 
     def number(self, row: np.ndarray) -> np.ndarray:
@@ -116,6 +109,10 @@ class Forest:
         return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.setting.b)
 
     # --- parents and children
+
+    def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return the pairs of nodes (rows) that pairs ask for their stripes."""
+        return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
         """Return True for roots, and for pairs with a parent."""
@@ -131,16 +128,9 @@ class Forest:
         return np.where(self.alive[parent], parent, NONE)
 
     def children_of(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the children of pairs: the index in `pairs`, ascending, and the child's pair."""
-        different = distinct(pairs)
-        index = np.full(len(self.holder) + 1, NONE)  # the last one for NONE
-        index[different] = np.arange(len(different))
-        of = index[self.holder]
-        child = np.flatnonzero(of >= 0)
-        child = child[np.argsort(of[child], kind="stable")]
-        offsets = offsets_of(np.bincount(of[child], minlength=len(different)))
-        row, place = expand(offsets[index[pairs]], offsets[index[pairs] + 1])
-        return row, child[place]
+        """Return the children of pairs: the index in `pairs`, and the child (a row), ascending."""
+        row, child = children_in(self.holder, pairs)
+        return row, child // self.stripes
 
     def hold(self, pair: np.ndarray, by: np.ndarray) -> None:
         """Let pairs become children of pairs."""

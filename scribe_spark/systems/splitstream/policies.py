@@ -1,7 +1,7 @@
 """What full nodes do with newcomers, and whom refused requests ask next: rules L6 to L8.
 
 The two published policies answer the same questions.  Requests at one node are answered one after
-the other; a *turn* has one request of each node.
+the other: a *turn* has one request of each node.
 
 References
 ----------
@@ -12,22 +12,33 @@ had.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, offsets_of
+from scribe_spark.core.arrays import NONE, Rows, children_in, distinct, expand, offsets_of
 from scribe_spark.core.lists import Lists
-from scribe_spark.systems.splitstream import FREEPASTRY, SPARE
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import SPARE_JOIN, SPARE_LEAVE
 from scribe_spark.systems.splitstream.forest import Forest, least_of
-from scribe_spark.systems.splitstream.messages import (
-    FINAL,
-    SPARE_JOIN,
-    SPARE_LEAVE,
-    Requests,
-    Sent,
-)
 from scribe_spark.systems.splitstream.routes import Routes
+
+#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
+#: list is empty; as an anycast.
+BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
+
+
+@dataclass(frozen=True)
+class Requests(Rows):
+    """SUBSCRIBEs and anycasts under way."""
+
+    pair: np.ndarray  # the subscriber and the stripe
+    at: np.ndarray  # the node (a row) to which the request goes
+    sender: np.ndarray
+    due: np.ndarray  # the hop in which the request arrives
+    how: np.ndarray
+    visited: Lists
+    todo: Lists
 
 
 class FullNodes:
@@ -35,103 +46,71 @@ class FullNodes:
 
     def __init__(self, forest: Forest, rows: np.ndarray) -> None:
         self._rows = distinct(rows)
-        marked = np.zeros(len(forest) + 1, dtype=bool)  # the last one for NONE
-        marked[self._rows] = True
-        holder = forest.holder // forest.stripes
-        child = np.flatnonzero(marked[holder])
-        self.child = child[np.argsort(holder[child], kind="stable")]
-        of = find_sorted(self._rows, holder[self.child])
+        of, self.child = children_in(forest.holder // forest.stripes, self._rows)
         self._offsets = offsets_of(np.bincount(of, minlength=len(self._rows)))
 
     def places_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of the children of nodes: the index in `rows`, the place."""
-        at = find_sorted(self._rows, rows)
+        at = np.searchsorted(self._rows, rows)
         return expand(self._offsets[at], self._offsets[at + 1])
 
 
 class Turn:
-    """Requests at different full nodes, and the children there: arrays by request, and by place."""
+    """Requests at different full nodes, and the children there: arrays by request, and by place.
+
+    ``children`` and ``own`` have the numbers of children by request and stripe, and True for the
+    stripes that the node is there for: those rooted there, and the primary one.
+    """
 
     def __init__(self, forest: Forest, full: FullNodes, asks: Requests) -> None:
-        self.forest, self.asks, self.at = forest, asks, asks.at
         self.index, width = np.arange(len(asks)), forest.stripes
-        self.who, self.stripe = np.divmod(asks.pair, width)
+        self.stripe = asks.pair % width
         self.row, self.place = full.places_of(asks.at)
         self.child, self.of = np.divmod(full.child[self.place], width)
-        cell, shape = self.row * width + self.of, (len(asks), width)
-        #: shape (n, S): the number of children, and True for stripes that the node is there for
-        self.children = np.bincount(cell, minlength=len(asks) * width).reshape(shape)
+        cell = np.bincount(self.row * width + self.of, minlength=len(asks) * width)
+        self.children = cell.reshape(len(asks), width)
         self.rooted = forest.root.reshape(-1, width)[asks.at]
         self.own = self.rooted | (np.arange(width) == forest.primary[asks.at][:, None])
-
-    def draw(self, purpose: str, row: np.ndarray, *by: np.ndarray) -> np.ndarray:
-        """Return draws of the nodes for requests."""
-        at, newcomer = self.at[row], self.forest.number(self.who[row])
-        return self.forest.draw(purpose, at, self.stripe[row], newcomer, *by)
 
 
 class FreePastry:
     """A full node takes newcomers to its own stripes in place of others: rule L6."""
 
-    has_spare = False
-
-    def __init__(self, forest: Forest, routes: Routes, sent: Sent) -> None:
+    def __init__(self, forest: Forest) -> None:
         self.forest = forest
-
-    def enter(self) -> None:
-        """Nodes have entered the channels."""
-
-    def end_hop(self) -> None:
-        """End a hop."""
-
-    def may_adopt(self, asks: Requests) -> np.ndarray:
-        """Return False: there are no anycasts."""
-        return np.zeros(len(asks), dtype=bool)
-
-    def siblings(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return NONE: a DROP names no sibling."""
-        return np.full(len(pair), NONE)
-
-    def decider(self, asks: Requests) -> np.ndarray:
-        """Return who has to take a subscriber that finds nobody: the parent, or the root; NONE."""
-        forest = self.forest
-        who, stripe = np.divmod(asks.pair, forest.stripes)
-        mine = asks.at * forest.stripes + stripe
-        parent = forest.living_parent(mine)
-        return np.where(forest.root[mine], asks.at, np.where(parent == who, NONE, parent))
 
     def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
         """Return the place that each newcomer at a full node takes; NONE: the node refuses."""
         turn, forest, final = Turn(self.forest, full, asks), self.forest, asks.how == FINAL
-        stripe, row = turn.stripe, turn.row
+        stripe, row, chosen = turn.stripe, turn.row, np.full(len(asks), NONE)
         mine = turn.index, stripe
         takes = np.where(final, turn.rooted[mine], turn.own[mine])
         # 1. a child of this stripe that matches in fewer digits, or one of another stripe
         same = takes & ~final & (turn.children[mine] > 0)
-        gives = np.where(same, stripe, self._other_stripe(turn, takes & ~same))
+        gives = np.where(same, stripe, self._other_stripe(turn, asks, takes & ~same))
         some = np.flatnonzero(turn.of == gives[row])
-        child, by = turn.child[some], row[some]
-        worse = forest.match(child, stripe[by]) < forest.match(turn.who[by], stripe[by])
-        some = some[worse | ~same[by]]
-        drawn = turn.draw("drop", row[some], forest.number(turn.child[some]))
+        of_stripe, who = stripe[row[some]], asks.pair[row[some]] // forest.stripes
+        worse = forest.match(turn.child[some], of_stripe) < forest.match(who, of_stripe)
+        some = some[worse | ~same[row[some]]]
+        drawn = forest.draw("drop", asks.pair[row[some]], forest.number(turn.child[some]))
         some = some[least_of(row[some], drawn)]
-        chosen = np.full(len(asks), NONE)
         chosen[row[some]] = turn.place[some]
         # 2. the child that has sent a final request
-        sender = (turn.of == stripe[row]) & (turn.child == asks.sender[row])
-        swaps = (final & (chosen < 0))[row] & sender
+        swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
+        swaps &= turn.child == asks.sender[row]
         chosen[row[swaps]] = turn.place[swaps]
         return chosen
 
-    def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
-        """Return the stripe of which nodes drop a child for newcomers: neither primary nor rooted
-        there, else the one with the most children, two or more; NONE.
+    def _other_stripe(self, turn: Turn, asks: Requests, frees: np.ndarray) -> np.ndarray:
+        """Return the stripe of which a node drops a child for a newcomer, or NONE.
+
+        It is drawn from those that are not the node's own; else the largest one, with two or more.
         """
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0
         found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)
         row, stripe = np.nonzero((children > 0) & ~turn.own)
-        first = least_of(row, turn.draw("stripe", row, stripe))
+        first = least_of(row, self.forest.draw("stripe", asks.pair[row], stripe))
         found[row[first]] = stripe[first]
         return found
 
@@ -139,44 +118,44 @@ class FreePastry:
         """Return the visited nodes, and whom refused requests ask first and last.
 
         These are the node's children in the stripe and its parent; those with the stripe as primary
-        one are first.
+        one are first, the parent is between.
         """
-        forest, count = self.forest, len(asks)
+        forest, count, mine = self.forest, len(asks), self.forest.asked(asks.pair, asks.at)
         who, stripe = np.divmod(asks.pair, forest.stripes)
-        mine = asks.at * forest.stripes + stripe
         parent = forest.living_parent(mine)
         row, child = forest.children_of(mine)
-        child //= forest.stripes
         good = forest.alive[child] & (child != who[row]) & (child != parent[row])
         row, child = row[good], child[good]
-        drawn = forest.draw(
-            "child", child, stripe[row], forest.number(who[row]), forest.number(child)
-        )
         above = np.flatnonzero((parent >= 0) & (parent != who))
-        row, node = np.r_[row, above], np.r_[child, parent[above]]
-        is_parent = np.arange(len(row)) >= len(child)
-        fits = forest.primary[node] == stripe[row]
-        rank = np.where(fits, is_parent, 2 + ~is_parent)  # the parent is last and first
+        drawn = forest.draw("child", asks.pair[row], forest.number(child))
         drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
-        order = np.lexsort((drawn, rank, row))
+        is_parent = np.arange(len(drawn)) >= len(child)
+        row, node = np.r_[row, above], np.r_[child, parent[above]]
+        fits = forest.primary[node] == stripe[row]
+        order = np.lexsort((drawn, fits == is_parent, row))
         row, node, fits = row[order], node[order], fits[order]
         front, back = (Lists.of(row[some], node[some], count) for some in (fits, ~fits))
         return asks.at, front, back
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return who has to take a subscriber that finds nobody: the parent, or the root; NONE."""
+        mine = self.forest.asked(asks.pair, asks.at)
+        parent = self.forest.living_parent(mine)
+        parent[parent == asks.pair // self.forest.stripes] = NONE
+        return np.where(self.forest.root[mine], asks.at, parent)
 
 
 class SpareCapacity:
     """A full node pushes a child down, which finds a member of the spare group: rules L7 and L8.
 
     The tree of the spare group consists of Pastry's routes from its members, which have room, to
-    its id, as Scribe's trees do.
+    its id, as Scribe's trees do.  ``parent`` has the next node of the channel on these routes, a
+    row; ``inside`` is True for the nodes in the tree.
     """
-
-    has_spare = True
 
     def __init__(self, forest: Forest, routes: Routes, sent: Sent) -> None:
         self.forest, self._routes, self._sent = forest, routes, sent
-        #: bool, shape (m,): True for the nodes in the tree
-        self.inside = np.zeros(len(forest), dtype=bool)
+        self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
 
     def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
         """Return the place that each newcomer at a full node takes; NONE: it is pushed down."""
@@ -192,28 +171,25 @@ class SpareCapacity:
         gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = NONE  # itself
         # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
         here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
-        by, child = np.r_[row[here], with_new], np.r_[turn.child[here], turn.who[with_new]]
+        by = np.r_[row[here], with_new]
+        child = np.r_[turn.child[here], asks.pair[with_new] // forest.stripes]
         place = np.r_[turn.place[here], np.full(len(with_new), NONE)]
         order = np.argsort(child, kind="stable")  # the least node of equals
         by, child, place = by[order], child[order], place[order]
-        drawn = turn.draw("drop", by, forest.number(child))
-        worst = (~is_other & (gives == forest.primary[turn.at]))[by]
+        drawn = forest.draw("drop", asks.pair[by], forest.number(child))
+        worst = (~is_other & (gives == forest.primary[asks.at]))[by]
         drawn[worst] = forest.match(child[worst], gives[by[worst]])
-        first = least_of(by, drawn)
-        chosen = np.full(len(asks), NONE)
+        first, chosen = least_of(by, drawn), np.full(len(asks), NONE)
         chosen[by[first]] = place[first]
         return chosen
 
-    def siblings(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return a sibling (a row) of dropped pairs whose primary stripe is theirs; or NONE."""
-        forest = self.forest
-        row, child = forest.children_of(by)
-        child, stripe = child // forest.stripes, pair % forest.stripes
-        good = forest.alive[child] & (forest.primary[child] == stripe[row])
-        row, child = row[good], child[good]
-        numbers = forest.number(pair[row] // forest.stripes), forest.number(child)
-        first = least_of(row, forest.draw("sibling", child, stripe[row], *numbers))
-        found = np.full(len(pair), NONE)
+    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """Return the sibling that a dropped pair asks, in its primary stripe: a row, or NONE."""
+        row, child = self.forest.children_of(by)
+        good = self.forest.alive[child]
+        good &= self.forest.primary[child] == pair[row] % self.forest.stripes
+        row, child, found = row[good], child[good], np.full(len(pair), NONE)
+        first = least_of(row, self.forest.draw("sibling", pair[row], self.forest.number(child)))
         found[row[first]] = child[first]
         return found
 
@@ -228,12 +204,7 @@ class SpareCapacity:
         forest = self.forest
         rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
         to_spare = np.full(len(rows), forest.stripes)
-        #: shape (m,): the next node of the channel on the route to the spare id (a row)
-        self.parent = np.full(len(forest), NONE)
         self.parent[rows] = self._routes.entries(forest, rows, to_spare, rows)[0]
-        rows = np.flatnonzero(self.parent >= 0)
-        self._children = rows[np.argsort(self.parent[rows], kind="stable")]
-        self._offsets = offsets_of(np.bincount(self.parent[rows], minlength=len(forest)))
 
     def end_hop(self) -> None:
         """Let nodes join and leave the tree."""
@@ -256,9 +227,8 @@ class SpareCapacity:
 
     def may_adopt(self, asks: Requests) -> np.ndarray:
         """Return True where an orphan may become a child, if there is room."""
-        who, stripe = np.divmod(asks.pair, self.forest.stripes)
-        attached = self.forest.is_attached(asks.at * self.forest.stripes + stripe)
-        return self.inside[asks.at] & (asks.at != who) & attached
+        forest, other = self.forest, asks.at != asks.pair // self.forest.stripes
+        return self.inside[asks.at] & other & forest.is_attached(forest.asked(asks.pair, asks.at))
 
     def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
         """Return the visited nodes, and whom anycasts ask first and last.
@@ -267,25 +237,14 @@ class SpareCapacity:
         count as visited (NONE); an anycast climbs from it, unless it has been in the tree.
         """
         forest, count, inside = self.forest, len(asks), self.inside[asks.at]
-        who, stripe = np.divmod(asks.pair, forest.stripes)
-        row, place = expand(self._offsets[asks.at], self._offsets[asks.at + 1])
-        child = self._children[place]
-        good = self.inside[child] & inside[row] & (child != who[row])
+        who, parent = asks.pair // forest.stripes, self.parent[asks.at]
+        row, child = children_in(np.where(self.inside, self.parent, NONE), asks.at)
+        good = inside[row] & (child != who[row])
         row, child = row[good], child[good]
-        drawn = forest.draw(
-            "anycast", child, stripe[row], forest.number(who[row]), forest.number(child)
-        )
+        drawn = forest.draw("anycast", asks.pair[row], forest.number(child))
         order = np.lexsort((drawn, row))
-        parent = self.parent[asks.at]
         climbs = inside | (asks.visited.lengths() == 0)
         above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
         front = Lists.of(row[order], child[order], count)
         back = Lists.of(above, parent[above], count)
         return np.where(inside, asks.at, NONE), front, back
-
-
-#: Name -> policy.
-POLICIES: dict[str, Callable[[Forest, Routes, Sent], FreePastry | SpareCapacity]] = {
-    FREEPASTRY: FreePastry,
-    SPARE: SpareCapacity,
-}

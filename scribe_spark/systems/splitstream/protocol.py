@@ -6,34 +6,34 @@ then refused requests go on, then nodes that wait ask.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, turns
-from scribe_spark.core.lists import visit
-from scribe_spark.systems.splitstream.forest import Forest, least_of
-from scribe_spark.systems.splitstream.messages import (
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, index_in_run, turns
+from scribe_spark.core.lists import Lists, visit
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import (
     ACK,
-    ANYBODY,
     ANYCAST,
-    BY_ROUTE,
     DROP,
     FAIL,
-    FINAL,
-    FROM_LIST,
     LEAVE,
     PATH,
-    ROOTWARDS,
-    SEEKING,
+    SPARE,
     SUBSCRIBE,
-    Replies,
-    Requests,
-    Sent,
-    Waiting,
 )
-from scribe_spark.systems.splitstream.policies import POLICIES, FullNodes
+from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.policies import (
+    BY_ROUTE,
+    FINAL,
+    FROM_LIST,
+    SEEKING,
+    FreePastry,
+    FullNodes,
+    Requests,
+    SpareCapacity,
+)
 from scribe_spark.systems.splitstream.routes import Routes
 
 #: After so many FAILs, a node asks again more slowly, and then no more in the period (settled).
@@ -48,7 +48,20 @@ MOST_HOPS = 3000
 #: The most refused requests whose lists are made at once, to bound the memory.
 _AT_ONCE = 2**16
 
-_Due = TypeVar("_Due", Requests, Waiting)
+#: Whom a pair asks that waits, instead of a row: by Pastry's route, or by anycast.
+_ROOTWARDS, _ANYBODY = -1, -2
+
+
+@dataclass(frozen=True)
+class Replies(Rows):
+    """All other messages between nodes: the pairs of the receiver and of the sender.
+
+    ``next`` is the sibling that a DROP names, a row, or NONE.
+    """
+
+    to: np.ndarray
+    by: np.ndarray
+    next: np.ndarray
 
 
 class Hops:
@@ -59,11 +72,11 @@ class Hops:
 
     def __init__(self, forest: Forest, routes: Routes, policy: str, sent: Sent) -> None:
         self.forest, self.routes, self.sent = forest, routes, sent
-        self.policy = POLICIES[policy](forest, routes, sent)
-        none = np.empty(0, dtype=np.int64)
-        self._requests = [Requests.new(FROM_LIST, none, none, none, none)]
-        self._waiting = [Waiting(none, none, none)]
-        self._no_replies = Replies(none, none, none)
+        self.spare = SpareCapacity(forest, routes, sent) if policy == SPARE else None
+        self.policy = self.spare or FreePastry(forest)
+        self._requests = list[Requests]()
+        #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
+        self._due, self._whom = np.full((2, len(forest.parent)), NONE)
         self._replies = self._none_of_each_kind()
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
         self._last_hop = np.zeros(forest.channels, dtype=np.int64)
@@ -78,7 +91,7 @@ class Hops:
         while self._goes_on():
             forest.hop += 1
             self.tell_paths(self.hear())
-            self.go_on(self.answer(self._due(self._requests)))
+            self.go_on(self.answer(self._arrived()))
             self.ask()
         self.counts["hops"] = int(self._last_hop.sum())
 
@@ -90,13 +103,14 @@ class Hops:
         forest.entered |= rows
         lacks = (forest.parent < 0) & ~forest.root
         lacks &= np.repeat(rows & forest.alive, forest.stripes)
-        self._wait(np.flatnonzero(lacks), due, ROOTWARDS)
-        self.policy.enter()
+        self._wait(np.flatnonzero(lacks), due, _ROOTWARDS)
+        if self.spare:
+            self.spare.enter()
 
     def _goes_on(self) -> bool:
         """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
         forest = self.forest
-        moving = [one.pair for one in self._requests] + [one.pair for one in self._waiting]
+        moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
         moving += [one.to for replies in self._replies.values() for one in replies]
         busy = np.zeros(forest.channels, dtype=bool)
         busy[forest.of[np.concatenate(moving) // forest.stripes]] = True
@@ -110,10 +124,11 @@ class Hops:
             self._enter(enters, forest.hop + 1)
         return bool(len(outside) or busy.any())
 
-    # --- bookkeeping
+    # --- messages
 
     def _none_of_each_kind(self) -> dict[str, list[Replies]]:
-        return {kind: [self._no_replies] for kind in (LEAVE, ACK, DROP, PATH, FAIL)}
+        none = np.empty(0, dtype=np.int64)
+        return {kind: [Replies(none, none, none)] for kind in (LEAVE, ACK, DROP, PATH, FAIL)}
 
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
@@ -124,7 +139,21 @@ class Hops:
 
     def _reply(self, kind: str, asks: Requests) -> None:
         """Let nodes reply to requests."""
-        self._send(kind, asks.pair, self._asked(asks))
+        self._send(kind, asks.pair, self.forest.asked(asks.pair, asks.at))
+
+    def _request(
+        self,
+        how: int | np.ndarray,
+        pair: np.ndarray,
+        sender: np.ndarray,
+        at: np.ndarray,
+        hops: int | np.ndarray = 1,
+        lists: tuple[Lists, Lists] | None = None,
+    ) -> Requests:
+        """Return requests of pairs that nodes send to others; with the lists of nodes, if any."""
+        due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
+        empty = Lists.empty(len(pair))
+        return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages between rows."""
@@ -133,14 +162,13 @@ class Hops:
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
         """Let pairs ask in a hop."""
-        more = (np.broadcast_to(one, len(pair)) for one in (due, whom))
-        self._waiting.append(Waiting(pair, *more))
+        self._due[pair], self._whom[pair] = due, whom
 
-    def _due(self, rows: list[_Due]) -> _Due:
-        """Take out of a list what is due in this hop; return nothing after the last hop."""
-        hop, every = self.forest.hop, rows[0].join(*rows)
-        rows[:] = [every.take(every.due > hop)]
-        return every.take((every.due <= hop) & (hop < MOST_HOPS))
+    def _arrived(self) -> Requests:
+        """Return the requests that arrive in this hop; none after the last hop."""
+        hop, every = self.forest.hop, Requests.join(*self._requests)
+        self._requests = [every.take(every.due > hop)]
+        return every.take((every.due == hop) & (hop < MOST_HOPS))
 
     # --- 1. replies
 
@@ -184,7 +212,7 @@ class Hops:
         drops = drops.take(lost | (forest.parent[drops.to] == drops.by))
         forest.detach(drops.to)
         self.counts["orphans"] += len(drops)
-        without = ANYBODY if self.policy.has_spare else ROOTWARDS
+        without = _ANYBODY if self.spare else _ROOTWARDS
         self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
     def on_path(self, paths: Replies, path: np.ndarray) -> None:
@@ -197,7 +225,7 @@ class Hops:
         self._fails[fails.to] += 1
         count = self._fails[fails.to]
         due = self.forest.hop + np.where(count <= QUICK_TRIES, SOON, LATER)
-        self._wait(fails.to[count <= TRIES], due[count <= TRIES], ROOTWARDS)
+        self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
         """Cut lists in which nodes find themselves; the least node of a ring leaves its parent."""
@@ -213,14 +241,14 @@ class Hops:
         self._send(LEAVE, forest.parent[pairs], pairs)
         forest.detach(pairs)
         self.counts["cycles"] += len(pairs)
-        self._wait(pairs, forest.hop, ROOTWARDS)
+        self._wait(pairs, forest.hop, _ROOTWARDS)
 
     # --- 2. paths
 
     def tell_paths(self, changed: np.ndarray) -> None:
         """Let pairs tell their children the new paths."""
         of, child = self.forest.children_of(changed)
-        self._send(PATH, child, changed[of])
+        self._send(PATH, self.forest.asked(changed[of], child), changed[of])
 
     def _forgotten_paths(self) -> np.ndarray:
         """Return the live pairs that have lost parents, and their ancestors, before the period."""
@@ -233,98 +261,92 @@ class Hops:
 
     def answer(self, came: Requests) -> Requests:
         """Answer requests; return the refused ones, which go on: rules L4, L6 and L7."""
-        forest, policy = self.forest, self.policy
+        forest = self.forest
         who, stripe = np.divmod(came.pair, forest.stripes)
         came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
-        mine, seeks = self._asked(came), came.how == SEEKING
+        mine, seeks = forest.asked(came.pair, came.at), came.how == SEEKING
         is_below = forest.is_ancestor(came.pair // forest.stripes, mine)
         # 1. a node takes the first ones, as long as it has room
-        able = np.flatnonzero(~is_below & (~seeks | policy.may_adopt(came)))
-        at = came.at[able]
-        accepted = np.zeros(len(came), dtype=bool)
-        accepted[able[index_in_run(at) < (forest.bound - forest.degree)[at]]] = True
+        able = ~is_below & ~seeks
+        if self.spare:
+            able |= ~is_below & seeks & self.spare.may_adopt(came)
+        at, accepted = came.at[able], np.zeros(len(came), dtype=bool)
+        accepted[able] = index_in_run(at) < (forest.bound - forest.degree)[at]
         forest.hold(came.pair[accepted], mine[accepted])
         self._reply(ACK, came.take(accepted))
         # 2. a full node answers as the policy says; one below the subscriber refuses
-        refused = self._replace_children(came.take(~is_below & ~seeks & ~accepted))
+        refused = self._replace_children(came.take(able & ~seeks & ~accepted))
         below = came.take(is_below & ~seeks)
         by_route = below.how == BY_ROUTE
         self._route(below.pair[by_route], below.at[by_route])
         refused = Requests.join(refused, below.take(~by_route))
-        ends = (refused.how == FINAL) | policy.has_spare
-        self._reply(DROP if policy.has_spare else FAIL, refused.take(ends))
+        ends = (refused.how == FINAL) | (self.spare is not None)
+        self._reply(DROP if self.spare else FAIL, refused.take(ends))
         return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
-
-    def _asked(self, asks: Requests) -> np.ndarray:
-        """Return the pairs that requests ask."""
-        return asks.at * self.forest.stripes + asks.pair % self.forest.stripes
 
     def _replace_children(self, asks: Requests) -> Requests:
         """Let newcomers take the places of children at full nodes; return those that get none."""
-        forest, policy = self.forest, self.policy
-        full, placed = FullNodes(forest, asks.at), np.zeros(len(asks), dtype=bool)
-        lost, by = [asks.pair[:0]], [asks.at[:0]]
+        forest, full = self.forest, FullNodes(self.forest, asks.at)
+        placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
         for turn in turns(asks.at):
             some = asks.take(turn)
-            place = policy.choose(full, some)
+            place = self.policy.choose(full, some)
             placed[turn], some, place = place >= 0, some.take(place >= 0), place[place >= 0]
-            lost.append(full.child[place])
-            by.append(some.at)
+            lost, by = [*lost, full.child[place]], [*by, some.at]
             full.child[place] = some.pair
         newcomers, others = asks.take(placed), asks.take(~placed)
-        forest.hold(newcomers.pair, self._asked(newcomers))
+        forest.hold(newcomers.pair, forest.asked(newcomers.pair, newcomers.at))
         forest.let_go(np.concatenate(lost))
         self._reply(ACK, newcomers)
-        if policy.has_spare:  # others are pushed down themselves
-            lost, by, others = [*lost, others.pair], [*by, others.at], others.take(slice(0))
-        pair, at = np.concatenate(lost), np.concatenate(by)
-        by_pair = at * forest.stripes + pair % forest.stripes
-        self._send(DROP, pair, by_pair, policy.siblings(pair, by_pair))
-        return others
+        if self.spare:  # pushes others down
+            lost, by = [*lost, others.pair], [*by, others.at]
+        pair = np.concatenate(lost)
+        at = forest.asked(pair, np.concatenate(by))
+        self._send(DROP, pair, at, self.spare.sibling(pair, at) if self.spare else NONE)
+        return others.take(slice(0)) if self.spare else others
 
     # --- 4. refused requests
 
     def go_on(self, refused: Requests) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8."""
-        forest, policy = self.forest, self.policy
         for begin in range(0, len(refused), _AT_ONCE):
             asks = refused.take(slice(begin, begin + _AT_ONCE))
-            at, front, back = policy.neighbours(asks)
-            visited, todo = visit(asks.visited, asks.todo, at, front, back, len(forest))
+            at, front, back = self.policy.neighbours(asks)
+            size = len(self.forest)
+            visited, todo = visit(asks.visited, asks.todo, at, front, back, size)
             to, todo = todo.popped()
-            final, to = to < 0, np.where(to < 0, policy.decider(asks), to)
+            how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
+            to = np.where(to < 0, self.policy.decider(asks), to)
             self._reply(FAIL, asks.take(to < 0))
-            how = np.where(final, FINAL, SEEKING if policy.has_spare else FROM_LIST)
-            due = np.full(len(to), forest.hop + 1)
-            onward = replace(asks, at=to, sender=asks.at, due=due, how=how)
-            onward = replace(onward, visited=visited, todo=todo).take(to >= 0)
-            self._note(ANYCAST if policy.has_spare else SUBSCRIBE, onward.sender, onward.at)
+            onward = self._request(how, asks.pair, asks.at, to, lists=(visited, todo)).take(to >= 0)
+            self._note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
             self._requests.append(onward)
 
     # --- 5. nodes that wait
 
     def ask(self) -> None:
         """Let nodes whose time has come ask for stripes: by route, a sibling, or by anycast."""
-        asks, hop = self._due(self._waiting), self.forest.hop
-        pair, whom, who = asks.pair, asks.whom, asks.pair // self.forest.stripes
-        due = np.full(len(asks), hop + 1)
-        by_route, direct, seeks = whom == ROOTWARDS, whom >= 0, whom == ANYBODY
+        pair = np.flatnonzero(self._due == self.forest.hop)
+        self._due[pair] = NONE
+        pair = pair[: len(pair) * (self.forest.hop < MOST_HOPS)]
+        whom, who = self._whom[pair], pair // self.forest.stripes
+        by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY
         self._route(pair[by_route], who[by_route])
-        ends = pair[direct], whom[direct], who[direct], due[direct]
-        self._requests.append(Requests.new(FROM_LIST, *ends))
+        self._requests.append(self._request(FROM_LIST, pair[direct], who[direct], whom[direct]))
         self._note(SUBSCRIBE, who[direct], whom[direct])
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
-        self.go_on(Requests.new(SEEKING, pair[seeks], who[seeks], who[seeks], due[seeks]))
-        self.policy.end_hop()
+        self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
+        if self.spare:
+            self.spare.end_hop()
 
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
         forest = self.forest
         who, stripe = np.divmod(pair, forest.stripes)
-        to_root = (self._fails[pair] > 0) & self.policy.has_spare
+        to_root = (self._fails[pair] > 0) & (self.spare is not None)
         entry, hops, passed = self.routes.entries(forest, start, stripe, who, to_root)
         self.sent.note(SUBSCRIBE, forest.group[who[passed["row"]]], passed["sender"], passed["to"])
         some, lost = entry >= 0, (entry < 0) & (start != who)
-        ends = pair[some], entry[some], start[some], forest.hop + hops[some]
-        self._requests.append(Requests.new(BY_ROUTE, *ends))
-        self._send(FAIL, pair[lost], start[lost] * forest.stripes + stripe[lost])
+        ends = pair[some], start[some], entry[some], hops[some]
+        self._requests.append(self._request(BY_ROUTE, *ends))
+        self._send(FAIL, pair[lost], forest.asked(pair[lost], start[lost]))

@@ -22,9 +22,9 @@ from scribe_spark.rounds.group_events import to_nodes
 from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
+from scribe_spark.systems.splitstream import CONTROL
 from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, begin
 from scribe_spark.systems.splitstream.forest import Forest
-from scribe_spark.systems.splitstream.messages import CONTROL
 from scribe_spark.systems.splitstream.protocol import Hops
 from scribe_spark.systems.splitstream.routes import JOINED, ROUTES, FindRoutes, Routes
 
