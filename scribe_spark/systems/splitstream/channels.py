@@ -26,9 +26,10 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.facts import Keys, Ring
+from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import closeness
 from scribe_spark.rounds.group_events import Pairs
+from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 
@@ -45,20 +46,17 @@ NOTICE = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """What the rules need besides the state; ``key_hi``, ``key_lo``, ``number`` are of all groups.
+    """What the rules need besides the state: the settings, the bits of a digit, and the network.
 
-    `rules` are the settings of the system, `b` the bits of a digit, `seed` the key of draws;
-    `capacity` has the bounds of nodes in place of ``rules.bound``, or is None.
+    ``number``, ``key_hi`` and ``key_lo`` are those of all groups.
     """
 
-    ring: Ring
-    key_hi: np.ndarray
-    key_lo: np.ndarray
-    number: np.ndarray
     rules: SplitStreamConfig
     b: int
-    seed: int
-    capacity: np.ndarray | None = None
+    network: Network
+    number: np.ndarray
+    key_hi: np.ndarray | None
+    key_lo: np.ndarray | None
 
     @property
     def stripes(self) -> int:
@@ -72,12 +70,14 @@ class Setting:
 
     def ids(self, groups: np.ndarray) -> Keys:
         """Return the ids of groups, channel by channel."""
+        assert self.key_hi is not None
+        assert self.key_lo is not None
         keys = Keys(self.key_hi[groups], self.key_lo[groups])
         return ids_of(keys, self.stripes, spare=self.width > self.stripes)
 
     def roots(self, groups: np.ndarray, live: np.ndarray) -> np.ndarray:
         """Return the roots of the ids of groups, of ascending live positions: shape (g, width)."""
-        return closeness.roots(self.ring, live, self.ids(groups)).reshape(-1, self.width)
+        return closeness.roots(self.network.ring, live, self.ids(groups)).reshape(-1, self.width)
 
 
 def ids_of(group: Keys, stripes: int, *, spare: bool) -> Keys:
@@ -230,9 +230,10 @@ def _remove(nodes: Nodes, gone: np.ndarray, told: np.ndarray, size: int, sent: S
 
 def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) -> np.ndarray:
     """Return the wave of each newcomer (group, position); that of roots is the first: rule L10."""
+    network = setting.network
     group, node = divided(new, size)
     drawn = draws.bits_np(
-        setting.seed, "splitstream wave", setting.number[group], setting.ring.node[node]
+        network.seed, "splitstream wave", setting.number[group], network.ring.node[node]
     )
     order = np.lexsort((node, drawn, group))
     order = order[~is_root[order]]

@@ -48,7 +48,8 @@ class Forest:
         size, nodes, stripes = len(alive), begun.nodes, setting.stripes
         groups = begun.played[find_sorted(begun.channels["group"], begun.played) >= 0]
         mine = find_sorted(groups, nodes.key // size) >= 0
-        self.setting, self.period, self.hop, self.stripes = setting, number, 0, stripes
+        self.setting, self._network = setting, setting.network
+        self.period, self.hop, self.stripes = number, 0, stripes
         self.channels, self._ids = len(groups), setting.ids(groups)
         self._resting, self._nodes = nodes.take(~mine), nodes.take(mine)
         nodes, self.key = self._nodes, self._nodes.key
@@ -57,10 +58,10 @@ class Forest:
         self.alive, self.wave = alive[self.node], begun.wave[mine]
         self.entered = self.wave < 0
         self.bound = np.full(len(self), setting.rules.bound or ENDLESS)
-        if setting.capacity is not None:
-            self.bound = setting.capacity[self.node]
+        if self._network.capacity is not None:
+            self.bound = self._network.capacity[self.node]
         bits = np.uint64(64 - stripes.bit_length() + 1)
-        self.primary = (setting.ring.hi[self.node] >> bits).astype(np.int64)
+        self.primary = (self._network.ring.hi[self.node] >> bits).astype(np.int64)
         self.root = begun.root[mine, :stripes].ravel()
         self.spare_root = begun.root[mine, stripes:].any(axis=1)
         above = find_sorted(self.key, (self.group[:, None] * size + nodes.parent).ravel())
@@ -96,15 +97,15 @@ class Forest:
         who, stripe = np.divmod(pair, self.stripes)
         when = self.setting.number[self.group[who]], self.period, self.hop
         key = *when, stripe, self.number(who), number
-        return draws.bits_np(self.setting.seed, f"splitstream {purpose}", *key)
+        return draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
 
     def number(self, row: np.ndarray) -> np.ndarray:
         """Return the numbers of nodes, which key draws."""
-        return self.setting.ring.node[self.node[row]]
+        return self._network.ring.node[self.node[row]]
 
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
         """Return the number of first digits that nodeIds share with the ids of stripes."""
-        ring, at = self.setting.ring, self.node[row]
+        ring, at = self._network.ring, self.node[row]
         key = self._ids.take(self.of[row] * self.setting.width + stripe)
         return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.setting.b)
 

@@ -236,7 +236,7 @@ class Hops:
         pairs, own, lists = pairs[some], own[some], lists[some]
         ring = np.arange(lists.shape[1]) <= found[some].argmax(axis=1)[:, None]
         forest.ancestors[pairs] = np.where(ring, lists, NONE)
-        least = np.where(ring, lists, len(forest.setting.ring)).min(axis=1) == own
+        least = np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own
         pairs = pairs[least]
         self._send(LEAVE, forest.parent[pairs], pairs)
         forest.detach(pairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.group_overlays import Network, OverlayProgram
+from scribe_spark.rounds.group_overlays import MEMBERS, Network, OverlayProgram
 from scribe_spark.systems.splitstream.channels import Setting, begin
 
 if TYPE_CHECKING:
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig
     from scribe_spark.systems.splitstream.forest import Forest
 
 #: The table of next hops in a builder: ``group, node, stripe, next`` (positions).
@@ -27,8 +28,8 @@ ROUTES = "routes"
 
 _ROUTE = "group", "node", "stripe", "next"
 
-# kinds of messages: a node that has joined, a node of a channel, a visit by a route, a next hop
-JOINED, _BEGIN, _VISIT, _NEXT = "joined", "begin", "visit", "next"
+# kinds of messages: channels that are not at rest, a visit by a route, a next hop
+_MOVES, _VISIT, _NEXT = "moves", "visit", "next"
 
 #: The table of a bucket with the keys (group, position, id) that routes have visited.
 _VISITED = "visited"
@@ -105,12 +106,12 @@ class Routes:
 class FindRoutes(OverlayProgram):
     """Follow Pastry's routes from the nodes of channels to all their ids, for the builders.
 
-    Builders begin with the nodes of channels that are not at rest, and nodes that have joined begin
-    themselves.  A next hop depends on the node and the id only, so each bucket finds it once, and
-    tells it to the builder: :data:`ROUTES`.
+    Builders tell all buckets which channels are not at rest.  A next hop depends on the node and
+    the id only, so each bucket finds it once, and tells it to the builder: :data:`ROUTES`.
     """
 
-    setting_of: Callable[..., Setting]  # `SplitStream.setting`
+    rules: SplitStreamConfig
+    b: int
     key_lo: np.ndarray
     number: int  # of the period
     failed: np.ndarray
@@ -120,41 +121,46 @@ class FindRoutes(OverlayProgram):
     def _setting(self) -> Setting:
         round = self.round
         network = Network(round.facts.ring, *round.network)
-        return self.setting_of(network, round.number, round.key_hi, self.key_lo)
+        return Setting(self.rules, self.b, network, round.number, round.key_hi, self.key_lo)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket."""
-        width, size = self._setting.width, self.round.size
-        visits = [whole_numbers()]
         if not superstep:
             tables[_VISITED] = {"key": whole_numbers()}
-        out = self._begin(bucket, tables) if not superstep else {}
+            return self._tell_moving(bucket, tables)
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
-        for kind, came in inbox.items():
-            if kind in (JOINED, _BEGIN):
-                place = came["group"] * size + came[AT]
-                visits.append((place[:, None] * width + np.arange(width)).ravel())
-            elif kind == _VISIT:
-                visits.append(self._key(came["group"], came[AT], came["stripe"]))
+        visits = [whole_numbers()]
+        if _MOVES in inbox:
+            visits.append(self._begin(bucket, tables, np.sort(inbox[_MOVES]["group"])))
+        if _VISIT in inbox:
+            visits.append(self._key(*(inbox[_VISIT][name] for name in ("group", AT, "stripe"))))
         begun = np.concatenate(visits)
-        return {**out, **self._follow(bucket, tables, begun)} if len(begun) else out
+        return self._follow(bucket, tables, begun) if len(begun) else {}
 
-    def _begin(self, bucket: int, tables: Tables) -> Outbox:
-        """Return messages to the nodes of the builder's channels that are not at rest."""
-        round, setting, alive = self.round, self._setting, self.round.lives.alive
+    def _tell_moving(self, bucket: int, tables: Tables) -> Outbox:
+        """Tell all buckets which channels of this builder are not at rest."""
+        round, nobody = self.round, (whole_numbers(), whole_numbers())
         state = round.system.state_of(tables, np.arange(len(round.number)))
-        nobody = whole_numbers(), whole_numbers()
-        begun = begin(state, setting, self.number, alive, self.failed, nobody, nobody)
+        events = self.number, round.lives.alive, self.failed, nobody, nobody
+        moving = begin(state, self._setting, *events).played
         own = self.changed[in_bucket(self.bounds, bucket, round.builders(self.changed))]
-        groups = distinct(np.r_[begun.played, own])
-        if not (len(groups) and alive.any()):
+        groups, buckets = distinct(np.r_[moving, own]), self.bounds[:-1][np.diff(self.bounds) > 0]
+        if not (len(groups) and round.lives.alive.any()):
             return {}
-        key = begun.nodes.key
-        key = key[alive[key % round.size] & (find_sorted(groups, key // round.size) >= 0)]
-        roots = groups[:, None] * round.size + setting.roots(groups, np.flatnonzero(alive))
-        group, node = divided(distinct(np.r_[key, roots.ravel()]), round.size)
-        return {_BEGIN: {AT: node, "group": group}}
+        to = {AT: np.repeat(buckets, len(groups)), "group": np.tile(groups, len(buckets))}
+        return {_MOVES: to}
+
+    def _begin(self, bucket: int, tables: Tables, groups: np.ndarray) -> np.ndarray:
+        """Return visits of the bucket's members and roots of channels."""
+        size, alive = self.round.size, self.round.lives.alive
+        member = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        member = member[alive[member % size] & (find_sorted(groups, member // size) >= 0)]
+        roots = groups[:, None] * size + self._setting.roots(groups, np.flatnonzero(alive))
+        root = roots[in_bucket(self.bounds, bucket, roots % size)]
+        group, node = divided(np.r_[member, root], size)
+        stripe = np.arange(self._setting.width)
+        return self._key(group[:, None], node[:, None], stripe).ravel()
 
     def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
         """Follow routes inside the bucket; return visits of other buckets, and the next hops."""

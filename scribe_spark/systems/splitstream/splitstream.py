@@ -18,7 +18,6 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, find_sorted, rank_in_group
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_events import to_nodes
 from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
@@ -26,7 +25,7 @@ from scribe_spark.systems.splitstream import CONTROL
 from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, begin
 from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.protocol import Hops
-from scribe_spark.systems.splitstream.routes import JOINED, ROUTES, FindRoutes, Routes
+from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
@@ -53,26 +52,16 @@ class SplitStream(GrownOverlays):
         """See `SystemOnBuckets.rounds_before`: members join before the publications."""
         return 0
 
-    def setting(
-        self, network: Network, number: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
-    ) -> Setting:
-        """Return what the rules of channels need besides their state."""
-        of_rules = self.rules, self.b, network.seed, network.capacity
-        return Setting(network.ring, key_hi, key_lo, number, *of_rules)
-
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
-        changed = distinct(np.concatenate([now.join[0], now.quit[0]]))
-        of_round = now.key_lo, now.number, np.sort(now.events.fail), changed
-        program = FindRoutes(round, self.setting, *of_round)
-        player.play(program, {JOINED: to_nodes(now.join)})
+        changed = distinct(np.r_[now.join[0], now.quit[0]])
+        when = now.key_lo, now.number, np.sort(now.events.fail)
+        player.play(FindRoutes(round, self.rules, self.b, *when, changed))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        assert period.key_hi is not None
-        assert period.key_lo is not None
-        groups = period.group_number, period.key_hi, period.key_lo
-        setting, size = self.setting(period.network, *groups), len(period.alive)
+        groups, size = (period.group_number, period.key_hi, period.key_lo), len(period.alive)
+        setting = Setting(self.rules, self.b, period.network, *groups)
         when = period.number, period.alive
         begun = begin(state, setting, *when, period.died, period.join, period.quit)
         if len(begun.played):
