@@ -11,7 +11,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.overcast.bandwidth import Flows, Routes
-from scribe_spark.systems.overcast.tree import CERTIFICATES, MEMBERS
+from scribe_spark.systems.overcast.tables import CERTIFICATES, MEMBERS
 from scribe_spark.underlay.protocol import narrowest
 
 #: Measure of a round -> the sums of which it is the quotient.
@@ -66,7 +66,7 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     for name, shared in (("shared", True), ("bottleneck", False)):
         flows = Flows.of(kernel, shared, routes, of[child], child)
         edge = np.zeros(len(lives))
-        edge[child] = flows.of_edges(routes, of[child])
+        edge[child] = flows.bandwidth(routes, of[child], child)
         edge[is_root] = np.inf
         least, depth = down_trees(edge, child, parent, is_root)
         found[f"{name}_sum"] = add_up(least, limited)
