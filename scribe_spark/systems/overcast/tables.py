@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core.arrays import (
+    NONE,
     SortedTable,
     expand,
     find_sorted,
@@ -55,6 +56,12 @@ class Known(SortedTable):
     def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of owners (keys group, node): the index of the owner, the row."""
         return expand(*(np.searchsorted(self.key, (owner + more) * size) for more in (0, 1)))
+
+    def groups(self, size: int) -> np.ndarray:
+        """Return the group of each row; a division of all keys would take longer."""
+        last = int(self.key[-1]) // size**2 if len(self) else NONE
+        group = np.arange(last + 2)
+        return np.repeat(group[:-1], np.diff(np.searchsorted(self.key, group * size**2)))
 
 
 @dataclass
@@ -104,7 +111,8 @@ class Certificates(Known):
 
     def mark_told(self, row: np.ndarray) -> None:
         """Note that rows are no longer fresh."""
-        self.fresh = self.fresh.copy()
+        if not self.fresh.flags.writeable:  # it belongs to a saved table
+            self.fresh = self.fresh.copy()
         self.fresh[row] = False
 
     def merge(self, told: Certificates) -> None:

@@ -105,8 +105,8 @@ class Round:
         self.next_check_in = members.next_check_in.copy()
         self.of = np.searchsorted(distinct(self.group), self.group)
         refuse_large(int(np.bincount(self.of[self.alive], minlength=1).max()))
-        self.children.keep(find_sorted(gone, self.children.key // size) < 0)
-        self.certificates.keep(find_sorted(gone, self.certificates.key // size) < 0)
+        for table in (self.children, self.certificates) if len(gone) else ():
+            table.keep(find_sorted(gone, table.key // size) < 0)
 
     def _choose_roots(self) -> None:
         """Choose roots and linear nodes, or close their lines: rule E6, c to e."""
@@ -372,6 +372,6 @@ class Round:
         columns["parent"] = np.where(self.parent < 0, NONE, self.node[self.parent])
         known = {CHILDREN: self.children, CERTIFICATES: self.certificates}
         return {MEMBERS: take(columns, kept)} | {
-            name: {"group": table.key // self.size**2, **table.to_columns()}
+            name: {"group": table.groups(self.size), **table.to_columns()}
             for name, table in known.items()
         }
