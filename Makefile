@@ -105,6 +105,10 @@ peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write d
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
 	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
 
+.PHONY: parts
+parts: setup ## Send publications whole, in parts and coded, and write docs/parts.md (2,000 and 10,000 nodes: half an hour; NODES="2000 100000" for others)
+	@set -f; $(BIN)/python -m tools.parts_results out/parts docs/parts.md $(if $(NODES),$$SCRIBE_NODES,2000 10000)
+
 .PHONY: questions
 questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
 	@$(BIN)/python -m tools.questions out/questions docs/questions.md

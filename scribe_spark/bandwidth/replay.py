@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spark
 from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
@@ -115,7 +116,8 @@ def _play(
     sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     read = partial(_links_of_trees, clock)
-    write = partial(_write, published, more_hops, of_topic, root, len(ring), scheduled)
+    of_topics = more_hops, of_topic, root, len(ring)
+    write = partial(_write, published, *of_topics, scheduled, clock.links.parts)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
     lost = _lost_copies(facts, clock, stages.config.seed, schedule.group, source)
     late = _late_copies(facts, clock, stages.config.seed, schedule.group)
@@ -166,9 +168,10 @@ def _write(
     root: np.ndarray,
     size: int,
     keeps_copies: bool,
+    parts: Parts,
     tables: Tables,
 ) -> None:
-    """Store the first copies at members, and copies along trees; topics have groups and roots."""
+    """Store the deliveries to members, and copies along trees; topics have groups and roots."""
     came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p, topic = came["publication"], came["room"] // ROOMS
@@ -177,7 +180,7 @@ def _write(
     delivered = {name: came[name] for name in ("node", "hops", "publication")}
     delivered |= {"group": topic, "delay_us": came["at_us"] - published.at_us[p]}
     delivered["hops"] = came["hops"] + more_hops[p]
-    tables[_DELIVERED] = take(delivered, kept)
+    tables[_DELIVERED] = parts.complete(take(delivered, kept), size)
     if keeps_copies:
         copies = tables.pop(COPIES)
         p, topic = copies["publication"], copies["room"] // ROOMS

@@ -199,11 +199,17 @@ def _write_times(
 
 
 def _write_all(
-    begun: Begun, at_us: np.ndarray, nodes: int, names: tuple[str, str], tables: Tables
+    begun: Begun,
+    at_us: np.ndarray,
+    nodes: int,
+    names: tuple[str, str],
+    recoded: bool,
+    tables: Tables,
 ) -> None:
     """Write the deliveries of all publications, and their copies with times and first ones.
 
-    Hops and times of copies count from the source, those of deliveries from the root.
+    Hops and times of copies count from the source, those of deliveries from the root.  Copies that
+    nodes have recoded have numbers of their senders, so the clock says which are first ones.
     """
     came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
     came = take(came, came["room"] % ROOMS != 1)
@@ -224,6 +230,8 @@ def _write_all(
     first = find_sorted(key, key_of([p, sent["node"]], nodes))
     same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
     is_first = (first >= 0) & same[0] & same[1]
+    if recoded:
+        is_first = sent["first"]
     if "lost" in sent:
         is_first &= ~sent["lost"]
     relay = begun.relayed[p] & (sent["node"] == begun.root[p]) & is_first
@@ -272,7 +280,7 @@ def replay_round(
     published = TimedPublications.of(at_us, begun.topic, begun.source, sizes, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
     if in_run:
-        write = partial(_write_all, *times, (copies, deliveries))
+        write = partial(_write_all, *times, (copies, deliveries), links.parts.recoded)
     else:
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run else ()

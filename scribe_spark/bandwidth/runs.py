@@ -6,13 +6,14 @@ Rules: docs/rules.md, W1 to W6, W11.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.bucket import ClockSetting, Recoded
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.setting import (
     ROOMS,
     Discipline,
@@ -70,6 +71,7 @@ class RoundLinks:
     classes: NodeClasses
     hosts: Hosts  # the rates of the network's file
     routes: Kernel | None = None  # the network, if links between routers have rates
+    parts: Parts = field(default_factory=Parts)
 
     @classmethod
     def of(cls, config: Any, hosts: Hosts, lan_us: int, network: Kernel | None = None) -> Self:
@@ -89,6 +91,7 @@ class RoundLinks:
             classes=NodeClasses.of(config),
             hosts=hosts,
             routes=network if given.link_rates else None,
+            parts=Parts.of(given),
         )
 
     def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:
@@ -232,7 +235,11 @@ def play_clock(
 
     player.play(Change(clock.bounds, read_links))
     narrowest = None if clock.links.routes is None else clock.narrowest
-    options = rule, carried, kept, lost, narrowest, late
+    parts = clock.links.parts
+    coded = (
+        Recoded(parts.needed, partial(parts.useful, clock.links.seed)) if parts.recoded else None
+    )
+    options = rule, carried, kept, lost, narrowest, late, coded
     given = ClockSetting(clock.nodes(), publications, clock.discipline, *options)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
-from scribe_spark.config.kinds import Rate, Size, Time
+from scribe_spark.config.kinds import Rate, Size, TakenAs, Time
 from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.section import Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
@@ -30,9 +30,33 @@ _OF_CLOCK: UsedWhen = used_when(
 _OF_NUMBERS: UsedWhen = used_when(
     lambda config: config.bandwidth.publications is not None, "--publications"
 )
+_OF_PARTS: UsedWhen = used_when(lambda config: config.bandwidth.parts is not None, "--parts")
 _OF_GOSSIPSUB: UsedWhen = used_when(
     lambda config: "gossipsub" in config.trees.systems, "gossipsub in --systems"
 )
+
+#: The greatest number of parts of a publication, also of coded ones.
+MOST_PARTS = 2**16
+
+#: The code with a fixed number of parts, and that of nodes that recode.
+_REED_SOLOMON, _RLNC = "reed-solomon", "rlnc"
+
+
+def _code(value: Any) -> Any:
+    """Return the code in one spelling, ``reed-solomon:32`` or ``rlnc``."""
+    if value is None or value == _RLNC:
+        return value
+    name, _, sent = str(value).strip().partition(":")
+    if name != _REED_SOLOMON or not (sent.isascii() and sent.isdigit()):
+        remedy = f"must be {_RLNC}, or {_REED_SOLOMON}:N with N parts that sources send, such as"
+        raise InputError("code", value, f"{remedy} {_REED_SOLOMON}:32")
+    if not 1 <= int(sent) <= MOST_PARTS:
+        raise InputError("code", value, f"must have from 1 to {MOST_PARTS:,} parts")
+    return f"{name}:{int(sent)}"
+
+
+#: A code: ``reed-solomon:32``, ``rlnc``.
+Code = Annotated[str, TakenAs("code"), BeforeValidator(_code)]
 
 
 def _parsed(name: str, parse: Callable[[object], int]) -> Any:
@@ -103,6 +127,16 @@ class BandwidthConfig(Section):
         "every member (everyone)",
     )
 
+    parts: Annotated[int | None, within(1, MOST_PARTS), _OF_SIZES] = unset(
+        "Number of parts of each publication. A part is a message with its share of the size, and "
+        "a node has the publication when it has all parts [default: publications are sent whole]",
+    )
+    code: Annotated[Code | None, _OF_PARTS] = unset(
+        "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
+        "them are enough; with rlnc, nodes recode what they send (only in runs) [default: all "
+        "parts are needed]",
+    )
+
     @property
     def on(self) -> bool:
         """True if publications follow rules W1 to W11: with sizes, or several of a group."""
@@ -115,8 +149,20 @@ class BandwidthConfig(Section):
 
     @property
     def several(self) -> bool:
-        """True if a group may have several publications."""
-        return self.schedule is not None or self.publications is not None
+        """True if a group may have several messages: publications, or parts of one."""
+        given = self.schedule, self.publications, self.parts
+        return any(one is not None for one in given)
+
+    @property
+    def parts_sent(self) -> int:
+        """The number of parts that sources send for each publication; 1 without parts."""
+        sent = "" if self.code is None else self.code.partition(":")[2]
+        return int(sent) if sent else self.parts or 1
+
+    @property
+    def recoded(self) -> bool:
+        """True if nodes recode the parts that they send."""
+        return self.code == _RLNC
 
     @property
     def cause(self) -> tuple[str, Any]:
@@ -179,6 +225,18 @@ class BandwidthConfig(Section):
     def _links_are_fast_enough(self) -> Self:
         self.refuse_slow(self.up, self.uplink)
         self.refuse_slow(self.down, self.downlink)
+        return self
+
+    @model_validator(mode="after")
+    def _parts_are_enough(self) -> Self:
+        if self.parts is not None and not self.has_sizes:
+            remedy = "divides the size of publications; give message_size, such as 128KB"
+            raise InputError("parts", self.parts, remedy)
+        if self.code is not None and self.parts is None:
+            raise InputError("code", self.code, "needs parts; give the number that is enough")
+        if self.parts is not None and self.parts_sent < self.parts:
+            remedy = f"sends fewer parts than the {self.parts} that are needed; give more"
+            raise InputError("code", self.code, remedy)
         return self
 
     @model_validator(mode="after")

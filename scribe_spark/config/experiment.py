@@ -168,11 +168,17 @@ class ExperimentConfig(NetworkConfig):
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
         """Refuse more publications than a run can simulate."""
-        each, who = self.bandwidth.publications, self.bandwidth.published_by
-        total = (each or 0) * (memberships if who == "everyone" else groups)
+        given = self.bandwidth
+        each, sent = given.publications, given.parts_sent
+        if each is None and sent == 1:
+            return
+        of = memberships if given.published_by == "everyone" else groups
+        total = (each or 1) * of * sent
         if total > MOST_PUBLICATIONS:
-            remedy = f"makes {total:,} publications; must be at most {MOST_PUBLICATIONS:,}"
-            raise InputError("publications", each, f"{remedy}; give fewer, or fewer groups")
+            field, value = ("publications", each) if sent == 1 else ("parts", given.parts)
+            what = "publications" if sent == 1 else "parts"
+            remedy = f"makes {total:,} {what}; must be at most {MOST_PUBLICATIONS:,}"
+            raise InputError(field, value, f"{remedy}; give fewer, or fewer groups")
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
         """Refuse more groups than the 64-bit keys of the systems can number.
@@ -299,6 +305,7 @@ class WorldConfig(ExperimentConfig):
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
         yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
+        yield self.bandwidth.recoded, "code", self.bandwidth.code, "applies to runs only"
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
         for name in ("deadline", "quorum"):
             asked = getattr(self.coverage, name)

@@ -17,6 +17,7 @@ from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.experiments.scheduled import (
+    cause_of_several,
     refuse_deliveries,
     refuse_slow,
     refuse_unknown_groups,
@@ -24,7 +25,7 @@ from scribe_spark.experiments.scheduled import (
 from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
-from scribe_spark.systems.registry import plays_schedules, systems_of_run
+from scribe_spark.systems.registry import live_system, plays_schedules, systems_of_run
 from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.topology import Graph, load, needs_spark
 from scribe_spark.topology.rates import refuse_network
@@ -121,13 +122,17 @@ def _check_trees(config: RunConfig) -> None:
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
     """Refuse systems that support one publication per group, and impossible publications."""
-    cause = "publications" if config.bandwidth.schedule is None else "schedule"
+    cause = cause_of_several(config)
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
             remedy = (
                 f"has {system.name}, which supports one publication per group; leave out {cause}"
             )
             raise InputError("systems", system.name, remedy)
+        plays_rounds = config.bandwidth.recoded and system.build is None
+        if plays_rounds and not live_system(system, config).recodes:
+            remedy = f"cannot be combined with {system.name}, whose nodes do not recode"
+            raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
     path = config.bandwidth.schedule
     if path is None:
         if sizes is not None:

@@ -8,7 +8,7 @@ systems that define how they play a round on buckets (`System.world`), but not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
@@ -237,6 +237,8 @@ def _play(
         raise InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, live, measured)
+    if now.links is not None:
+        of = replace(of, parts=now.links.parts)
     player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), wanted))
     player.free_shared()
 
@@ -252,6 +254,7 @@ def _add_times(
         return
     network, size = (now.links, player.facts, player.bounds), now.publish.size[begun.publication]
     if live.merged:
+        size = now.links.parts.sent_until(begun.publication, size)
         route_round(player, *network, begun, DELIVERED, size)
         return
     at_us = now.publish.at_us[begun.publication]

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.replay import Ways, replayed
 from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
@@ -57,10 +58,16 @@ MOST_DELIVERIES = 2 * 10**9
 
 
 def schedule_of(run: Stages) -> Schedule | None:
-    """Return the publications of a run in which a group may have several; None for other runs."""
+    """Return the messages of a run in which a group may have several; None for other runs.
+
+    They are publications, or parts of publications.
+    """
     config = run.config.bandwidth
-    if not config.several:
-        return None
+    return _publications(run).in_parts(Parts.of(config)) if config.several else None
+
+
+def _publications(run: Stages) -> Schedule:
+    config = run.config.bandwidth
     if config.schedule is None:
         group, source = collected(run.groups_with_source, "group", "source")
         drawn = draw_schedule(config, run.config.seed, group, source, _members(run))
@@ -88,11 +95,19 @@ def refuse_slow(config: ExperimentConfig, schedule: Schedule, graph: Graph | Non
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
     """Refuse publications with more deliveries than fit into memory."""
+    deliveries *= config.bandwidth.parts_sent
     if deliveries > MOST_DELIVERIES:
-        field = "publications" if config.bandwidth.schedule is None else "schedule"
+        field = cause_of_several(config)
         makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
         remedy = f"{makes}; give fewer publications, or smaller groups"
         raise InputError(field, getattr(config.bandwidth, field), remedy)
+
+
+def cause_of_several(config: RunConfig) -> str:
+    """Return the name of the setting because of which groups have several messages."""
+    given = config.bandwidth
+    names = "parts", "schedule", "publications"
+    return next(name for name in names if getattr(given, name) is not None)
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
@@ -121,7 +136,7 @@ def once(run: Stages) -> Schedule:
 
 
 def schedule_rows(schedule: Schedule) -> pa.Table:
-    """Return the rows of the table `schedule`."""
+    """Return the rows of the table `schedule`: publications, or their parts."""
     columns = {
         "publication": np.arange(len(schedule)),
         "group": schedule.group,
@@ -311,10 +326,12 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
 def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Return a function of publications, members and the delays of routes: rule W11.
 
-    The function returns the delays of deliveries, of which each publication is alone.
+    The function returns the delays of deliveries, of which each publication is alone; of a part,
+    the delay until the publication's parts up to this one are complete.
     """
     links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
-    source, size = facts.positions(schedule.source), schedule.size
+    source = facts.positions(schedule.source)
+    size = links.parts.sent_until(np.arange(len(schedule)), schedule.size)
 
     def routed(publication: np.ndarray, node: np.ndarray, delay_us: np.ndarray) -> np.ndarray:
         ends = source[publication], facts.positions(node)
@@ -338,23 +355,33 @@ def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
 
 
 def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multicast:
-    """Return a system whose packets routers duplicate, with all publications of a schedule."""
-    routed, group_of, at_us = _transmission(run), channels.group, run.publications.at_us
+    """Return a system whose packets routers duplicate, with all publications of a schedule.
 
-    def each(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    Of coded parts, the source sends as many as are needed; the last of them completes the
+    publication.
+    """
+    routed, group_of, at_us = _transmission(run), channels.group, run.publications.at_us
+    parts = Parts.of(run.config.bandwidth)
+
+    def each(
+        batch: pa.RecordBatch, some: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[pa.RecordBatch, dict[str, Any]]:
         number = batch.column("group").to_numpy()
-        row, publication = channels.publications_of(number)
-        group = group_of[channels.of[publication]]
-        return batch.take(pa.array(row)), {"group": group, "publication": publication}
+        row, message = channels.publications_of(number)
+        kept = some(message % parts.sent)
+        row, message = row[kept], message[kept]
+        group = group_of[channels.of[message]]
+        return batch.take(pa.array(row)), {"group": group, "publication": message}
 
     def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
-        batch, named = each(batch)
+        batch, named = each(batch, lambda part: part == parts.needed - 1)
         node, delay_us = (batch.column(n).to_numpy() for n in ("node", "delay_us"))
         delay_us = routed(named["publication"], node, delay_us)
+        named["publication"] = parts.publication(named["publication"])
         return {"node": node, "hops": batch.column("hops"), "delay_us": delay_us, **named}
 
     def sent(batch: pa.RecordBatch) -> dict[str, Any]:
-        batch, named = each(batch)
+        batch, named = each(batch, lambda part: part < parts.needed)
         ends = {
             f"{end}{of}": batch.column(f"{edge}{of}")
             for end, edge in (("sender", "parent"), ("receiver", "child"))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
 from scribe_spark.engine.packing import Columns, take
@@ -36,6 +37,7 @@ from scribe_spark.measures.measure import (
     Metric,
     RunTables,
     collected,
+    every_system,
     forwards,
     keeps_children,
     publications_of,
@@ -245,6 +247,68 @@ DUPLICATES = Measure(
     metrics=tuple(
         Metric(name, "copies", _SECTION, definition, collected("duplicates", name), forwards)
         for name, definition in _DUPLICATES.items()
+    ),
+)
+
+
+# --- parts of publications
+
+
+def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
+    """Return numbers over the pairs of a publication and a node that has enough of its parts."""
+    published = publications_of(run)
+    assert published is not None
+    assert run.config is not None
+    parts, size = Parts.of(run.config.bandwidth), published.size
+
+    def copies(batch: pa.RecordBatch) -> Columns:
+        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+        message, node = (payload.column(name).to_numpy() for name in (PUBLICATION, "receiver"))
+        first = payload.column("first").cast(pa.int64()).to_numpy()
+        ones = np.ones(len(payload), dtype=np.int64)
+        of = {"publication": parts.publication(message), "receiver": node}
+        return of | {"first": first, "copies": ones}
+
+    def count(added: Columns) -> Columns:
+        has = added["first"] >= parts.needed
+        beyond = added["copies"][has] - parts.needed
+        in_bytes = beyond * size[added["publication"][has]]
+        _, (beyond, in_bytes), nodes = distinct_rows(beyond, in_bytes)
+        return {"beyond": beyond, "bytes": in_bytes, "count": nodes}
+
+    rows = run.batches("copies", ["system", PUBLICATION, "receiver", "kind", "first"])
+    keys, values = ("publication", "receiver"), ("first", "copies")
+    found = {}
+    for system, of in _count_sums(rows, copies, keys, values, run.buckets, count).items():
+        if not len(of["count"]):
+            continue
+        numbers = {"parts.beyond.max": float(of["beyond"].max())}
+        for name, values_of in (("beyond", "beyond"), ("bytes_beyond", "bytes")):
+            total = (of[values_of] * of["count"]).sum()
+            numbers[f"parts.{name}.mean"] = float(total / of["count"].sum())
+        found[system] = numbers
+    return found
+
+
+#: The results of :func:`_collect_parts`: their units and definitions.
+_PARTS = {
+    "parts.beyond.mean": (
+        "parts",
+        "Mean number of parts, duplicates too, that are sent to a node beyond those that it needs; "
+        "over the nodes with the publication, of all publications.",
+    ),
+    "parts.beyond.max": ("parts", "Maximum of these numbers of parts."),
+    "parts.bytes_beyond.mean": ("B", "Mean size of these parts: bytes beyond the payload."),
+}
+
+PARTS = Measure(
+    "parts",
+    used_when=lambda config: config.bandwidth.parts is not None,
+    collect=_collect_parts,
+    early=True,
+    metrics=tuple(
+        Metric(name, unit, _SECTION, definition, collected("parts", name), every_system)
+        for name, (unit, definition) in _PARTS.items()
     ),
 )
 

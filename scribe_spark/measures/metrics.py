@@ -16,7 +16,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Registry
 from scribe_spark.measures.convergence import CONVERGENCE
-from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, STATE
+from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, PARTS, STATE
 from scribe_spark.measures.coverage import COVERAGE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
@@ -37,7 +37,7 @@ from scribe_spark.systems.registry import System, all_systems, clock_in_words, f
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    *(DUPLICATES, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, COVERAGE, BYTES),
+    *(DUPLICATES, PARTS, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, COVERAGE, BYTES),
 )
 
 

@@ -12,16 +12,18 @@ docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.core.arrays import (
     Rows,
+    distinct,
     divided,
     find_sorted,
     run_starts,
@@ -124,6 +126,8 @@ class SystemTables:
         True if copies arrive by the clock of hops; then latencies are also given in hops.
     beside : tuple of str
         The baselines whose packets on links are counted for the same multicasts.
+    parts : Parts
+        The parts of publications; then each multicast is one part.
     """
 
     name: str
@@ -131,6 +135,12 @@ class SystemTables:
     multicasts: Multicasts
     by_hops: bool = False
     beside: tuple[str, ...] = ()
+    parts: Parts = field(default_factory=Parts)
+
+    @property
+    def publications(self) -> int:
+        """The number of the multicasts' publications."""
+        return len(distinct(self.multicasts.number // self.parts.sent))
 
     def in_bucket(self, tables: Tables, size: int) -> InBucket:
         """Return the rows of the multicasts in a bucket; `size` is K, the number of nodes."""
@@ -141,7 +151,7 @@ class SystemTables:
 class Reached(Rows):
     """m deliveries to members other than the start; arrays of shape (m,)."""
 
-    #: int64: the index of the multicast.
+    #: int64: the index of the multicast; of several parts, that of the publication's first one.
     of: np.ndarray
     #: int64: the member, and the hops and delay since the start.
     node: np.ndarray
@@ -161,6 +171,20 @@ class InBucket:
     def members(self) -> np.ndarray:
         """The keys (group, node) of all members among the bucket's nodes, ascending."""
         return self.of.system.members(self.tables)
+
+    @cached_property
+    def first_parts(self) -> np.ndarray:
+        """The index of the first multicast of each one's publication: (p,)."""
+        publication = self.of.multicasts.number // self.of.parts.sent
+        _, first, of = np.unique(publication, return_index=True, return_inverse=True)
+        return first[of]
+
+    @cached_property
+    def expected(self) -> tuple[np.ndarray, np.ndarray]:
+        """All members except starts, once for each publication; see `others`."""
+        of, node = self.others
+        once = self.first_parts[of] == of
+        return of[once], node[once]
 
     @cached_property
     def others(self) -> tuple[np.ndarray, np.ndarray]:
@@ -184,7 +208,10 @@ class InBucket:
         own = own[node[own] != multicasts.start[of[own]]]
         of, hops, delay_us = of[own], came["hops"][own], came["delay_us"][own]
         hops, delay_us = multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us
-        return Reached(of, node[own], hops, delay_us)
+        got = {"of": of, "publication": multicasts.number[of], "node": node[own]}
+        enough = self.of.parts.complete({**got, "hops": hops, "delay_us": delay_us}, self.size)
+        first = self.first_parts[enough["of"]]
+        return Reached(first, *(enough[name] for name in ("node", "hops", "delay_us")))
 
     @cached_property
     def copies(self) -> Columns:
@@ -242,6 +269,11 @@ class MulticastMeasures:
     asked: Asked | None = None
 
     @property
+    def message_parts(self) -> Parts:
+        """The parts of publications."""
+        return Parts() if self.links is None else self.links.parts
+
+    @property
     def of_ways(self) -> bool:
         """True if payloads must carry the delay since the source."""
         return "delay" in self.names or "link_stress" in self.names
@@ -257,14 +289,14 @@ class MulticastMeasures:
         """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
         `of` are indices of multicasts, `member` positions.  With a size, delays include the
-        transmission of each publication alone (rule W11).
+        transmission of each publication alone (rule W11), of which the multicast may be a part.
         """
         start = multicasts.start[of]
         delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
         if self.links is None:
             return delay_us
         size = multicasts.size[of]
-        size = np.where(size < 0, self.links.size, size)
+        size = np.where(size < 0, self.links.size, size * self.links.parts.needed)
         return self.links.routed_us(ring, start, member, delay_us, size)
 
     def measures(
@@ -289,7 +321,7 @@ class MulticastMeasures:
         if "delay" in self.names:
             if self.asked is not None:
                 metrics += coverage_metrics(self.asked.config, self.asked.several)
-            values[f"{of.name}.multicasts"] = len(of.multicasts)
+            values[f"{of.name}.multicasts"] = of.publications
             if members := counted.total("members"):
                 values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
             histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
@@ -423,7 +455,7 @@ class MeasureMulticasts(NodeProgram):
         expected ones as messages to the starts.
         """
         found, multicasts, sent = mine.reached, self.of.multicasts, dict[str, Columns]()
-        counts.add_total("members", len(mine.others[0]))
+        counts.add_total("members", len(mine.expected[0]))
         counts.add_total("reached", len(found))
         counts.add("depth", found.hops)
         number = self.environment.facts.ring.node[found.node]
@@ -431,7 +463,7 @@ class MeasureMulticasts(NodeProgram):
             count_in_parts(counts, self.measured.parts, name, number, values)
         asked, ring = self.measured.asked, self.environment.facts.ring
         if asked is not None:
-            everyone = ring.node[mine.others[1]]
+            everyone = ring.node[mine.expected[1]]
             count_coverage(counts, self.measured.parts, asked, everyone, number, found.delay_us)
         if len(found):
             delays = delay_sums(multicasts.group[found.of], found.delay_us, self._base_us(found))
@@ -444,12 +476,12 @@ class MeasureMulticasts(NodeProgram):
                 ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
                 latencies |= asked.of_deliveries(found.delay_us, number, *ends)
             sent[_LATENCY] = {AT: start, "of": found.of, **latencies}
-        expected = np.bincount(mine.others[0])
+        expected = np.bincount(mine.expected[0])
         if len(of := np.flatnonzero(expected)):
             due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
             if asked is not None and asked.weights is not None:
-                weights = asked.weights.of(ring.node[mine.others[1]])
-                due[WEIGHT] = sums_at(mine.others[0], weights, len(expected))[of]
+                weights = asked.weights.of(ring.node[mine.expected[1]])
+                due[WEIGHT] = sums_at(mine.expected[0], weights, len(expected))[of]
             sent[_EXPECTED] = due
         in_group = np.bincount(mine.members // mine.size)
         if len(group := np.flatnonzero(in_group)):

@@ -147,6 +147,7 @@ class ClockedSystem(SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = STATE
+    recodes: ClassVar[bool] = False
 
     @property
     def payload(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.core.arrays import (
     NONE,
     Rows,
@@ -183,6 +184,13 @@ class Publishing(Rows):
         turn[rows] = level - level[np.searchsorted(group, group)]
         return replace(made, turn=turn)
 
+    def in_parts(self, parts: Parts) -> Publishing:
+        """Return the parts of publications, which follow each other: W13."""
+        each = self.take(np.repeat(np.arange(len(self)), parts.sent))
+        nth = np.tile(np.arange(parts.sent), len(self))
+        size = parts.size_of_part(each.size)
+        return replace(each, size=size, turn=each.turn * parts.sent + nth)
+
 
 @dataclass(frozen=True)
 class GroupEvents:
@@ -240,6 +248,12 @@ class GroupEvents:
         """Return the events with these pairs by kind."""
         create, join, quits, publish = (pairs[kind] for kind in _KINDS)
         return cls(create, join, quits, publish, schedule)
+
+    def in_parts(self, parts: Parts) -> GroupEvents:
+        """Return the events with the parts of publications as publications."""
+        if self.schedule is None or parts.sent == 1:
+            return self
+        return replace(self, schedule=self.schedule.in_parts(parts))
 
     def by_kind(self) -> dict[str, Pairs]:
         """Return the pairs of each kind of event, by its name."""
@@ -416,13 +430,15 @@ class RoundTimes:
     """The limits of the times and sizes of publications in each round of a world with a schedule.
 
     `usual` is the size of publications without a size of their own; `sized` is True if publications
-    have sizes.  The publications of a group in a round have at most `turns` turns.
+    have sizes.  The publications of a group in a round have at most `turns` turns; of `parts`, each
+    takes a turn.
     """
 
     round_us: int
     usual: int
     sized: bool
     turns: int
+    parts: Parts = field(default_factory=Parts)
 
     def first_fault(
         self, publishes: np.ndarray, at_us: np.ndarray, size: np.ndarray
@@ -454,8 +470,9 @@ class RoundTimes:
 
     def too_many(self, publish: Publishing) -> tuple[int, str] | None:
         """Return the first publication with too great a turn, and the fault in words."""
-        wrong = np.flatnonzero(publish.turn >= self.turns)
+        turns = self.turns // self.parts.sent
+        wrong = np.flatnonzero(publish.turn >= turns)
         if not len(wrong):
             return None
-        times = f"more than {self.turns:,} different times of publications in a round"
+        times = f"more than {turns:,} different times of publications in a round"
         return int(wrong[0]), f"{times}; give fewer"

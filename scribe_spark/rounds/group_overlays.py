@@ -31,6 +31,7 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     index_sorted,
+    rank_in_group,
     read_table,
     whole_numbers,
 )
@@ -100,8 +101,8 @@ class Overlays:
         The members of the overlays: the index of the group and the position of the node, ascending
         by both.  Sources are included, and also dead nodes whose death is not known.
     of, source : ndarray of int64, shape (p,)
-        The publications with different sources: the index of the group and the position of the
-        source.
+        The publications with different sources, or on different ways of a source (in their order):
+        the index of the group and the position of the source.
     key_hi : ndarray of uint64, shape (g,), or None
         The first halves of the groupIds, in a run.
     is_first : bool
@@ -218,6 +219,11 @@ class GroupOverlays(SystemOnBuckets):
     processing_us: int = 0
 
     @property
+    def ways(self) -> int:
+        """The number of ways of a source's publications: by default, all go the same way."""
+        return 1
+
+    @property
     def payload(self) -> tuple[str, ...]:
         """The kinds of messages that are copies of publications."""
         return (PAYLOAD,)
@@ -270,10 +276,12 @@ class GroupOverlays(SystemOnBuckets):
         made = self.shared_in_run(Network(now.ring, *facts)) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = key_of([now.publish.group, now.publish.node], len(now.ring))
-        topic, first, of = np.unique(ends, return_index=True, return_inverse=True)
+        way = rank_in_group(ends) % self.ways
+        topic, first, of = np.unique(ends * self.ways + way, return_index=True, return_inverse=True)
         return OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *np.divmod(topic, len(now.ring)), of, now.key_hi),
+            *(Multicasts.of_round(now), *np.divmod(topic // self.ways, len(now.ring)), of),
+            now.key_hi,
             *((*facts, shared),),
             now.tally.observer,
             now.scheduled,
@@ -341,8 +349,9 @@ class OverlayRound:
     number: np.ndarray  # (G,): the numbers of the groups
     publish: Publishing
     multicasts: Multicasts  # the measured publications
-    #: The topics, which are the different sources of each group: the index of the group and the
-    #: position of the source; and the topic of each publication.
+    #: The topics, which are the different sources of each group, and the ways of their
+    #: publications: the index of the group and the position of the source, ascending; and the topic
+    #: of each publication.
     published: np.ndarray
     source: np.ndarray
     of: np.ndarray

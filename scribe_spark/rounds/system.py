@@ -690,6 +690,8 @@ class SystemOnBuckets:
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
+    recodes : bool
+        True if nodes can recode parts of publications in a run (W15).
     sources_join : bool
         True if in a run sources join the groups of their publications, if they are no members; they
         have no deliveries.
@@ -705,6 +707,7 @@ class SystemOnBuckets:
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+    recodes: ClassVar[bool] = True
     sources_join: ClassVar[bool] = False
 
     @property

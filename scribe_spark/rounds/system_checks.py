@@ -50,6 +50,7 @@ class CheckedSystem(SystemOnBuckets):
             "merged",
             "building",
             "state",
+            "recodes",
             "sources_join",
         )
         for name in names:

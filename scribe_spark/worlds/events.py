@@ -189,7 +189,7 @@ def made_events(
         if given is not None:
             more = of_schedule(config, given)
             _check_timed(config, more, rows, extent, groups, "schedule", sizes.schedule)
-    else:
+    elif sizes.publications is not None:
         check_interval(config)
         if nodes is not None or not needs_nodes(config):
             more = drawn(config, extent, Setting(rows, extent, groups, nodes))

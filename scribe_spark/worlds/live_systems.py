@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
 from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
@@ -199,15 +200,15 @@ class LiveSystems:
         """Return the own rounds of a system."""
         return self.own.get(name, OwnRounds(*[round(self.seconds * 1_000_000)] * 2))
 
-    def tables(self, name: str, multicasts: Multicasts) -> SystemTables:
-        """Return the tables of a system for the measures of its publications.
+    def tables(self, name: str, multicasts: Multicasts, parts: Parts) -> SystemTables:
+        """Return the tables of a system for the measures of its publications, or of their parts.
 
         The packets of a baseline are counted for the publications of another system only if the
         world does not play the baseline itself.
         """
         system = self.systems[name]
         beside = tuple(one for one in system.beside if one not in self.systems)
-        return SystemTables(name, system, multicasts, name in self.by_hops, beside)
+        return SystemTables(name, system, multicasts, name in self.by_hops, beside, parts)
 
 
 class SystemsInRound:
@@ -302,15 +303,14 @@ class SystemsInRound:
         live, system, programs = self._live, self._systems.systems[name], list[Program]()
         within = bool(system.shares)
         if done.multicasts is not None and live.multicasts.names:
-            starts = _from_starts(done.multicasts)
+            starts, parts = _from_starts(done.multicasts), live.multicasts.message_parts
             if system.merged:
-                live.route(
-                    buckets, environment, replace(starts, size=done.multicasts.size), DELIVERED
-                )
+                size = parts.sent_until(done.multicasts.number, done.multicasts.size)
+                live.route(buckets, environment, replace(starts, size=size), DELIVERED)
             else:
                 begun = starts if done.begun is None else done.begun
                 live.replay(buckets, environment, begun, CARRIED, DELIVERED, self._now.number)
-            of = self._systems.tables(name, done.multicasts)
+            of = self._systems.tables(name, done.multicasts, parts)
             programs.append(MeasureMulticasts(environment, live.multicasts, of))
         if system.merged:  # routers duplicate packets, so no message is counted on links
             return programs
@@ -352,7 +352,8 @@ class SystemsInRound:
         self.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
         if done.multicasts is not None and live.multicasts.names:
             self.multicasts[name] = done.multicasts
-            of = self._systems.tables(name, done.multicasts)
+            parts = live.multicasts.message_parts
+            of = self._systems.tables(name, done.multicasts, parts)
             self.measures |= live.multicasts.measures(taken, of, there)
             if now.number == live.rounds - 1 and now.groups is not None:
                 numbers = now.number, now.groups.number
@@ -435,6 +436,7 @@ def split_events(
                 if fault is not None:
                     group = groups.number[of_groups.schedule.group[fault[0]]]
                     raise ImpossibleRound(number, f"group {group} has {fault[1]}")
+                of_groups = of_groups.in_parts(times.parts)
             return of_nodes, of_groups
     rows = EventRows(np.full(len(node), number), node, event_codes(event), group)
     what = first_bad_cell(rows, event, Extent(len(known), number + 1, 0), groups.number)

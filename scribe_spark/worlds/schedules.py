@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pandas as pd
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.schedule import Schedule, amounts
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS
 from scribe_spark.core import draws
@@ -59,7 +60,8 @@ class TimedRows(Rows):
 def round_times(config: WorldConfig, groups: int) -> RoundTimes:
     """Return the limits of times and sizes in a config's world with this number of groups."""
     turns = most_turns(groups, config.overlay.nodes, config.scribe.deadline)
-    return RoundTimes(round_us(config), config.bandwidth.size, config.bandwidth.has_sizes, turns)
+    given = config.bandwidth
+    return RoundTimes(round_us(config), given.size, given.has_sizes, turns, Parts.of(given))
 
 
 # --- from tables

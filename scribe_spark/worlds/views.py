@@ -263,7 +263,7 @@ def multicast_columns(
 ) -> dict[str, dict[str, Any]]:
     """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
     multicasts, mine = of.multicasts, of.in_bucket(tables, len(ring))
-    which, member = mine.others
+    which, member = mine.expected
     start, number = multicasts.start[which], multicasts.number
     base_us = measures.base_us(ring, kernel, multicasts, which, member)
     star = multicasts.group[which], start, member

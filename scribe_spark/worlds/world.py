@@ -460,7 +460,7 @@ class World:
         if self._last is None or groups is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
         systems, of_round = self._protocols.systems, self._last.multicasts[SCRIBE]
-        of = systems.tables(SCRIBE, of_round)
+        of = systems.tables(SCRIBE, of_round, groups.multicasts.message_parts)
         schema = schemas.written(name, groups.scheduled)
         return self._view(views.multicasts_view(groups.multicasts, of, name, schema))
 

@@ -21,6 +21,7 @@ from scribe_spark.bandwidth import (
     TimedPublications,
     play_windows,
 )
+from scribe_spark.bandwidth.bucket import Recoded
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
@@ -119,6 +120,18 @@ class LostCopies(Lost):
         return found & (links["node"] != self.source[publication])
 
 
+@dataclass(frozen=True)
+class Useful:
+    """The copies that are useful by the rules of a case."""
+
+    rules: Rules
+
+    def __call__(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
+        """Return True for useful copies; the ends are numbers of nodes."""
+        copies = zip(message.tolist(), sender.tolist(), receiver.tolist(), strict=True)
+        return np.array([self.rules.useful(*one) for one in copies], dtype=bool)
+
+
 def case_of(
     network: Network, publications: Sequence[Publication], rules: Rules, loses: bool = False
 ) -> Case:
@@ -166,7 +179,9 @@ def case_of(
         rates = [network.narrowest(by_ident[y], by_ident[x]) for y, x in ends]
         return np.array(rates, dtype=np.int64)
 
-    setting = ClockSetting(given, published, discipline, lost=lost, narrowest=narrowest)
+    coded = Recoded(rules.recoded, Useful(rules)) if rules.recoded else None
+    options = {"lost": lost, "narrowest": narrowest, "recoded": coded}
+    setting = ClockSetting(given, published, discipline, **options)
     return Case(setting, named, place_of)
 
 

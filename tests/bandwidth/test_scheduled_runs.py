@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +89,11 @@ class Played:
 
 
 def by_oracle(
-    run: Played, rules: Rules, links: Iterable[tuple], roots: dict[int, int] | None = None
+    run: Played,
+    rules: Rules,
+    links: Iterable[tuple],
+    roots: dict[int, int] | None = None,
+    schedule: Sequence[tuple[int, int, int, int]] = SCHEDULE,
 ) -> tuple[list[tuple], list[tuple]]:
     """Play publications on the event queue; return deliveries and copies as a run has them.
 
@@ -105,22 +109,23 @@ def by_oracle(
     by_source = isinstance(links[0][0], tuple)
     found = [Link(of(c, y), of(c, x), max(run.delays[y, x], 1)) for c, y, x in links]
     published = []
-    for at_us, group, source, size in SCHEDULE:
+    for at_us, group, source, size in schedule:
         begins = of((group, source) if by_source else group, source)
         if roots is not None and source != roots[group]:
             begins, root = of(group, source, "way"), of(group, roots[group])
-            found.append(Link(begins, root, max(run.delays[source, roots[group]], 1)))
+            way = Link(begins, root, max(run.delays[source, roots[group]], 1))
+            found += [way] * (way not in found)
         published.append(Publication(begins, at_us, size))
     nodes = {node: Node(run.ident[node], UP, DOWN, VALIDATION) for node in run.ident}
     network = Network(nodes, {number: key[1] for key, number in place.items()}, found)
     played = play(network, published, rules)
     name = {number: key for key, number in place.items()}
     deliveries = [
-        (p, SCHEDULE[p][1], name[at][1], first.hops, first.at_us - SCHEDULE[p][0])
+        (p, schedule[p][1], name[at][1], first.hops, first.at_us - schedule[p][0])
         for (p, at), first in played.first.items()
         if len(name[at]) == 2
-        and (SCHEDULE[p][1], name[at][1]) in run.members
-        and name[at][1] != SCHEDULE[p][2]
+        and (schedule[p][1], name[at][1]) in run.members
+        and name[at][1] != schedule[p][2]
     ]
     copies = [
         (c.publication, name[c.sender][1], name[c.receiver][1], c.hops, c.start_us,

@@ -33,6 +33,17 @@ B7 known(p, y, x), the time from which y knows that x has p, is the least of: C 
    A copy that the network loses takes the uplink only: it is no copy for B5 to B7.
 B8 *At the same moment* first bytes arrive before copies are complete, copies are complete before
    batches are enqueued, and batches are enqueued before copies start.
+B9 *Recoded parts.*  With `recoded` = k > 0, a publication q has k messages, its parts, of one
+   source and time: those numbered q k, ..., q k + k - 1.  The p of B1 to B8 is the number of a
+   message.  Nodes recode: a complete copy of message p of q from y is *useful* to x if x has fewer
+   than k parts of q, and useful(p, y, x) is true (y, x: nodes).  The useful copies at a place x
+   become its parts 0, 1, ... in the order of C, hops, the sender's nodeId and p.  B2 to B7 hold for
+   the useful copy that becomes part r as for a first copy of message q k + r: x sends message
+   q k + r, neither to the sender of that useful copy nor to the source.  Other copies are
+   duplicates.  The source has all parts at t0, so that copies to the source are duplicates.
+   known(p, y, x) is one time for all messages p of q, the least of: C of the copy of message
+   q k + k - 1 from x to y, useful or not; with IDONTWANT T(x) + D(x, y), T(x) the time of x's part
+   k - 1.  No other part is announced.
 """
 
 from __future__ import annotations
@@ -111,10 +122,16 @@ class Rules:
     lost: Callable[[int, int, int], bool] = lambda p, y, x: False
     #: ``withholds(p, y)``: True if node y forwards nothing of p.
     withholds: Callable[[int, int], bool] = lambda p, y: False
+    #: The number of messages (parts) that a publication has, which nodes recode (B9); 0: nodes do
+    #: not recode, and each message is a publication.
+    recoded: int = 0
+    #: ``useful(p, y, x)``: True if a copy of message p from node y is a part for node x, if x lacks
+    #: parts.  Without recoding this function is not asked.
+    useful: Callable[[int, int, int], bool] = lambda p, y, x: True
 
 
 class First(NamedTuple):
-    """The first copy of a place: when it is complete, its hops, the place that sent it."""
+    """The first copy of a place, or the useful copy: when complete, its hops, who sent it."""
 
     at_us: int
     hops: int
@@ -122,7 +139,7 @@ class First(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy that was sent.
+    """A copy that was sent, with the number of the message as sent.
 
     `enqueued_us` is E, `start_us` s, `arrives_us` A, `last_us` Z, `complete_us` C.
     """
@@ -148,7 +165,7 @@ class HeldBack(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An IDONTWANT of a place, and the time at which it arrives."""
+    """An IDONTWANT of a place, and the time at which it arrives (B9: with message q k + k - 1)."""
 
     publication: int
     sender: int
@@ -160,7 +177,7 @@ class Told(NamedTuple):
 class Played:
     """What came of all publications."""
 
-    #: Of each place that has the publication, the source too.
+    #: Of each place that has the publication, the source too.  B9: (q k + r, place) is part r.
     first: dict[tuple[int, int], First] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)  # In the order of their completion
     lost: list[Copy] = field(default_factory=list)  # they would be complete at `last_us`
@@ -174,7 +191,10 @@ def tx(size: int, bandwidth: int) -> int:
 
 
 def play(network: Network, publications: Sequence[Publication], rules: Rules) -> Played:
-    """Play publications, which are numbered as they are given: in the order of their times."""
+    """Play publications, which are numbered as they are given: in the order of their times.
+
+    With recoding `publications` are the messages: the k parts of a publication stand together.
+    """
     return _Play(network, publications, rules).play()
 
 
@@ -201,6 +221,8 @@ class _Play:
             self.link[link.sender, link.receiver] = link
         self.uplinks: dict[Hashable, _Queue] = defaultdict(_Queue)
         self.down_free: dict[Hashable, int] = defaultdict(int)
+        self.count = rules.recoded or 1  # k: without recoding a message is the one part
+        self.parts: dict[tuple[int, int], int] = defaultdict(int)  # (q, place) -> the parts it has
         self.known: dict[tuple[int, int, int], float] = {}
         self.played = Played()
         self.events: list[tuple[Any, ...]] = []
@@ -208,8 +230,12 @@ class _Play:
     def play(self) -> Played:
         times = [publication.at_us for publication in self.publications]
         assert times == sorted(times)
+        for p, one in enumerate(self.publications):
+            assert one[:2] == self.publications[p // self.count * self.count][:2]
+        assert len(times) % self.count == 0
         for p, (source, at, _, _) in enumerate(self.publications):
             self.played.first[p, source] = First(at, 0, None)
+            self.parts[p // self.count, source] += 1
             self.put(at, ENQUEUE, (p, source), (p, source))
         handlers = [self.first_byte, self.complete, self.enqueue, self.start]
         while self.events:
@@ -265,7 +291,8 @@ class _Play:
         enqueued, p, _, together = heapq.heappop(queue.waiting)
         sent = []
         for y, x in together:
-            if self.known.get((p, y, x), NEVER) < now and not self.rules.to_all:
+            known = self.known.get((p // self.count, y, x), NEVER)
+            if known < now and not self.rules.to_all:
                 self.played.held_back.append(HeldBack(p, y, x, now))
             else:
                 sent.append((y, x))
@@ -298,24 +325,42 @@ class _Play:
         whole = Copy(*copy, complete)
         self.put(complete, COMPLETE, (hops, self.node(y).ident, p, y, x), (whole,))
 
-    # --- B6, B7 -------------------------------------------------------------------------------
+    # --- B6, B7, B9 ---------------------------------------------------------------------------
 
     def complete(self, now: int, copy: Copy) -> None:
-        p, y, x = copy.publication, copy.sender, copy.receiver
+        y, x = copy.sender, copy.receiver
         self.played.copies.append(copy)
-        self.learn(p, x, y, now)
-        if (p, x) in self.played.first:
+        if self.is_last_part(copy.publication):
+            self.learn(copy.publication, x, y, now)
+        if not self.is_useful(copy):
             return
+        q = copy.publication // self.count
+        p = q * self.count + self.parts[q, x]  # the message that x makes of the copy
+        self.parts[q, x] += 1
         self.played.first[p, x] = First(now, copy.hops, y)
         self.put(now + self.node(x).validation_us, ENQUEUE, (p, x), (p, x))
         announced = self.rules.idontwant
-        if announced is not None and self.publications[p].size >= announced:
-            for link in self.links[x]:
-                if link.mesh and link.receiver != y:
-                    arrives = now + link.delay_us
-                    self.played.told.append(Told(p, x, link.receiver, arrives))
-                    self.learn(p, link.receiver, x, arrives)
+        if announced is None or self.publications[p].size < announced or not self.is_last_part(p):
+            return
+        for link in self.links[x]:
+            if link.mesh and link.receiver != y:
+                arrives = now + link.delay_us
+                self.played.told.append(Told(p, x, link.receiver, arrives))
+                self.learn(p, link.receiver, x, arrives)
+
+    def is_useful(self, copy: Copy) -> bool:
+        """Return whether a complete copy is the receiver's next part."""
+        p, y, x = copy.publication, copy.sender, copy.receiver
+        if self.parts[p // self.count, x] == self.count:
+            return False
+        nodes = self.network.places
+        return not self.rules.recoded or self.rules.useful(p, nodes[y], nodes[x])
+
+    def is_last_part(self, p: int) -> bool:
+        """Return whether a message is the part k - 1 of its publication."""
+        return p % self.count == self.count - 1
 
     def learn(self, p: int, y: int, x: int, at: int) -> None:
-        """Note that y knows from a time on that x has p."""
-        self.known[p, y, x] = min(at, self.known.get((p, y, x), NEVER))
+        """Note that y knows from a time on that x has the publication of message p."""
+        key = p // self.count, y, x
+        self.known[key] = min(at, self.known.get(key, NEVER))

@@ -83,6 +83,11 @@ def sent(*publications: str) -> dict[tuple[int, int, int], tuple[int, int]]:
     return found
 
 
+def in_parts(publications: list[Publication], count: int) -> list[Publication]:
+    """Return the messages of publications that have a number of parts (B9)."""
+    return [publication for publication in publications for _ in range(count)]
+
+
 FROM_0 = [Publication(0, 0, 100)]
 TRIANGLE = "0-1 0-2 1-2"
 TWO_TOPICS = "10>11 10>12 20>21 20>22"

@@ -1,19 +1,21 @@
-"""The oracle of the clock with bandwidth: what always holds, and other oracles.
+"""The oracle of the clock with bandwidth: what always holds, other oracles, recoded parts by hand.
 
-The cases worked by hand are in tests/bandwidth/test_kernel.py, for the oracle and the kernel.
+The other cases worked by hand are in tests/bandwidth/test_kernel.py, for the oracle and the kernel.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
 from seeds import seeds
 
 from . import bandwidth_cases as cases
-from .bandwidth import SERIAL, First, Network, Node, Publication, Rules, play, tx
+from .bandwidth import SERIAL, Copy, First, Network, Node, Publication, Rules, play, tx
+from .bandwidth_cases import FROM_0, IN_SERIES, TOGETHER, TRIANGLE, in_parts, sent, told, up
 from .dissemination import Edge, spread
 from .gossipsub.run import Publication as GossipPublication
 from .gossipsub.topic import Settings, Topic
@@ -152,3 +154,130 @@ def test_trees_without_limits_as_dissemination(seed: int) -> None:
             for (q, place), first in played.first.items()
             if q == p
         }
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """A publication by place 0 in recoded parts, and what comes of it."""
+
+    network: Network
+    rules: Rules
+    copies: dict[tuple[int, int, int], tuple[int, int]]  # With the messages as sent
+    first: dict[tuple[int, int], tuple[int, int, int]]  # Of all places but the source
+    held_back: set[tuple[int, int, int, int]] = field(default_factory=set)
+    told: set[tuple[int, int, int, int]] = field(default_factory=set)
+
+
+def recoded(rules: Rules, parts: int, *useless: tuple[int, int, int]) -> Rules:
+    """Return rules by which all copies but some are useful."""
+    return replace(rules, recoded=parts, useful=lambda *copy: copy not in useless)
+
+
+WAIT = cases.network(TRIANGLE, 1000, up(0, 1, 2, validation_us=1200), {})
+FROM_SOURCE = "0>1 0-1100, 0>2 100-1200", "0>1 200-1300, 0>2 300-1400"
+RECODED = {
+    "a chain: the second copy becomes part 0, since the first one is not useful": Recoded(
+        cases.network("0>1 1>2", 1000, up(0, 1), {}),
+        recoded(IN_SERIES, 2, (0, 0, 1)),
+        sent("0>1 0-1100, 1>2 1200-2300", "0>1 100-1200"),
+        {(0, 1): (1200, 1, 0), (0, 2): (2300, 2, 1)},
+    ),
+    "two chains meet: message 0 of the later one becomes part 1, and is spared its sender": Recoded(
+        # part 1 is held back from 1, whose copy of message 1 was complete at 200, if not useful
+        cases.network("0>1@100 0>2@150 1-3@100 2-3@100 3>4@10", 0, {}, {}),
+        recoded(TOGETHER, 2, (1, 1, 3)),
+        sent(
+            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>2 200-300, 3>4 200-210",
+            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>4 250-260",
+        ),
+        {(0, 1): (100, 1, 0), (1, 1): (100, 1, 0), (0, 2): (150, 1, 0), (1, 2): (150, 1, 0),
+         (0, 3): (200, 2, 1), (1, 3): (250, 2, 2), (0, 4): (210, 3, 3), (1, 4): (260, 3, 3)},
+        {(1, 3, 1, 250)},
+    ),
+    "useful copies at the same time: fewest hops, then the least nodeId of senders": Recoded(
+        cases.network("0>1@100 0>2@100 0>3@200 1>3@100 2>3@100 3>4@1", 0,
+                      {0: Node(9), 1: Node(8)}, {}),
+        recoded(TOGETHER, 3, (0, 0, 3), (1, 0, 3), (0, 2, 3), (2, 2, 3), (1, 1, 3), (2, 1, 3)),
+        sent(*["0>1 0-100, 0>2 0-100, 0>3 0-200, 1>3 100-200, 2>3 100-200, 3>4 200-201"] * 3),
+        {(r, x): (100, 1, 0) for r in range(3) for x in (1, 2)}
+        | {(0, 3): (200, 1, 0), (1, 3): (200, 2, 2), (2, 3): (200, 2, 1)}
+        | {(0, 4): (201, 2, 3), (1, 4): (201, 3, 3), (2, 4): (201, 3, 3)},
+    ),
+    "only the last part is announced: at 2300 node 1 does not know that 2 has part 0": Recoded(
+        WAIT,
+        recoded(told(IN_SERIES), 2),
+        sent(FROM_SOURCE[0] + ", 1>2 2300-3400", FROM_SOURCE[1]),
+        {(0, 1): (1100, 1, 0), (1, 1): (1300, 1, 0), (0, 2): (1200, 1, 0), (1, 2): (1400, 1, 0)},
+        {(1, 1, 2, 2500), (0, 2, 1, 2400), (1, 2, 1, 2600)},
+        {(1, 1, 2, 2300), (1, 2, 1, 2400)},
+    ),
+    "a node to which message 1 is not useful gets copies until its part 1 is complete": Recoded(
+        # 2 announces part 1 to the source, not to 1, the sender of the useful copy
+        WAIT,
+        recoded(told(IN_SERIES), 2, (1, 0, 2)),
+        sent(FROM_SOURCE[0] + ", 1>2 2300-3400", FROM_SOURCE[1] + ", 1>2 2500-3600"),
+        {(0, 1): (1100, 1, 0), (1, 1): (1300, 1, 0), (0, 2): (1200, 1, 0), (1, 2): (3400, 2, 1)},
+        {(0, 2, 1, 2400)},
+        {(1, 1, 2, 2300), (1, 2, 0, 4400)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RECODED.values(), ids=list(RECODED))
+def test_recoded_parts_by_hand(case: Recoded) -> None:
+    """Useful copies become parts in the order of their completion; the last part is announced."""
+    played = play(case.network, in_parts(FROM_0, case.rules.recoded), case.rules)
+    assert {c[:3]: (c.start_us, c.complete_us) for c in played.copies} == case.copies
+    assert {key: row for key, row in played.first.items() if key[1] != 0} == case.first
+    assert set(played.held_back) == case.held_back
+    assert set(played.told) == case.told
+
+
+@pytest.mark.parametrize("seed", seeds(range(60), 20))
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_recoded_parts_always(count: int, seed: int) -> None:
+    """The first useful copies are parts; a single part, always useful, is a message."""
+    network, publications, rules = cases.random_case(seed)
+    plain = play(network, publications, rules)
+    assert plain == play(network, publications, replace(rules, recoded=1))
+
+    def useful(*copy: int) -> bool:
+        return zlib.crc32(repr(copy).encode()) % 4 != 0
+
+    messages = in_parts(publications, count)
+    played = play(network, messages, replace(rules, recoded=count, useful=useful))
+    nodes = network.places
+    idents = {place: network.nodes[node].ident for place, node in nodes.items()}
+
+    def in_order(c: Copy) -> tuple[int, ...]:
+        return c.complete_us, c.hops, idents[c.sender], c.publication
+
+    parts: dict[tuple[int, int], list[First]] = defaultdict(list)
+    for c in sorted(played.copies, key=in_order):
+        to_source = c.receiver == messages[c.publication].source
+        if not to_source and useful(c.publication, nodes[c.sender], nodes[c.receiver]):
+            part = First(c.complete_us, c.hops, c.sender)
+            parts[c.publication // count, c.receiver].append(part)
+    wanted = {(p, one.source): First(one.at_us, 0, None) for p, one in enumerate(messages)}
+    for (q, x), some in parts.items():
+        wanted |= {(q * count + r, x): part for r, part in enumerate(some[:count])}
+    assert played.first == wanted
+    for c in played.copies:
+        had = played.first[c.publication, c.sender]
+        assert c.hops == had.hops + 1
+        assert c.receiver not in (had.sender, messages[c.publication].source)
+    known = {
+        (c.publication // count, c.sender, c.receiver): c.complete_us
+        for c in played.copies
+        if c.publication % count == count - 1
+    }
+    told = {(t.publication // count, t.sender, t.receiver): t.arrives_us for t in played.told}
+    never = float("inf")
+
+    def knows(p: int, y: int, x: int) -> float:
+        key = p // count, x, y
+        return min(known.get(key, never), told.get(key, never))
+
+    assert all(knows(p, y, x) < at for p, y, x, at in played.held_back)
+    assert not any(knows(*c[:3]) < c.start_us for c in played.copies)
+    assert all(t.publication % count == count - 1 for t in played.told)

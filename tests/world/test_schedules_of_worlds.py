@@ -15,6 +15,7 @@ from oracle import bandwidth as oracle
 from world_states import Played
 
 from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE
@@ -31,6 +32,9 @@ from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, l
 #: The length of a round, and the size of a large publication.
 ROUND_US, MB = 2_000_000, 1_000_000
 
+#: Publications that are sent whole.
+WHOLE = Parts()
+
 #: The systems whose copies do not depend on times; those that flood edges of each source.
 TREES = ("scribe", "flooding", "naive_unicast", "bayeux")
 FLOODS = ("flooding", "naive_unicast")
@@ -39,13 +43,15 @@ FLOODS = ("flooding", "naive_unicast")
 class Scheduled(Played):
     """A world whose publications have times and sizes: (round, time, group, node, size)."""
 
-    def __init__(self, schedule: list[tuple[int, ...]], *args: Any, **given: Any) -> None:
-        self.schedule = schedule
+    def __init__(
+        self, schedule: list[tuple[int, ...]], *args: Any, parts: Parts = WHOLE, **given: Any
+    ) -> None:
+        self.schedule, self.parts = schedule, parts
         super().__init__(*args, **given)
 
     def read(self, rows: list) -> None:
         groups = self.protocols.groups
-        times = RoundTimes(ROUND_US, SLOW["size"], True, 1_000)
+        times = RoundTimes(ROUND_US, SLOW["size"], True, 1_000, self.parts)
         self.protocols = replace(self.protocols, groups=replace(groups, times=times))
         super().read(rows)
 
@@ -84,15 +90,16 @@ def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:
 
 def begin(
     seed: int, source: str = "routed", delivery: str = "best-effort", buckets: int = 1,
-    links: Mapping[str, Any] = {}, schedule: list | None = None, **given: Any,
+    links: Mapping[str, Any] = {}, schedule: list | None = None, parts: Parts = WHOLE,
+    **given: Any,
 ) -> Scheduled:  # fmt: skip
     """A world whose publications are all measured."""
     world = case_of(seed, source, delivery)
-    of = {"lan_us": LAN_US, "source": source, "links": links_of(**SLOW, **links)}
+    of = {"lan_us": LAN_US, "source": source, "links": links_of(**SLOW, **links, parts=parts)}
     measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
     given = {"more": systems_of(world), **given}
     schedule = schedule_of(seed, world) if schedule is None else schedule
-    return Scheduled(schedule, world, buckets, measures=measures, **given)
+    return Scheduled(schedule, world, buckets, parts=parts, measures=measures, **given)
 
 
 # --- alike on all engines and buckets
@@ -143,6 +150,63 @@ def test_a_saved_world_goes_on_with_its_schedule() -> None:
     for delivery in ("best-effort", "reliable"):
         given = {"delivery": delivery, "buckets": 2}
         assert begin(8, **given).play(saves=True) == begin(8, **given).play(saves=False)
+
+
+# --- parts of publications
+
+
+@pytest.mark.parametrize("parts", [Parts(3, 3), Parts(2, 4)], ids=str)
+def test_parts_are_alike_on_all_engines_and_buckets(parts: Parts) -> None:
+    def play(rounds: int = 3, **given: Any) -> list:
+        return begin(5, parts=parts, **given).play(saves=False, rounds=rounds)
+
+    one = play()
+    assert play(buckets=7) == one
+    assert play(2, buckets=2, engine=Jobs) == one[:2]
+
+
+@pytest.mark.parametrize("parts", [Parts(3, 3), Parts(2, 4)], ids=str)
+def test_a_member_has_a_publication_with_enough_parts(parts: Parts) -> None:
+    """Latencies are those of the k-th part of each publication at each member."""
+    compared: Counter[str] = Counter()
+    for seed in range(3):
+        played = begin(seed, parts=parts)
+        for number in range(ROUNDS):
+            done = played.step(number)
+            for name, system in played.protocols.systems.systems.items():
+                tables = [f"{name}/{one}" for one in (DELIVERED, system.member_table)]
+                got, members = map(played.engine.gather(*tables).get, tables)
+                if got is None or members is None:
+                    continue
+                of = got, members["key"], len(played.known), parts
+                times = times_of_messages(done.multicasts[name], *of)
+                waits = sorted(
+                    sorted(of)[parts.needed - 1] for of in times.values() if len(of) >= parts.needed
+                )
+                if not waits:
+                    continue
+                for q in (50, 99):
+                    nearest = waits[-(-q * len(waits) // 100) - 1]
+                    assert done.measures[f"{name}.latency.p{q}"] == nearest / 1000, (seed, number)
+                publications = {n // parts.sent for n in done.multicasts[name].number.tolist()}
+                assert done.measures[f"{name}.multicasts"] == len(publications)
+                compared[name] += len(waits)
+    assert min(compared.values()) > 20, compared
+
+
+def times_of_messages(
+    of: Multicasts, got: Mapping[str, np.ndarray], members: np.ndarray, size: int, parts: Parts
+) -> dict[tuple[int, int], list[int]]:
+    """(publication, member) -> the delays of its parts, in microseconds since the start."""
+    names = zip(of.group.tolist(), of.publication.tolist(), strict=True)
+    row, known = {name: at for at, name in enumerate(names)}, set(members.tolist())
+    found = defaultdict(list)
+    columns = (got[name].tolist() for name in ("group", "publication", "node", "delay_us"))
+    for group, publication, node, delay_us in zip(*columns, strict=True):
+        at = row.get((group, publication))
+        if at is not None and node != of.start[at] and group * size + node in known:
+            found[int(of.number[at]) // parts.sent, node].append(int(of.delay_us[at]) + delay_us)
+    return found
 
 
 # --- refusals, before Spark

@@ -260,6 +260,8 @@ def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Mult
         return number
 
     row = row_of(found)
+    if now.links is not None and now.links.parts.sent > 1:  # parts that are sent again are alone
+        found, row = found.take(row >= 0), row[row >= 0]
     found = replace(found, number=number_of(row), size=size[row])
     row = row_of(begun)
     begun = replace(begun, at_us=at_us[row], size=size[row])

@@ -74,6 +74,11 @@ class SplitStream(GrownOverlays):
         state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
         return begun.sent.by_kind()
 
+    @property
+    def ways(self) -> int:
+        """The number of stripes: the publications of a source take them in turn (L11)."""
+        return self.rules.stripes
+
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of each publication's stripe; see `GroupOverlays.edges` and L11."""
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))

@@ -1,0 +1,266 @@
+"""Parts of publications: by hand, against the event queue, and in runs of all systems."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import bandwidth as oracle
+from oracle.bandwidth import Link, Network, Node, Publication, Rules
+from oracle.bandwidth_cases import BYTE, random_case
+from seeds import seeds
+
+from scribe_spark import InputError, RunConfig, experiments
+from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.schedule import Schedule
+from scribe_spark.config import Execution
+from scribe_spark.core import draws
+from scribe_spark.experiments import Simulation
+
+from .played import case_of
+from .test_kernel import compare
+from .test_scheduled_runs import GIVEN, RATES, SEED, TEXT, Played, by_oracle
+
+
+def enough(first: dict[tuple[int, int], tuple], parts: Parts) -> dict[tuple[int, int], tuple]:
+    """Return what completes each publication at each place, from the first copies of messages."""
+    found: dict[tuple[int, int], list] = {}
+    for (message, place), (at_us, hops, *_) in first.items():
+        found.setdefault((message // parts.sent, place), []).append((at_us, message, hops))
+    return {
+        of: (times[parts.needed - 1][0], times[parts.needed - 1][2])
+        for of, times in ((of, sorted(times)) for of, times in found.items())
+        if len(times) >= parts.needed
+    }
+
+
+def messages_of(publications: list[Publication], parts: Parts) -> list[Publication]:
+    """Return the parts of publications, one after the other."""
+    return [
+        one._replace(size=-(-one.size // parts.needed))
+        for one in publications
+        for _ in range(parts.sent)
+    ]
+
+
+def by_kernel(network, publications, rules, parts, bounds) -> dict[tuple[int, int], tuple]:
+    """Return what completes each publication, by the clock and `Parts`."""
+    messages = messages_of(publications, parts)
+    case = case_of(network, messages, rules)
+    first, _ = case.played(bounds)
+    rows = [(m, place, hops, at) for (m, place), (at, hops, _) in first.items()]
+    names = "publication", "node", "hops", "delay_us"
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    made = parts.complete(dict(zip(names, columns, strict=True)), 1 + max(network.places))
+    found = zip(*(made[name].tolist() for name in ("publication", *names[1:])), strict=True)
+    return {(p // parts.sent, place): (at, hops) for p, place, hops, at in found}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "parts"),
+    [(4, Parts(1, 1)), (4, Parts(3, 3)), (5, Parts(8, 8)), (6, Parts(4, 7)), (8, Parts(16, 16))],
+    ids=str,
+)
+def test_a_chain_is_a_pipeline(nodes, parts):
+    """The last node has k parts after all delays and k + depth - 1 times of a part."""
+    delay, part = 70, 100
+    links = [Link(at, at + 1, delay) for at in range(nodes - 1)]
+    network = Network(
+        {n: Node(n, up=BYTE) for n in range(nodes)}, {n: n for n in range(nodes)}, links
+    )
+    publication = [Publication(0, 0, part * parts.needed)]
+    found = by_kernel(network, publication, Rules(), parts, [0, nodes])
+    for depth in range(1, nodes):
+        wanted = depth * delay + (parts.needed + depth - 1) * part
+        assert found[0, depth] == (wanted, depth)
+
+
+def test_two_ways_share_the_parts_of_a_coded_publication():
+    """A member below two chains needs any two of three parts; a copy in both ways counts once.
+
+    The source sends part by part on its two links, each in 20 us (two copies share the uplink).
+    """
+    network = Network(
+        {n: Node(n, up=BYTE) for n in range(4)}, {n: n for n in range(4)},
+        [Link(0, 1, 5), Link(0, 2, 5), Link(1, 3, 5), Link(2, 3, 90)],
+    )  # fmt: skip
+    found = by_kernel(network, [Publication(0, 0, 20)], Rules(), Parts(2, 3), [0, 2, 4])
+    # parts reach node 1 at 25, 45 and 65, and node 3 by node 1 after 10 + 5 more
+    assert found[0, 3] == (60, 2)
+    assert found[0, 1] == found[0, 2] == (45, 1)
+
+
+@pytest.mark.parametrize("part", seeds(range(4), in_each_run=1))
+def test_random_cases_are_the_event_queue(part):
+    for seed in range(part * 60, part * 60 + 60):
+        network, publications, rules = random_case(seed)
+        rng = random.Random(f"parts {seed}")
+        needed = rng.choice([1, 2, 3, 5])
+        parts = Parts(needed, needed + rng.choice([0, 0, 1, 4]))
+        wanted = enough(oracle.play(network, messages_of(publications, parts), rules).first, parts)
+        size = len(network.nodes)
+        for bounds in (
+            [0, size],
+            [0, size // 2, size],
+            sorted([0, size, *rng.choices(range(size + 1), k=6)]),
+        ):
+            assert by_kernel(network, publications, rules, parts, bounds) == wanted, (seed, bounds)
+
+
+@pytest.mark.parametrize("part", seeds(range(4), in_each_run=1))
+def test_recoded_parts_are_the_event_queue(part):
+    """All copies and parts of nodes that recode; a tenth of the copies is not useful."""
+    compared = 0
+    for seed in range(part * 60, part * 60 + 60):
+        network, publications, rules = random_case(seed)
+        needed = random.Random(f"recoded {seed}").choice([1, 2, 3, 6])
+        parts = Parts(needed, needed, recoded=True)
+
+        def useful(message: int, sender: int, receiver: int, seed=seed) -> bool:
+            return random.Random(f"{seed} {message} {sender} {receiver}").random() > 0.1
+
+        rules = replace(rules, recoded=needed, useful=useful)
+        messages = messages_of(publications, parts)
+        wanted, first, _ = compare(network, messages, rules, seed)
+        mine = by_kernel(network, publications, rules, parts, [0, len(network.nodes)])
+        assert mine == enough(wanted.first, parts)
+        compared += len(first)
+    assert compared > 1_000
+
+
+def test_messages_of_a_schedule_follow_each_other():
+    rows = np.array([[0, 1, 9, 100], [0, 1, 9, 101], [0, 2, 3, 7], [5, 1, 2, 1]]).T
+    made = Schedule.of(*rows).in_parts(Parts(3, 4))
+    assert made.size.tolist() == [34] * 4 + [34] * 4 + [3] * 4 + [1] * 4
+    assert made.at_us.tolist() == [0] * 12 + [5] * 4
+    assert Parts(3, 4).publication(np.arange(9)).tolist() == [0] * 4 + [4] * 4 + [8]
+
+
+# --- runs
+
+PARTS = Parts(3, 5)
+SYSTEMS = ("scribe", "flooding", "gossipsub")
+#: As in `test_scheduled_runs`; IDONTWANT is for parts of the largest publication.
+SCHEDULE = [(0, 1, 11, 100_000), (15_000, 1, 29, 20_000), (40_000, 2, 11, 60_000)]
+MESSAGES = [
+    (at, group, node, -(-size // 3)) for at, group, node, size in SCHEDULE for _ in range(5)
+]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory) -> dict:
+    """Return the config of a run with coded parts."""
+    file = tmp_path_factory.mktemp("parts") / "schedule.csv"
+    file.write_text(TEXT)
+    more = {"schedule": str(file), "idontwant_size": "30KB", "systems": ",".join(SYSTEMS)}
+    return GIVEN | RATES | more | {"parts": 3, "code": "reed-solomon:5"}
+
+
+@pytest.fixture(scope="module")
+def done(spark, given, tmp_path_factory):
+    out = str(tmp_path_factory.mktemp("parts") / "out")
+    execution = Execution(out=out, master="local[2]", partitions=2, engine="tasks")
+    config = RunConfig(**given)
+    experiments.check(config, execution)
+    with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run(done) -> Played:
+    """Return the tables of the run."""
+    names = "deliveries", "copies", "tree_edges", "members", "groups", "schedule", "latency"
+    return Played.of({name: done.table(name).toPandas() for name in names}, done.simulation)
+
+
+def complete(deliveries: list[tuple]) -> list[tuple]:
+    """Return deliveries of messages as deliveries of publications."""
+    first = {(m, (group, node)): (at, hops) for m, group, node, hops, at in deliveries}
+    found = enough(first, PARTS)
+    return sorted((p * 5, *of, hops, at) for (p, of), (at, hops) in found.items())
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_runs_are_the_event_queue(spark, done, run, given, system):
+    rules, roots = Rules(), None
+    links = run.rows("tree_edges", system, "group", "parent", "child")
+    if system == "scribe":
+        groups = run.tables["groups"]
+        roots = dict(zip(groups["group"], groups["root"], strict=True))
+    elif system == "flooding":
+        links = {(MESSAGES[m][1:3], y, x) for m, y, x, *_ in run.copies(system)}
+    else:
+        of_draws = {
+            "idontwant": 30_000,
+            "order": lambda p, y, x: int(draws.bits_np(SEED, "order", p, y, x)),
+        }
+        rules = Rules(**of_draws)
+        links = mesh_of(spark, done, given)
+    wanted, copies = by_oracle(run, rules, links, roots, MESSAGES)
+    assert run.copies(system) == copies
+    assert run.deliveries(system) == complete(wanted)
+    assert len(wanted) > 100
+
+
+def mesh_of(spark, done, given) -> set[tuple]:
+    """Return the links of GossipSub's meshes: those of a run in which each link carries a copy."""
+    names = {*RATES, "parts", "code"}
+    one = {name: value for name, value in given.items() if name not in names}
+    one |= {"systems": "gossipsub", "gossipsub_idontwant": False}
+    with Simulation(spark, RunConfig(**one), shares=done.simulation, engine="tasks") as stages:
+        (made,) = [system for system in stages.systems if system.system == "gossipsub"]
+        copies = made.table("copies").frame.where("kind = 'payload'").toPandas()
+    ends = [*copies[["group", "sender", "receiver"]].itertuples(False, None)]
+    return {(group, *both) for group, a, b in ends for both in ((a, b), (b, a))}
+
+
+def test_ip_multicast_sends_what_is_needed(run):
+    """Its deliveries are those of publications that are sent whole, but for the size's rounding."""
+    for p, group, node, hops, delay_us in run.deliveries("ip_multicast"):
+        _, of, source, size = MESSAGES[p]
+        assert (p % 5, of, hops) == (0, group, 1)
+        nodes = {one: Node(run.ident[one], 10_000_000, 16_000_000, 0) for one in (source, node)}
+        network = Network(nodes, {0: source, 1: node}, [Link(0, 1, run.delays[source, node])])
+        wanted = oracle.play(network, [Publication(0, 0, 3 * size)], Rules()).first[0, 1]
+        assert delay_us == wanted.at_us
+    copies = run.copies("ip_multicast")
+    assert {p % 5 for p, *_ in copies} == {0, 1, 2}
+
+
+def test_parts_beyond_are_counted(done, run):
+    metrics = {row["name"]: row["value"] for row in done.metrics()}
+    for system in SYSTEMS:
+        got, first = Counter(), Counter()
+        for m, _, node, _, _, is_first in run.copies(system):
+            got[m // 5, node] += 1
+            first[m // 5, node] += is_first
+        beyond = {of: got[of] - 3 for of in got if first[of] >= 3}
+        sizes = {of: MESSAGES[of[0] * 5][3] * count for of, count in beyond.items()}
+        assert metrics[f"{system}.parts.beyond.max"] == max(beyond.values())
+        mean = sum(beyond.values()) / len(beyond)
+        assert metrics[f"{system}.parts.beyond.mean"] == pytest.approx(mean)
+        mean = sum(sizes.values()) / len(beyond)
+        assert metrics[f"{system}.parts.bytes_beyond.mean"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"parts": 0}, "parts"),
+        ({"parts": 65_537}, "parts"),
+        ({"code": "reed-solomon:2"}, "sends fewer parts than the 3"),
+        ({"code": "reed-solomon:65537"}, "from 1 to 65,536"),
+        ({"code": "raptor:9"}, "must be reed-solomon:N"),
+        ({"code": "reed-solomon:"}, "must be reed-solomon:N"),
+        ({"parts": None}, "needs parts"),
+        ({"schedule": None}, "divides the size of publications"),
+        ({"schedule": None, "message_size": "1KB", "groups": 1500, "nodes": 10**6, "parts": 16384,
+          "code": None}, "parts"),
+    ],
+)  # fmt: skip
+def test_impossible_parts_are_refused(given, changed, message):
+    with pytest.raises(InputError, match=message):
+        experiments.check(RunConfig(**given | changed), Execution(out="out"))
