@@ -356,6 +356,8 @@ def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarr
     index, child : ndarray of int64
         The index in `of`, ascending, and the child, ascending for each index.
     """
+    if not len(of):
+        return whole_numbers(), whole_numbers()
     different = distinct(of)
     index = np.full(len(above) + 1, NONE)  # the last one for NONE
     index[different] = np.arange(len(different))
