@@ -156,7 +156,7 @@ class Net:
         return perfect_states(self.ring, np.arange(self.nodes), 16, B, self.kernel)
 
     def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
-        """The next hops of live nodes to all ids, as `find_routes.FindRoutes` hands them over."""
+        """The next hops of live nodes to all ids, as `routes.FindRoutes` hands them over."""
         ids = ids_of(key, S, spare=spare)
         live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
         states = self.states
