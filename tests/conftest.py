@@ -44,7 +44,7 @@ MASTER, PARTITIONS = "local[2]", 2
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
     "test_tutorials", "test_determinism", "test_paper", "test_world", "test_round_clock",
-    "test_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
+    "test_systems_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
     "test_extending", "test_scheduled_runs", "test_run_tables", "test_connect", "test_asked_for",
     "test_scribe_round", "test_living_run", "test_interrupts", "test_kernel", "test_rounds",
     "test_world_on_buckets", "test_world_groups", "test_handed_over", "test_rounds_combine",
@@ -197,6 +197,14 @@ def spark(
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_early_jvm() -> Iterator[None]:
+    """Commands in the process of the tests start no JVM before their input is checked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scribe_spark.cli.commands._begin", lambda *_: None)
+        yield
 
 
 @pytest.fixture

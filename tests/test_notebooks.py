@@ -26,6 +26,7 @@ TINY = str(ROOT / "data" / "tiny_topology.csv")
 NOTEBOOKS = {
     *("quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"),
     *("reference_tree.py", "tree_repair.py", "peers.py"),
+    "tutorial.py",  # test_tutorials plays it
 }
 
 

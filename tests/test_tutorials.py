@@ -1,7 +1,8 @@
-"""The tutorials: each block runs, and prints what the page says."""
+"""The tutorial and two how-tos: each block runs, and prints what the page says."""
 
 from __future__ import annotations
 
+import code
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import tutorials
+from tools.round_picture import round_picture
 
 PAGE = """\
 # A tutorial
@@ -87,12 +89,136 @@ def test_a_picture_has_nothing_for_the_pointer():
     assert '<path d="M 1.23 2" />' in small
 
 
+# --- the tutorial
+
+SOURCE = """\
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # A tutorial
+# MAGIC
+# MAGIC Text.
+
+# COMMAND ----------
+
+print("seen", spark)
+displayHTML('<svg xmlns="http://www.w3.org/2000/svg"><title id="ring-title">A ring</title></svg>')
+
+# COMMAND ----------
+
+number = int(dbutils.widgets.text("nodes", "5") or dbutils.widgets.get("nodes"))
+"""
+#: The page of this notebook.
+SHOWN = """\
+<!-- written by `make tutorials` from jobs/notebooks/tutorial.py -->
+
+# A tutorial
+
+Text.
+
+```python
+print("seen", spark)
+displayHTML('<svg xmlns="http://www.w3.org/2000/svg"><title id="ring-title">A ring</title></svg>')
+```
+
+<!-- output -->
+```text
+seen spark
+```
+<!-- end of output -->
+
+![A ring](figures/tutorial-ring.svg)
+
+```python
+number = int(dbutils.widgets.text("nodes", "5") or dbutils.widgets.get("nodes"))
+```
+"""
+
+
+def test_a_page_has_what_the_cells_of_a_notebook_show():
+    shown = tutorials.play_notebook(SOURCE, "spark", {})
+    assert tutorials.page_of_notebook(SOURCE, shown) == SHOWN
+
+
+@pytest.fixture
+def page() -> str:
+    return tutorials.page_of(tutorials.TUTORIAL).read_text("utf-8")
+
+
+@pytest.fixture
+def notebook() -> str:
+    return tutorials.NOTEBOOK.read_text("utf-8")
+
+
+def pieces(page: str) -> list[str]:
+    """The parts of a page, without outputs and pictures."""
+    page = re.sub(r"<!-- output -->\n.*?<!-- end of output -->\n\n?", "", page, flags=re.S)
+    return [one for one in page.split("\n\n") if not one.startswith("![")]
+
+
+def test_the_page_is_the_notebook_s(page, notebook):
+    nothing = [tutorials.Shown()] * notebook.count("# COMMAND ----------") + [tutorials.Shown()]
+    assert pieces(page) == pieces(tutorials.page_of_notebook(notebook, nothing))
+    for name in re.findall(r"^!\[.+\]\((figures/.+)\)$", page, re.M):
+        assert (tutorials.page_of(tutorials.TUTORIAL).parent / name).exists()
+
+
+def test_each_step_predicts_and_ends_with_a_question(page):
+    steps = page.split("\n## ")[1:-1]
+    assert len(steps) == 8
+    for step in steps:
+        assert "**Predict.**" in step
+        question = step.rindex("**Question.**")
+        assert step[question:].count("<details") == step[question:].count("</details>") == 1
+        assert step.rstrip().endswith("</details>")
+
+
+def test_each_block_can_be_pasted_into_python(page):
+    """Line by line: an indented part ends with an empty line or with the block."""
+    for block in tutorials.blocks_of(page):
+        held: list[str] = []
+        for line in [*block.code.splitlines(), ""]:
+            held.append(line)
+            if code.compile_command("\n".join(held), "block", "single") is not None:
+                held = []
+        assert not any(held), held
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_at_a_small_size(spark, page, notebook):
+    """With 300 nodes in its last step."""
+    shown = list(tutorials.play_notebook(notebook, spark, {"nodes": "300"}))
+    small = tutorials.blocks_of(tutorials.page_of_notebook(notebook, shown))
+    written = tutorials.blocks_of(page)
+    assert [first_words(block.output or "") for block in small[:-1]] == [
+        first_words(block.output or "") for block in written[:-1]
+    ]
+    assert small[-1].output.count("300 nodes reached") == 3
+    drawings = [tutorials.picture(one) for seen in shown for one in seen.drawings]
+    assert len(drawings) == page.count("![")
+
+
+@pytest.mark.slow
+def test_the_tutorial_shows_what_its_page_says(spark, page, notebook):
+    shown = list(tutorials.play_notebook(notebook, spark, {}))
+    assert tutorials.page_of_notebook(notebook, shown) == page
+    for drawing in (one for seen in shown for one in seen.drawings):
+        file = tutorials.FIGURES / f"{tutorials.name_of(drawing)[0]}.svg"
+        assert tutorials.picture(drawing) == file.read_text("utf-8")
+
+
+def test_the_picture_of_a_round_is_today_s():
+    assert (tutorials.FIGURES / "round.svg").read_text("utf-8") == round_picture()
+
+
+# --- how-tos
+
+
 def first_words(output: str) -> list[str]:
     """Return how each line begins, whatever the numbers are."""
     return [re.sub(r"[\d.,]+", "N", line.split(maxsplit=1)[0]) for line in output.splitlines()]
 
 
-@pytest.mark.parametrize("name", tutorials.PAGES)
+@pytest.mark.parametrize("name", tutorials.HOW_TOS)
 def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
     """No block of Python is played: a run or a world that is only checked leaves nothing."""
     checked = []
@@ -111,7 +237,7 @@ def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", tutorials.PAGES)
+@pytest.mark.parametrize("name", tutorials.HOW_TOS)
 def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
     """The blocks are the page's, the sizes are those that it has for this."""
     monkeypatch.setattr(
@@ -130,7 +256,7 @@ def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_pat
     for output, recorded in zip(outputs, said, strict=True):
         assert recorded is None or first_words(output) == first_words(recorded)
     pictures = tutorials.pictures_of(text)
-    assert len(pictures) >= 2
+    assert pictures
     assert len(pictures) == text.count("![")
     for source, target in pictures:
         assert (tmp_path / source).exists()
@@ -138,7 +264,7 @@ def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", tutorials.PAGES)
+@pytest.mark.parametrize("name", tutorials.HOW_TOS)
 def test_a_tutorial_prints_what_it_says(name, tmp_path):
     text = tutorials.page_of(name).read_text("utf-8")
     outputs = list(tutorials.play(text, tmp_path, tutorials.run_as_a_user))

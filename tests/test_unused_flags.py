@@ -94,6 +94,9 @@ UNUSED = [
     ("run", "--zipf-exponent 2 --group-size 5", None),
     ("run", "--systems gossipsub --gossipsub-join-waves 3", "--gossipsub-joins waves"),
     ("run", "--systems gossipsub --gossipsub-unsubscribe-backoff-ms 5", None),
+    ("run", "--withhold-kind all", "--withhold 20%"),
+    ("run", "--systems gossipsub --message-size 9KB --gossipsub-announce publication", "--parts 4"),
+    ("world", "--groups 4 --systems gossipsub --parts 4 --gossipsub-announce part", None),
     ("run", "--share 0.3", "--generator mass-failure"),
     ("run", "--rounds 9", "--generator churn"),
     ("run", "--detection 2 --delivery reliable", "--events x.csv"),
@@ -239,5 +242,6 @@ def test_commands_of_the_pages_are_taken(call, monkeypatch, tmp_path):
     assert len(commands) > 10
     for line in sorted(commands):
         words = [word for word in shlex.split(line) if word != "--resume"]
-        if "..." not in words:
+        # `test_extending_pages` plays the commands that need a file of their page
+        if not {"...", "--import", "events.csv"} & set(words):
             assert call(*words, "--dry-run") == (0, ""), line

@@ -13,11 +13,12 @@ class Named:
     """The nodes of some numbers; see `Withheld`."""
 
     numbers: tuple[int, ...]
+    announcements: bool = False
 
     @classmethod
-    def of(cls, numbers: Collection[int]) -> Named | None:
+    def of(cls, numbers: Collection[int], announcements: bool = False) -> Named | None:
         """Return the nodes; None if there are none."""
-        return cls(tuple(numbers)) if numbers else None
+        return cls(tuple(numbers), announcements) if numbers else None
 
     def of_nodes(self, node: np.ndarray) -> np.ndarray:
         """See `Withheld.of_nodes`."""

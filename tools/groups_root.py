@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -125,8 +126,8 @@ def _nearest(simulation: Simulation, config: WorldConfig, failed: int) -> int:
     extent = extent_of(config)
     groups = world_groups(config, extent)
     assert groups is not None
-    found = group_keys(simulation.nodes, groups, config, extent).where(F.col("group") == _GROUP)
-    (row,) = found.select("key_hi", "key_lo").collect()
+    found = group_keys(simulation.rows_of_nodes, groups, config, extent)
+    (row,) = found.filter(pc.equal(found["group"], _GROUP)).to_pylist()
     keys = Keys(*(np.array([row[name]]).view(np.uint64) for name in ("key_hi", "key_lo")))
     ring = node_ring(simulation.nodes)
     live = np.flatnonzero((ring.node < extent.initial) & (ring.node != failed))

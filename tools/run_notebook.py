@@ -20,7 +20,7 @@ from typing import Any
 from scribe_spark.core.errors import InputError
 from scribe_spark.notebook import NotebookExit, Widgets, display, displayHTML, utilities
 
-HEADER = "# Databricks notebook source"
+HEADER, CUT = "# Databricks notebook source", "# COMMAND ----------"
 _CUT = re.compile(r"^# COMMAND -+[ \t]*$", re.M)
 
 

@@ -1,10 +1,13 @@
-"""Play the tutorials: run their blocks, and write what each prints and draws into the page.
+"""Write the tutorial, the outputs of two how-tos, and the picture of a round.
 
     python -m tools.tutorials [NAME ...]
 
-A block of `sh` or `python` is run from the top of the repository; an output between the marks below
-is what the block before it prints.  A picture whose line above names a file of a run is a copy of
-that file, without the parts that need a pointer.
+`docs/tutorial.md` is the notebook :data:`NOTEBOOK`: its text, its code, and what each cell prints
+and draws.
+
+A how-to is a page with blocks of `sh` or `python`, which are run from the top of the repository; an
+output between the marks below is what the block before it prints.  A picture whose line above names
+a file of a run is a copy of that file, without the parts that need a pointer.
 """
 
 from __future__ import annotations
@@ -16,16 +19,25 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from scribe_spark.core.paths import replace_file
+from scribe_spark.notebook import Widgets, utilities
+from tools.round_picture import round_picture
+from tools.run_notebook import CUT, HEADER, cells
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("tutorial_paper", "tutorial_gossipsub")
+HOW_TOS = ("tutorial_paper", "tutorial_gossipsub")
+#: The source of the tutorial, and its page.
+NOTEBOOK, TUTORIAL = ROOT / "jobs" / "notebooks" / "tutorial.py", "tutorial"
+#: The picture of a round in docs/concepts.md.
+ROUND = "round"
+FIGURES = ROOT / "docs" / "figures"
 
 _BLOCK = re.compile(
     r"```(?P<language>sh|python)\n(?P<code>.*?)```\n"
@@ -33,6 +45,8 @@ _BLOCK = re.compile(
     re.S,
 )
 _PICTURE = re.compile(r"<!-- drawn by: (?P<source>\S+) -->\n!\[[^\]]+\]\((?P<target>[^)]+)\)")
+#: The first line of the tutorial's page.
+_NOTE = "<!-- written by `make tutorials` from {} -->\n"
 _SMALL = re.compile(r"<!-- small: (?P<flags>.*) -->")
 
 #: Runs a command, given the words after `scribe-spark`; returns what it prints to stdout.
@@ -89,6 +103,71 @@ def _commands(code: str, run: Run, more: list[str]) -> Iterator[str]:
         yield run([command, *words, *(more if command in ("run", "world") else [])])
 
 
+# --- the tutorial
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a cell of a notebook shows."""
+
+    printed: str = ""
+    drawings: tuple[str, ...] = ()
+
+
+def play_notebook(text: str, spark: Any, widgets: Mapping[str, str]) -> Iterator[Shown]:
+    """Run the cells of a notebook, and yield what each shows."""
+    drawings: list[str] = []
+    names: dict[str, Any] = {
+        "__name__": "__main__",
+        "spark": spark,
+        "dbutils": utilities(Widgets(widgets)),
+        "displayHTML": drawings.append,
+    }
+    for cell in cells(text):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(cell, NOTEBOOK.name, "exec"), names)
+        yield Shown(printed.getvalue(), tuple(drawings))
+        drawings.clear()
+
+
+def page_of_notebook(text: str, shown: Iterable[Shown]) -> str:
+    """Return the page of a notebook, with what its cells show."""
+    parts = [_NOTE.format(NOTEBOOK.relative_to(ROOT).as_posix())]
+    for cell, seen in zip(cells(text), shown, strict=True):
+        code = cell.strip().removeprefix(HEADER).removeprefix(CUT).strip()
+        if code.startswith("# MAGIC %md"):
+            lines = (line.removeprefix("# MAGIC").removeprefix(" ") for line in code.splitlines())
+            parts.append("\n".join(lines).removeprefix("%md").strip() + "\n")
+            continue
+        parts.append(f"```python\n{code}\n```\n")
+        if seen.printed:
+            parts.append(f"<!-- output -->\n```text\n{seen.printed}```\n<!-- end of output -->\n")
+        for drawing in seen.drawings:
+            name, heading = name_of(drawing)
+            parts.append(f"![{heading}](figures/{name}.svg)\n")
+    return "\n".join(parts)
+
+
+def name_of(drawing: str) -> tuple[str, str]:
+    """Return the name of a picture's file without its ending, and its heading."""
+    found = re.search(r'<title id="([^"]+)-title">([^<]*)</title>', drawing)
+    assert found is not None
+    return f"{TUTORIAL}-{found[1]}", found[2]
+
+
+def write_tutorial(spark: Any) -> None:
+    """Write the tutorial's page and pictures."""
+    text = NOTEBOOK.read_text("utf-8")
+    shown = list(play_notebook(text, spark, {}))
+    replace_file(page_of(TUTORIAL), page_of_notebook(text, shown).encode())
+    for drawing in (one for seen in shown for one in seen.drawings):
+        replace_file(FIGURES / f"{name_of(drawing)[0]}.svg", picture(drawing).encode())
+
+
+# --- how-tos
+
+
 def with_outputs(text: str, outputs: list[str]) -> str:
     """Return a tutorial with other outputs."""
     left = iter(outputs)
@@ -124,8 +203,16 @@ def run_as_a_user(words: list[str]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Play tutorials, and write their outputs and pictures."""
-    for name in names or PAGES:
+    """Write the pages and the pictures."""
+    for name in names or (ROUND, TUTORIAL, *HOW_TOS):
+        if name == ROUND:
+            replace_file(FIGURES / f"{ROUND}.svg", round_picture().encode())
+            continue
+        if name == TUTORIAL:
+            from scribe_spark.notebook import spark
+
+            write_tutorial(spark)
+            continue
         page = page_of(name)
         text = page.read_text("utf-8")
         with tempfile.TemporaryDirectory() as folder:

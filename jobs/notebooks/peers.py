@@ -63,7 +63,7 @@ def copies_of(system):
     if system.tree_edges is not None:
         edges = table(system.tree_edges).rename(columns={"parent": "sender", "child": "receiver"})
         return edges.assign(first=True)[["sender", "receiver", "first"]]
-    copies = table(system.handed_over("copies"))
+    copies = table(system.table("copies"))
     return copies[copies["kind"] == "payload"][["sender", "receiver", "first"]]
 
 

@@ -150,7 +150,11 @@ class ClockBucket:
     # --- before the first window: both ends of a link exchange the link's numbers
 
     def offer(self) -> dict[str, np.ndarray]:
-        """Return this bucket's links as messages to their receivers."""
+        """Return a message for each link that begins in this bucket, to the node at its other end.
+
+        The columns are the rooms of both ends, the node and the link's number in this bucket, and
+        those that a program asked for.
+        """
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
         told = {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
@@ -411,6 +415,11 @@ class ClockBucket:
             return {}
         announced = self.given.publications.size[first[:, _PUBLICATION]] >= least
         announced &= self._tells(first[:, _PUBLICATION])
+        lost = self.given.lost
+        if lost is not None and lost.withholds_announcements:
+            announced &= ~lost.withheld(
+                first[:, _PUBLICATION], {"node": self._node[first[:, _PLACE]]}
+            )
         first = first.take(np.flatnonzero(announced), axis=0)
         of, link = self._links_of(first[:, _PLACE])
         links = self.links

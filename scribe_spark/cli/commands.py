@@ -85,18 +85,36 @@ def _perform(
         return
     check(execution)
     from scribe_spark.core import progress
+    from scribe_spark.report import preload
 
-    with session as spark:
-        tell(work(spark, progress.pick(sys.stderr)))
+    loading = preload()  # while the JVM starts the session
+    try:
+        with session as spark:
+            tell(work(spark, progress.pick(sys.stderr)))
+    finally:
+        loading.join()  # a thread that still works when Python ends can crash the process
 
 
 def _session(
     execution: Execution, *configs: RunConfig | WorldConfig
 ) -> AbstractContextManager[Any]:
-    nodes = max([config.overlay.nodes for config in configs], default=1)
-    worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
-    work = sum(config.estimated_work for config in configs)
-    return open_session(execution, nodes, work, worlds=worlds)
+    return open_session(execution, **_size_of(configs))
+
+
+def _begin(execution: Execution, config: RunConfig | WorldConfig) -> None:
+    """Start the JVM of a later :func:`_session`, beside the imports and the check of the input."""
+    from scribe_spark.runtime.session import begin
+
+    begin(execution, **_size_of([config]))
+
+
+def _size_of(configs: Sequence[RunConfig | WorldConfig]) -> dict[str, Any]:
+    """Return the size of a session for some runs or worlds, as `open_session` takes it."""
+    return {
+        "nodes": max([config.overlay.nodes for config in configs], default=1),
+        "estimated_work": sum(config.estimated_work for config in configs),
+        "worlds": bool(configs) and all(isinstance(config, WorldConfig) for config in configs),
+    }
 
 
 def _settings(config: Any) -> dict[str, Any]:
@@ -151,6 +169,8 @@ def _run(
     if phases and PHASES[0] not in phases and not how.overwrite:
         how = how.replace(resume=True)
     chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
+    if not dry_run:
+        _begin(how, config)
     from scribe_spark import experiments
 
     floors = _floors(fail_below, config, how.out)
@@ -219,7 +239,10 @@ def _report(imports: Sequence[str] = (), **given: Any) -> None:
 
 
 def _stored(usual: str, flags: dict[str, Any]) -> Execution:
-    """Return the place of a folder to read; refuse flags about Spark if it needs none."""
+    """Return the settings of a command that reads the folder OUT, by default `usual`.
+
+    Flags about Spark are refused for a folder of this machine, which is read without Spark.
+    """
     how = Execution(**{"out": usual} | flags)
     for name in {"master", "remote"} & flags.keys() if is_local(how.out) else ():
         remedy = "applies only if OUT is on another machine; leave it out"
@@ -268,6 +291,8 @@ def _world(
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
+    if not dry_run:
+        _begin(how, config)
     from scribe_spark import experiments
 
     floors = _floors(fail_below, config, how.out)

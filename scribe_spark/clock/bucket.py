@@ -224,6 +224,9 @@ class BucketClock:
         #: The messages that were sent, and those that met a dead node; by kind.
         self.counts, self.lost = np.zeros((2, len(kinds.names)), dtype=np.int64)
         self.sent: list[np.ndarray] = []  # kind, sender and receiver, if they are recorded
+        self._withheld = kinds.payload.copy()
+        if setting.lost is not None and setting.lost.withholds_announcements:
+            self._withheld |= kinds.announces
         self._number = {name: number for number, name in enumerate(kinds.names)}
         self._handlers = [getattr(kernel, f"on_{name}") for name in kinds.names]
         self._first_command = len(kinds.names) - len(kernel.commands)
@@ -293,7 +296,7 @@ class BucketClock:
         if validation_us is not None and self._plays_copies and is_copy:
             at_us = at_us + validation_us[sender]
         rows = self._rows(kind, at_us, node, room, sender, columns)
-        if is_copy and lost is not None:
+        if self._withheld[number] and lost is not None:
             ends = {"node": rows[:, SENDER], "peer": rows[:, NODE]}
             rows = rows[~lost.withheld(rows[:, FIELDS], ends)]
         self.counts[number] += len(rows)

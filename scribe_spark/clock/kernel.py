@@ -34,11 +34,13 @@ Column = str | tuple[str, int]
 class Control:
     """A message without payload: it takes no time on links but the delay.
 
-    `columns` are the whole numbers of 32 bits that it carries, `bytes` is its size.
+    `columns` are the whole numbers of 32 bits that it carries, `bytes` is its size.  If it
+    `announces` a publication, the first column is ``publication``.
     """
 
     columns: tuple[Column, ...] = ()
     bytes: int = 64
+    announces: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class Kinds:
     names: tuple[str, ...]
     columns: tuple[dict[str, int | slice], ...]
     payload: np.ndarray  # bool, by number
+    announces: np.ndarray  # bool, by number
     width: int
 
     @classmethod
@@ -143,7 +146,9 @@ class Kinds:
         declared: dict[str, Sequence[Column]] = {DOWN: ()}
         declared |= {name: one.columns for name, one in kernel.messages.items()}
         declared |= {**kernel.timers, **dict.fromkeys(kernel.commands, ("value",))}
-        payload = [isinstance(kernel.messages.get(name), Payload) for name in declared]
+        sent = [kernel.messages.get(name) for name in declared]
+        payload = [isinstance(one, Payload) for one in sent]
+        announces = [isinstance(one, Control) and one.announces for one in sent]
         columns, width = [], FIELDS
         for names in declared.values():
             found: dict[str, int | slice] = {}
@@ -154,4 +159,4 @@ class Kinds:
                 end += max(1, wide)
             columns.append(found)
             width = max(width, end)
-        return cls(tuple(declared), tuple(columns), np.array(payload), width)
+        return cls(tuple(declared), tuple(columns), np.array(payload), np.array(announces), width)

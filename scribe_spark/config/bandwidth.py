@@ -30,7 +30,7 @@ _OF_CLOCK: UsedWhen = used_when(
 _OF_NUMBERS: UsedWhen = used_when(
     lambda config: config.bandwidth.publications is not None, "--publications"
 )
-_OF_PARTS: UsedWhen = used_when(lambda config: config.bandwidth.parts is not None, "--parts")
+OF_PARTS: UsedWhen = used_when(lambda config: config.bandwidth.parts is not None, "--parts")
 _OF_GOSSIPSUB: UsedWhen = used_when(
     lambda config: "gossipsub" in config.trees.systems, "gossipsub in --systems"
 )
@@ -131,7 +131,7 @@ class BandwidthConfig(Section):
         "Number of parts of each publication. A part is a message with its share of the size, and "
         "a node has the publication when it has all parts [default: publications are sent whole]",
     )
-    code: Annotated[Code | None, _OF_PARTS] = unset(
+    code: Annotated[Code | None, OF_PARTS] = unset(
         "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
         "them are enough; with rlnc, nodes recode what they send (only in runs) [default: all "
         "parts are needed]",

@@ -68,6 +68,11 @@ class Lost:
         """Return True for copies that their senders do not send (rule N6); by default none."""
         return np.zeros(len(publication), dtype=bool)
 
+    @property
+    def withholds_announcements(self) -> bool:
+        """True if nodes that withhold copies also send no announcements of them: rule N6."""
+        return False
+
 
 @dataclass(frozen=True)
 class Losses:
@@ -110,6 +115,12 @@ class Losses:
             return np.zeros(len(sender), dtype=bool)
         return withheld.of_nodes(self.facts.ring.node[sender])
 
+    @property
+    def withholds_announcements(self) -> bool:
+        """See `Lost.withholds_announcements`."""
+        withheld = self.kernel.withheld
+        return withheld is not None and withheld.announcements
+
     def of_publications(
         self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
     ) -> Lost:
@@ -138,3 +149,8 @@ class LostByDraws(Lost):
         """See `Lost`."""
         sender = links["node"]
         return self.losses.withholds(sender) & (sender != self.source[publication])
+
+    @property
+    def withholds_announcements(self) -> bool:
+        """See `Lost`."""
+        return self.losses.withholds_announcements

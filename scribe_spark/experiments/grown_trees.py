@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,17 @@ class GrownTrees:
     @property
     def nodes(self) -> Table:
         """The nodes, which are drawn anew each time."""
+        return pastry.draw_nodes(self._run.spark, *self._drawn_from)
+
+    @property
+    def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+        """The function from numbers of nodes to their columns (`schemas.NODES`), drawn anew."""
+        return pastry.node_rows(*self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> tuple[Any, ...]:
         run, hosts = self._run, self._run.graph.hosts
-        of_routers = run.underlay.routers, hosts.shares, hosts.places
-        return pastry.draw_nodes(run.spark, run.config, *of_routers)
+        return run.config, run.underlay.routers, hosts.shares, hosts.places
 
     def overlay(self) -> Overlay:
         """Return the overlay of all nodes."""

@@ -49,7 +49,6 @@ from scribe_spark.measures.parts import count_by_part, latencies_by_part, measur
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
 from scribe_spark.pastry.overlay import as_pastry
-from scribe_spark.report import preload
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import concurrent_jobs
@@ -158,7 +157,6 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             split = count_by_part(run, parts)
             of_parts = {"by_part": measures_by_part(split, run.asked)}
             yield of_parts | {"part_latencies": latencies_by_part(split)}
-        preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         of_latency = {"latency": latency_rows(latencies, published=schedule)}
         of_latency["latency_counts"] = latency_counts(latencies)

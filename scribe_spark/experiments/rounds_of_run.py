@@ -225,8 +225,9 @@ class RoundsOfRun(Rounds):
     def _keys(self) -> DataFrame:
         """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""
         config = self._config
-        keys = group_keys(self._network.node_rows, self._start, config, extent_of(config))
-        return self._run.memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
+        keys = group_keys(self._network.rows_of_nodes, self._start, config, extent_of(config))
+        columns = ["group", "key_hi", "key_lo", "creator"]
+        return local_frame(self._run.spark, keys.select(columns))
 
     def create_routes(self) -> DataFrame:
         """Return the routes of the CREATEs that the remaining creators would send now."""

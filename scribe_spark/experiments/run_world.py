@@ -8,7 +8,9 @@ the save before.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -38,6 +40,7 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
+from scribe_spark.report import Report
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
@@ -52,6 +55,9 @@ from scribe_spark.worlds.summary import publication_measures, system_of, with_ze
 #: takes more than :data:`_QUICK` seconds.
 SAVE_EVERY = 20.0
 _QUICK = 2.0
+
+#: ``collect(table, columns)``: reads columns of a small table.
+Collect = Callable[[str, Sequence[str]], pa.Table]
 
 
 def run_world(
@@ -95,6 +101,8 @@ class _WorldRun:
         self.watched: list[pd.DataFrame] = []
         self.by_part: list[pd.DataFrame] = []
         self.costs: dict[str, dict[str, int]] = {}
+        #: The page, which is drawn while the tables of the last round are written.
+        self.page: Report | None = None
 
     def choose(self, previous: Manifest | None) -> None:
         """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
@@ -244,12 +252,16 @@ class _WorldRun:
         if is_last and self.config.write_knowledge:
             last["knowledge"] = world.knowledge
         if is_last and self.config.write_routing_table:
-            last["routing_table"] = world.routing_table
+            last["routing_table"] = world.routing_rows
         last |= world.coverage_tables if is_last else {}
         if "deliveries" in last:
             last |= self._latency(world, last["deliveries"])
-        records = self.work.write_tables({state: world.to_save, **last})
+        with ThreadPoolExecutor(1) as beside:
+            collect = partial(_rows_in, last) if "latency_counts" in last else None
+            drawn = beside.submit(self._draw, collect) if is_last else None
+            records = self.work.write_tables({state: world.to_save, **last})
         saved["state"] = records.pop(state)
+        self.page = None if drawn is None else drawn.result()
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
@@ -258,10 +270,13 @@ class _WorldRun:
         saved["measures"] = self.work.write_json(measures, read)
         tables = {**self.work.manifest["world"]["tables"], **records}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
-        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
-        if costs:
-            played["costs"] = costs
+        played |= self._costs()
         self.work.save(self.work.manifest | {"world": played})
+
+    def _costs(self) -> dict[str, Any]:
+        """Return the costs of all rounds, as an entry of the manifest; none if rounds have none."""
+        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
+        return {"costs": costs} if costs else {}
 
     def _latency(self, world: World, deliveries: Batches) -> dict[str, pa.Table]:
         """Return the tables of latencies of the last round's publications."""
@@ -279,28 +294,39 @@ class _WorldRun:
 
     def finish(self) -> str:
         """Write the tables of rounds and publications, and the page."""
-        publications = self._publications()
-        for number, found in publication_measures(publications).items():
-            self.measured[number] |= found
-        rows = tidy(self.measured)
-        tables: dict[str, Any] = {"rounds": rows}
-        by_part = watched = None
-        if self.config.groups.has_groups:
-            tables["publications"] = publications
-        if self.config.plays_scribe:
-            watched = tables["watched_trees"] = all_told(self.watched)
-        if self._is_split:
-            by_part = tables["rounds_by_part"] = self._by_part()
-        tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
-        latency = None
-        if "latency_counts" in tables:
-            latency = latency_of(self.work.folder.collect, self.work.manifest)
-        with self.work.timed("page"):
-            page = render_world(rows, self.work.manifest, watched, latency, by_part)
-            location = self.work.folder.write_page(page)
+        before = self.work.manifest["world"]["tables"]
+        tables = before | self.work.write_tables(self._small_tables())
+        if self.page is None:  # another process has played the last round
+            collect = self.work.folder.collect if "latency_counts" in before else None
+            self.page = self._draw(collect)
+        location = self.work.folder.write_page(self.page)
         world_entry = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.with_seconds(self.work.manifest | {"world": world_entry}))
         return location
+
+    def _small_tables(self) -> dict[str, pd.DataFrame]:
+        """Return the tables of all rounds, which are on the driver."""
+        publications = self._publications()
+        measured = {number: dict(found) for number, found in self.measured.items()}
+        for number, found in publication_measures(publications).items():
+            measured[number] |= found
+        tables = {"rounds": tidy(measured)}
+        if self.config.groups.has_groups:
+            tables["publications"] = publications
+        if self.config.plays_scribe:
+            tables["watched_trees"] = all_told(self.watched)
+        if self._is_split:
+            tables["rounds_by_part"] = self._by_part()
+        return tables
+
+    def _draw(self, collect: Collect | None) -> Report:
+        """Return the page; ``collect(table, columns)`` reads the tables of latencies."""
+        with self.work.timed("page"):
+            tables, manifest = self._small_tables(), self.work.manifest
+            manifest = {**manifest, "world": manifest["world"] | self._costs()}
+            latency = None if collect is None else latency_of(collect, manifest)
+            rest = tables.get("watched_trees"), latency, tables.get("rounds_by_part")
+            return render_world(tables["rounds"], manifest, *rest)
 
     def _is_readable(self, manifest: Manifest) -> bool:
         """Return True if there is a save of this version, after the last round with all tables."""
@@ -330,6 +356,10 @@ class _WorldRun:
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     some = [found[columns] for found in tables if len(found)]
     return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
+
+
+def _rows_in(tables: Mapping[str, pa.Table], name: str, columns: Sequence[str]) -> pa.Table:
+    return tables[name].select(list(columns))
 
 
 def _record(manifest: Manifest) -> Manifest:

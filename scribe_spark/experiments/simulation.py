@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
+from scribe_spark.core.errors import check_names
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
@@ -278,6 +279,32 @@ class Simulation(Stages):
         users_first = sorted(self.asked_for, key=is_built_in)
         made = {system.name: scheduled.timed(self, system) for system in users_first}
         return [made[system.name] for system in self.asked_for]
+
+    def table(self, system: str, name: str) -> DataFrame:
+        """Return a table of one system of the run.
+
+        Parameters
+        ----------
+        system : str
+            The name of the system, such as ``scribe``.
+        name : str
+            ``deliveries``, ``tree_edges`` (of a tree), ``copies`` (of a mesh), ``state`` or
+            ``control``; `Multicast` has their columns.
+
+        Raises
+        ------
+        InputError
+            The run does not have the system, or the system does not have the table.
+        """
+        made = {one.system: one for one in self.systems}
+        check_names([system], made, "systems")
+        tables = ("tree_edges", "copies", "state", "control")
+        named = {one: one for one in tables if getattr(made[system], one) is not None}
+        named["deliveries"] = "delivered"
+        check_names([name], named, f"table of {system}")
+        found = made[system].table(named[name])
+        assert found is not None
+        return Batches.of(found).frame
 
     @property
     def trees(self) -> TreeGraph:

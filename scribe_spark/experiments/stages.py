@@ -191,7 +191,9 @@ class Stages:
         if found is None or not isinstance(found, np.ndarray):
             return found
         (name,) = distribute_arrays(self.spark, withheld=found)
-        return self._files.own(Withheld(self.config.seed, nodes=name))
+        announcements = self.config.forwarding.announcements
+        of_list = Withheld(self.config.seed, nodes=name, announcements=announcements)
+        return self._files.own(of_list)
 
     @cached_property
     def network(self) -> Underlay:
@@ -261,6 +263,11 @@ class Stages:
     def node_rows(self) -> Table:
         """The rows of :attr:`nodes` for kernels, which draw them anew."""
         return self.grown.nodes
+
+    @property
+    def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+        """The function from numbers of nodes to their columns of :attr:`nodes`, on the driver."""
+        return self.grown.rows_of_nodes
 
     @stage
     def overlay(self) -> Overlay:

@@ -25,7 +25,7 @@ def withheld_nodes(config: ExperimentConfig) -> Withheld | np.ndarray | None:
     if given.withhold is None:
         return None
     if given.share is not None:
-        return Withheld(config.seed, given.share)
+        return Withheld(config.seed, given.share, announcements=given.announcements)
     classes = NodeClasses.of(config)
     if (name := given.of_class(classes.names)) is not None:
         if len(classes.names) == 1:

@@ -155,7 +155,7 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
         return None
-    keys = group_keys(simulation.node_rows, groups, config, extent)
+    keys = group_keys(simulation.rows_of_nodes, groups, config, extent)
     number, hi, lo = collected(keys, "group", "key_hi", "key_lo")
     lists = {
         right: (

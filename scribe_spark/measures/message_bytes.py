@@ -37,9 +37,16 @@ _SECTION = "V"
 _CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE": 41}
 
 
-def size_of_control(kind: str, other: int) -> int:
-    """Return the size in bytes of a kind of control messages; `other` if it is not defined."""
-    return _CONTROL_BYTES.get(kind, other)
+#: The kinds of control messages that name several parts by a bitmap, if they do (rule W16).
+_OF_BITMAPS = "IHAVE", "IWANT"
+
+
+def size_of_control(kind: str, other: int, bitmap: int = 0) -> int:
+    """Return the size in bytes of a kind of control messages; `other` if it is not defined.
+
+    An IHAVE or IWANT also has a `bitmap` of some bytes.
+    """
+    return _CONTROL_BYTES.get(kind, other) + (bitmap if kind in _OF_BITMAPS else 0)
 
 
 #: The counts of each node, which are columns of the table `bytes` -> the name of the measure, and
@@ -62,6 +69,8 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
     """
     assert run.config is not None
     config = run.config.bandwidth
+    named = config.parts is not None and run.config.gossipsub.announce == "publication"
+    bitmap = -(-config.parts_sent // 8) if named else 0
     # in these systems, a JOIN was sent in the opposite direction on each tree edge
     of_joins = F.col("system").isin([one.name for one in run.systems if one.joins_by_edges])
     joined = F.when(of_joins, F.col("packets") * config.control_bytes)
@@ -75,7 +84,7 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
     for name, messages in (("control", F.col("messages")), ("copies", F.lit(1))):
         if name in run:
             others = run[name].where(F.col("kind") != PAYLOAD)
-            taken = messages * _bytes_of_kind(config.control_bytes)
+            taken = messages * _bytes_of_kind(config.control_bytes, bitmap)
             counted.append(_rows(others, "sender", control_up=taken))
             counted.append(_rows(others, "receiver", control_down=taken))
     added = reduce(DataFrame.unionAll, counted).groupBy("system", "node")
@@ -99,11 +108,11 @@ def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
     return table.select("system", F.col(node).alias("node"), *named)
 
 
-def _bytes_of_kind(other: int) -> Column:
+def _bytes_of_kind(other: int, bitmap: int) -> Column:
     """Return the size of a control message by its ``kind``."""
     kinds = F.when(F.lit(False), 0)
-    for kind, size in _CONTROL_BYTES.items():
-        kinds = kinds.when(F.col("kind") == kind, size)
+    for kind in _CONTROL_BYTES:
+        kinds = kinds.when(F.col("kind") == kind, size_of_control(kind, other, bitmap))
     return kinds.otherwise(other)
 
 

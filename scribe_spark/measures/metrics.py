@@ -93,9 +93,9 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
-    """Run the collect step of the measures that are `early`, or of the others, by name."""
+    """Run the collect step of the run's measures that are `early`, or of the others, by name."""
     found = {}
-    for measure in all_measures():
+    for measure in _measures_of(run.config):
         if measure.collect is not None and measure.early == early:
             with analysed("measure", measure.name):
                 found[measure.name] = measure.collect(run)

@@ -168,12 +168,11 @@ class Overlay(ABC):
         fields = [*frame.schema.fields, StructField("router", LongType())]
         return frame.mapInArrow(add, StructType(fields))
 
-    def rows_of_nodes(self, node: np.ndarray) -> pa.RecordBatch:
-        """Return ``node, id_hi, router`` of nodes given by their numbers."""
+    def rows_of_nodes(self, node: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns ``id_hi, router`` of nodes given by their numbers."""
         facts, kernel = self.ring.facts, self.underlay.kernel
         at, ring = facts.positions(node), facts.ring
-        columns = {"node": node, "id_hi": ring.hi[at].view(np.int64)}
-        return pa.RecordBatch.from_pydict({**columns, "router": kernel.ids(ring.router[at])})
+        return {"id_hi": ring.hi[at].view(np.int64), "router": kernel.ids(ring.router[at])}
 
     def table_entries(self) -> DataFrame:
         """Return one row: ``nodes, entries``, the numbers of nodes and of entries in

@@ -23,12 +23,13 @@ check                 `table_repair.RepairTables`
 """
 
 from scribe_spark.pastry.knowledge import routing_table, table_entries
-from scribe_spark.pastry.nodes import draw_nodes, node_vertices
+from scribe_spark.pastry.nodes import draw_nodes, node_rows, node_vertices
 from scribe_spark.pastry.overlay import PastryOverlay
 
 __all__ = [
     "PastryOverlay",
     "draw_nodes",
+    "node_rows",
     "node_vertices",
     "routing_table",
     "table_entries",

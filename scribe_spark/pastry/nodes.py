@@ -10,6 +10,7 @@ probability".
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +23,12 @@ from scribe_spark.core.node_classes import share_of
 from scribe_spark.runtime.batches import Batches
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import RunConfig
+    from scribe_spark.config import ExperimentConfig
 
 
 def draw_nodes(
     spark: SparkSession,
-    config: RunConfig,
+    config: ExperimentConfig,
     routers: np.ndarray,
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
@@ -43,15 +44,29 @@ def draw_nodes(
     places : ndarray of int32, shape (N,), optional
         The index of each node's router; by default routers are drawn.
     """
-    seed, hashed = config.seed, config.overlay.node_ids == "sha1"
+    rows = node_rows(config, routers, shares, places)
 
     def draw(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-        node = batch.column("id").to_numpy()
+        return rows(batch.column("id").to_numpy())
+
+    return Batches.of(spark.range(config.overlay.nodes)).each(draw, schemas.NODES)
+
+
+def node_rows(
+    config: ExperimentConfig,
+    routers: np.ndarray,
+    shares: np.ndarray | None = None,
+    places: np.ndarray | None = None,
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Return the function from numbers of nodes to their rows; see :func:`draw_nodes`."""
+    seed, hashed = config.seed, config.overlay.node_ids == "sha1"
+
+    def draw(node: np.ndarray) -> dict[str, np.ndarray]:
         hi, lo = _hashed_ids(node) if hashed else _uniform_ids(seed, node)
         place = router_index(seed, node, len(routers), shares, places)
         return {"node": node, "id_hi": hi, "id_lo": lo, "router": routers[place]}
 
-    return Batches.of(spark.range(config.overlay.nodes)).each(draw, schemas.NODES)
+    return draw
 
 
 def router_index(

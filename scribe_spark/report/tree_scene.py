@@ -127,6 +127,29 @@ def scene_figures(scene: Scene) -> list[PageFigure]:
     return figures
 
 
+def tree_picture(name: str, heading: str, tree: pd.DataFrame) -> str:
+    """Draw a tree in layers, its root on top, as an ``<svg>`` element.
+
+    Parameters
+    ----------
+    name : str
+        A name for the ids in the drawing.
+    heading : str
+        The title.
+    tree : pandas.DataFrame
+        ``node, parent, member, root``: the nodes of a group, as `World.memberships` has them; the
+        root has no parent.
+    """
+    frame = tree.assign(orphan=False, alive=True)[_COLUMNS].sort_values("node", ignore_index=True)
+    order = _places(frame, _above(frame, frame), {})
+    at = dict(zip(frame["node"].tolist(), order.tolist(), strict=True))
+    inner = {int(node) for node in frame["parent"].dropna()}
+    size, body = _panel(frame, frame, at, inner)
+    members, most = int(frame["member"].sum()), int(frame["parent"].value_counts().max())
+    words = f"{len(frame)} nodes, {members} of them members; at most {most} children of a node."
+    return plain_svg(name, heading, words, size, body)
+
+
 def _before_words(scene: Scene) -> str:
     root = scene.before.loc[scene.before["root"], "node"].tolist()
     words = f"{len(scene.before)} nodes, {int(scene.before['member'].sum())} of them members"

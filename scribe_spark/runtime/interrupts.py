@@ -3,6 +3,7 @@
 The effect of a signal depends on the moment:
 
 - *before and after the work*, the process ends at once (:func:`end_on_signals`);
+- *while the JVM starts beside other work* (:func:`begin`), it is ended first;
 - *while a session starts* (:func:`in_thread`), a thread starts it, so that the signal does not
   interrupt its middle, and pyspark installs no handler; started processes are ended;
 - *while Spark works* (:func:`interruptible`), jobs are cancelled, and code that cleans up can still
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     import psutil
 
 __all__ = [
+    "begin",
     "deferred",
     "end_on_signals",
     "end_processes",
+    "end_started",
     "exit_code",
     "in_thread",
     "interrupted",
@@ -64,6 +67,9 @@ _first: int | None = None
 
 #: Processes to be ended: those whose parent has ended are not below ours any more.
 _found: set[psutil.Process] = set()
+
+#: The result of the thread that :func:`begin` has started.
+_begun: Future[Any] | None = None
 
 #: Where stderr leads, once nothing but :func:`say` may write to it.
 _stderr: int | None = None
@@ -116,9 +122,46 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
     """Return ``work(*given)`` from a thread; a signal ends the processes that it started."""
     if not _is_main_thread():
         return work(*given)
+    came = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        _note(number)
+
+    with _handling(interrupt):
+        result = _start(work, *given)
+        while not came and not result.done():
+            wait([result], _AGAIN)
+    if came:
+        end_started(result)
+        raise KeyboardInterrupt
+    return result.result()
+
+
+def begin(work: Callable[..., T], *given: Any) -> Future[T]:
+    """Return the result of ``work(*given)``, which starts a process in a thread.
+
+    If a signal ends this process, it ends that process first, and waits until `work` has failed.
+    """
+    global _begun
+    _begun = result = _start(work, *given)
+    return result
+
+
+def end_started(result: Future[Any]) -> None:
+    """End all processes, also those that the thread of a result is about to start."""
+    last = time.monotonic() + _PATIENCE
+    end_processes()
+    while not wait([result], _ENDING).done and time.monotonic() < last:
+        end_processes()
+
+
+def _start(work: Callable[..., T], *given: Any) -> Future[T]:
+    """Return the result of ``work(*given)`` in a thread."""
     import psutil  # noqa: F401  (before there are processes to end: see _end)
 
-    result, came = Future[T](), False
+    result = Future[T]()
 
     def call() -> None:
         try:
@@ -126,23 +169,9 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
         except BaseException as error:
             result.set_exception(error)
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        _note(number)
-
-    thread = threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work"))
-    with _handling(interrupt):
-        thread.start()
-        while not came and not result.done():
-            wait([result], _AGAIN)
-    if came:
-        last = time.monotonic() + _PATIENCE
-        end_processes()
-        while not wait([result], _ENDING).done and time.monotonic() < last:
-            end_processes()  # the thread may have started another one
-        raise KeyboardInterrupt
-    return result.result()
+    name = getattr(work, "__name__", "work")
+    threading.Thread(target=call, daemon=True, name=name).start()
+    return result
 
 
 @contextmanager
@@ -225,7 +254,9 @@ def _end(number: int, frame: FrameType | None) -> None:
     for heeded in _heeded():
         signal.signal(heeded, signal.SIG_IGN)
     _note(number)
-    if "psutil" in sys.modules:  # loaded before any process is started
+    if _begun is not None:
+        end_started(_begun)
+    elif "psutil" in sys.modules:  # loaded before any process is started
         end_processes()
     if _last_words is not None:
         say(_last_words())

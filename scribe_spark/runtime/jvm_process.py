@@ -6,20 +6,25 @@ the output of a working session is passed on.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from scribe_spark.core.errors import one_line
+from scribe_spark.runtime.environment import given_environment
+from scribe_spark.runtime.interrupts import begin, end_started
 from scribe_spark.runtime.tricks import enabled
 
 #: A line of spark-defaults.conf: a name, then blanks, ``=`` or ``:``, then the value.
@@ -109,21 +114,73 @@ def _write(text: bytes) -> None:
         os.write(2, text)
 
 
+#: What a launched JVM is: py4j's gateway, and the output of the process.
+_Launched = tuple[Any, JvmWords]
+
+#: The JVM that a thread starts for a later session, with its settings.
+_begun: tuple[dict[str, str], Future[_Launched]] | None = None
+
+
+def begin_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Start a JVM in a thread, which :func:`start_jvm` takes if its settings are the same.
+
+    A JVM that is not taken ends with this process.
+    """
+    global _begun
+    if _is_not_ours():
+        return
+
+    def launch() -> _Launched:
+        with given_environment(environment):
+            return _launch(settings)
+
+    _begun = dict(settings), begin(launch)
+    atexit.register(_end_begun)
+
+
+def await_jvm() -> None:
+    """Wait until the JVM of :func:`begin_jvm` works or has failed, if one is being started."""
+    if _begun is not None:
+        wait([_begun[1]])
+
+
 def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
     """Start the JVM for the sessions of this process, unless there is one or Spark starts it."""
-    elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
-    if elsewhere or SparkContext._gateway is not None or not enabled("jvm_words"):
+    global _begun
+    if _is_not_ours():
         return None
+    begun = _begun
+    if begun is not None and begun[0] != settings:
+        _end_begun()
+        begun = None
+    _begun = None
+    gateway, words = _launch(settings) if begun is None else begun[1].result()
+    SparkContext._ensure_initialized(gateway=gateway)
+    return words
+
+
+def _is_not_ours() -> bool:
+    """Return True if there is a JVM, or Spark starts one."""
+    elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
+    return elsewhere or SparkContext._gateway is not None or not enabled("jvm_words")
+
+
+def _launch(settings: Mapping[str, str]) -> _Launched:
     conf, words = SparkConf(), JvmWords()
     conf.setAll(list(settings.items()))
     try:
         gateway = launch_gateway(conf, {"stdout": words.write_end, "stderr": words.write_end})
     except Exception as error:
-        os.close(words.write_end)
         raise JvmError(words.reason() or one_line(error)) from None
-    os.close(words.write_end)
-    SparkContext._ensure_initialized(gateway=gateway)
-    return words
+    finally:
+        os.close(words.write_end)
+    return gateway, words
+
+
+def _end_begun() -> None:
+    """End the JVM that no session has taken."""
+    if _begun is not None:
+        end_started(_begun[1])
 
 
 def how_it_ended(process: Popen[bytes] | None) -> str | None:

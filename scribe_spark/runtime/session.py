@@ -38,7 +38,14 @@ from scribe_spark.runtime.environment import (
 )
 from scribe_spark.runtime.graphframes_jar import FOLDER, jars
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.jvm_process import is_submitted, start_jvm, submitted_settings, user_jars
+from scribe_spark.runtime.jvm_process import (
+    await_jvm,
+    begin_jvm,
+    is_submitted,
+    start_jvm,
+    submitted_settings,
+    user_jars,
+)
 from scribe_spark.runtime.master import (
     check_master,
     check_remote,
@@ -171,8 +178,8 @@ def session(
     nodes : int
         The number of simulated nodes, which decides the size of the Java heap.
     estimated_work : int, optional
-        The cost of all runs in the session (`RunConfig.estimated_work`), which decides the number
-        of partitions; by default `nodes`.
+        The cost of all runs in the session (`RunConfig.estimated_work`), which decides the
+        compilers of the JVM; by default `nodes`.
     worlds : bool
         True for a session that plays worlds only; its Java heap can be smaller.
 
@@ -188,25 +195,11 @@ def session(
     if active is not None:
         return _with_scratch(active, execution)
     check_tricks()
-    work = estimated_work or nodes
-    if worlds and (execution is None or execution.engine != "jobs"):
-        work = nodes  # tasks play the rounds; the JVM only moves their tables
     if execution is not None and execution.remote is not None:
-        made = _connect(execution, nodes, work, worlds)
+        made = _connect(execution, nodes, _work(execution, nodes, estimated_work, worlds), worlds)
         return _with_scratch(made, execution)
-    if not is_submitted():
-        check_environment()
-    given = submitted_settings()
-    master = execution.master if execution else _ANY_CORES
-    if (
-        given.get("spark.master", _ANY_CORES) != _ANY_CORES
-    ):  # spark-submit's --master overrides ours
-        master = given["spark.master"]
-    check_master(master)
+    master, settings = _classic(execution, nodes, estimated_work, worlds)
     reach_master(master)
-    settings = _context_settings(master, nodes, work, worlds) | given
-    if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
-        settings["spark.master"] = master
     try:
         spark = _create(settings, master)
         if execution is not None:
@@ -219,9 +212,56 @@ def session(
     return spark
 
 
+def begin(
+    execution: Execution, nodes: int, estimated_work: int | None = None, *, worlds: bool = False
+) -> None:
+    """Start the JVM of a later :func:`session` with the same arguments, beside other work.
+
+    That session raises the errors; without it, the JVM ends with this process.
+    """
+    if execution.remote is not None or is_submitted():
+        return
+    with suppress(InputError):
+        check_tricks()
+        master, settings = _classic(execution, nodes, estimated_work, worlds)
+        begin_jvm({"spark.app.name": _NAME, **settings}, _environment(master))
+
+
+def _classic(
+    execution: Execution | None, nodes: int, estimated_work: int | None, worlds: bool
+) -> tuple[str, dict[str, str]]:
+    """Return the master and the settings of a classic session."""
+    if not is_submitted():
+        check_environment()
+    given = submitted_settings()
+    master = execution.master if execution else _ANY_CORES
+    if (
+        given.get("spark.master", _ANY_CORES) != _ANY_CORES
+    ):  # spark-submit's --master overrides ours
+        master = given["spark.master"]
+    check_master(master)
+    work = _work(execution, nodes, estimated_work, worlds)
+    settings = _context_settings(master, nodes, work, worlds) | given
+    if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
+        settings["spark.master"] = master
+    return master, settings
+
+
+def _work(execution: Execution | None, nodes: int, estimated_work: int | None, worlds: bool) -> int:
+    """Return the work that is not done by tasks that keep their buckets, in nodes."""
+    engine = "auto" if execution is None else execution.engine
+    in_tasks = engine == "tasks" or (worlds and engine == "auto")
+    return nodes if in_tasks else estimated_work or nodes
+
+
+def _environment(master: str) -> dict[str, str]:
+    return environment_of_machine() if on_this_machine(master) else jvm_locale()
+
+
 def _create(settings: dict[str, str], master: str) -> SparkSession:
     """Start a classic session; the JVM's output is passed on when the session exists."""
-    with given_environment(environment_of_machine() if on_this_machine(master) else jvm_locale()):
+    await_jvm()  # the thread that starts a JVM changes the environment
+    with given_environment(_environment(master)):
         words = start_jvm({"spark.app.name": _NAME, **settings})
         builder = SparkSession.builder.appName(_NAME)
         for name, value in settings.items():
@@ -319,7 +359,11 @@ def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSess
 
 
 def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool) -> dict[str, str]:
-    """Return the settings that must be set before a session starts."""
+    """Return Spark's settings that must be set before a session starts.
+
+    The memory depends on the number of `nodes`, the `estimated_work` and whether the session plays
+    `worlds`.
+    """
     settings = {
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",

@@ -1,7 +1,7 @@
 """The nodes that forward no copies of publications.
 
 Such a node takes part in trees and meshes as every other one.  It sends the publications of its
-own, but no copy of another node's.
+own, but no copy of another node's; perhaps no announcement, either.
 
 Rule: docs/rules.md, N6.
 """
@@ -29,11 +29,14 @@ class Withheld:
         The share of all nodes that withhold.
     nodes : str or None
         The name of the distributed array with the numbers of the nodes that withhold, ascending.
+    announcements : bool
+        True if the nodes also withhold announcements of other nodes' publications.
     """
 
     seed: int
     share: float = 0.0
     nodes: str | None = None
+    announcements: bool = False
 
     def of_nodes(self, node: np.ndarray) -> np.ndarray:
         """Return True for the numbers of nodes that withhold copies."""

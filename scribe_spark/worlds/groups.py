@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, index_sorted, whole_numbers
@@ -21,11 +22,11 @@ from scribe_spark.core.errors import InputError, listed, meant, shown
 from scribe_spark.core.inputs import Kind, is_local, read_table
 from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 from scribe_spark.rounds.legality import groups_are
-from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.systems.scribe.groups import (
     GroupDraws,
     Memberships,
+    RowsOfNodes,
     check_members,
     keyed_groups,
     read_members,
@@ -207,14 +208,16 @@ def _read(
     return groups, nodes
 
 
-def group_keys(nodes: Table, groups: WorldGroups, config: WorldConfig, extent: Extent) -> DataFrame:
+def group_keys(
+    rows: RowsOfNodes, groups: WorldGroups, config: WorldConfig, extent: Extent
+) -> pa.Table:
     """Return the groupIds, as in runs: ``group, key_hi, key_lo, creator, ...``.
 
     A groupId is made of the names of the group and of the creator that is drawn for it; another
-    node may create the group in the end.  `nodes` is `schemas.NODES`.
+    node may create the group in the end.
     """
     numbers, among, ids = groups.numbers, extent.initial, config.groups.ids
-    return keyed_groups(numbers, np.zeros_like(numbers), nodes, among, config.seed, ids)
+    return keyed_groups(numbers, np.zeros_like(numbers), rows, among, config.seed, ids)
 
 
 # --- the start: a world has no other start than its events

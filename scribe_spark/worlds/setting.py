@@ -72,20 +72,19 @@ class Setting:
     @cached_property
     def ring(self) -> Ring:
         """All nodes, sorted by nodeId; an error without nodeIds."""
-        return node_ring(self._known_nodes)
+        if self.nodes is None:
+            raise ValueError("nodeIds are not known without Spark")
+        return node_ring(self.nodes)
 
     def keys(self, config: WorldConfig) -> Keys:
         """Return the groupIds, sorted by the groups' numbers."""
-        found = group_keys(self._known_nodes, self.known_groups, config, self.extent)
-        rows = found.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
+        rows = group_keys(self._rows_of_nodes, self.known_groups, config, self.extent)
         halves = (rows.column(name).to_numpy() for name in ("key_hi", "key_lo"))
         return Keys(*(half.view(np.uint64) for half in halves))
 
-    @property
-    def _known_nodes(self) -> DataFrame:
-        if self.nodes is None:
-            raise ValueError("nodeIds are not known without Spark")
-        return self.nodes
+    def _rows_of_nodes(self, node: np.ndarray) -> dict[str, np.ndarray]:
+        at = self.ring.positions(node)
+        return {"id_hi": self.ring.hi[at].view(np.int64), "router": self.ring.router[at]}
 
 
 def node_ring(nodes: DataFrame) -> Ring:

@@ -400,7 +400,12 @@ class World:
     @property
     def routing_table(self) -> DataFrame:
         """All filled cells of routing tables, also with dead nodes: ``node, row, col, entry``."""
-        return self._view(views.ROUTING_TABLE).frame
+        return self.routing_rows.frame
+
+    @property
+    def routing_rows(self) -> Batches:
+        """The rows of :attr:`routing_table`, for the tasks that write them."""
+        return self._view(views.ROUTING_TABLE)
 
     @property
     def messages(self) -> DataFrame:

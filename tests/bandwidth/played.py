@@ -119,6 +119,11 @@ class LostCopies(Lost):
         found = np.array([self.rules.withholds(*one) for one in copies], dtype=bool)
         return found & (links["node"] != self.source[publication])
 
+    @property
+    def withholds_announcements(self) -> bool:
+        """See `Lost`."""
+        return self.rules.withholds_announcements
+
 
 @dataclass(frozen=True)
 class Useful:

@@ -43,7 +43,7 @@ from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.topology import load
 from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
-from tools.gossipsub_results import TopicsInMemory, one_topic
+from tests.gossipsub.topics import TopicsInMemory, one_topic
 
 from .played import case_of, play_links
 
@@ -79,18 +79,26 @@ def test_random_cases(part):
         compare(*random_case(seed), seed)
 
 
-def test_lost_copies_take_their_uplinks_only():
-    lost = 0
+@pytest.mark.parametrize("announcements", [False, True], ids=["payload", "all"])
+def test_lost_copies_take_their_uplinks_only(announcements):
+    lost = told = 0
     for seed in range(60):
         network, publications, rules = random_case(seed)
         rules = replace(
             rules,
             lost=lambda *copy: zlib.crc32(repr(copy).encode()) % 4 == 0,
             withholds=lambda p, y: (p + y) % 13 == 0,
+            withholds_announcements=announcements,
         )
         wanted, *_ = compare(network, publications, rules, seed, loses=True)
         lost += len(wanted.lost)
+        node = network.places
+        source = [node[one.source] for one in publications]
+        told += sum(
+            rules.withholds(p, node[x]) and node[x] != source[p] for p, x, *_ in wanted.told
+        )
     assert lost > 300
+    assert (told > 0) != announcements
 
 
 def test_routes_have_narrowest_links():

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracle import bandwidth as oracle
 from oracle.bandwidth import Link, Network, Node, Publication, Rules
@@ -244,6 +245,53 @@ def test_parts_beyond_are_counted(done, run):
         assert metrics[f"{system}.parts.beyond.mean"] == pytest.approx(mean)
         mean = sum(sizes.values()) / len(beyond)
         assert metrics[f"{system}.parts.bytes_beyond.mean"] == pytest.approx(mean)
+
+
+def test_one_message_announces_the_parts_of_a_publication(spark, tmp_path):
+    """With bitmaps, the messages of a heartbeat that differ by their part only are one.
+
+    A node announces a part only in the heartbeat after its first copy.
+    """
+    more = {"systems": "gossipsub", "message_size": "20KB", "parts": 10}
+    losses = {"gossipsub_loss": 0.8, "gossipsub_mcache_gossip": 1, "gossipsub_heartbeat_ms": 9e3}
+    config, tables = RunConfig(**GIVEN | RATES | more | losses), {}
+    for announce, buckets in (("part", 1), ("publication", 2)):
+        execution = Execution(out=str(tmp_path / announce), engine="tasks", buckets=buckets)
+        given = config.replace(gossipsub_announce=announce)
+        with experiments.run(spark, given, execution, experiments.PHASES[:-1]) as found:
+            tables[announce] = {
+                name: found.table(name).toPandas() for name in ("copies", "bytes", "deliveries")
+            }
+    pd.testing.assert_frame_equal(*(one["deliveries"] for one in tables.values()))
+    names = ["publication", "sender", "receiver", "kind", "sent_ms", "first"]
+    rows = {
+        announce: [*one["copies"].query("system == 'gossipsub'")[names].itertuples(False, None)]
+        for announce, one in tables.items()
+    }
+    got = {(p, y): int(sent_ms // 9e3) for p, _, y, kind, sent_ms, first in rows["part"] if first}
+    expected, whole = Counter(), set()
+    for p, x, y, kind, *_ in rows["part"]:
+        if kind in ("IHAVE", "IWANT"):
+            holder = x if kind == "IHAVE" else y
+            whole.add((p - p % 10, x, y, kind, got.get((p, holder), 0)))
+        else:
+            expected[p, x, y, kind] += 1
+    expected.update(one[:4] for one in whole)
+    assert Counter(row[:4] for row in rows["publication"]) == expected
+    # an IHAVE has 61 bytes, an IWANT 27; a bitmap of 10 parts has two more
+    up, down = Counter(), Counter()
+    for announce, size in (("part", {"IHAVE": -61, "IWANT": -27}),
+                           ("publication", {"IHAVE": 63, "IWANT": 29})):  # fmt: skip
+        for _, x, y, kind, *_ in rows[announce]:
+            up[x] += size.get(kind, 0)
+            down[y] += size.get(kind, 0)
+    before, after = (one["bytes"].set_index(["system", "node"]) for one in tables.values())
+    change = (after - before).loc["gossipsub"]
+    for name, counted in (("control_up", up), ("control_down", down)):
+        assert change[name].to_dict() == {node: counted[node] for node in change.index}
+    assert (change[["payload_up", "payload_down"]] == 0).all(axis=None)
+    asked = [sum(row[3] == "IWANT" for row in one) for one in rows.values()]
+    assert 100 < asked[1] < asked[0]
 
 
 @pytest.mark.parametrize(

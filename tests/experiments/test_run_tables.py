@@ -38,6 +38,21 @@ def reader(spark, out):
     return Folder(spark, str(out)).collect
 
 
+def test_a_table_of_a_system_is_a_dataframe(small):
+    """As the run wrote it; a name that is wrong is refused with a hint."""
+    for name, columns in (("deliveries", ["group", "node", "hops"]),
+                          ("tree_edges", ["group", "parent", "child"])):  # fmt: skip
+        made = small.simulation.table("scribe", name).select(columns).toPandas()
+        wrote = table(Path(small.out), name)
+        wrote = wrote[wrote["system"] == "scribe"][columns]
+        alike = [frame.sort_values(columns, ignore_index=True) for frame in (made, wrote)]
+        pd.testing.assert_frame_equal(*alike, check_dtype=False)
+    with pytest.raises(InputError, match="systems = 'scrib': is unknown; did you mean 'scribe'"):
+        small.simulation.table("scrib", "deliveries")
+    with pytest.raises(InputError, match="table of scribe = 'copies': is unknown; give one of"):
+        small.simulation.table("scribe", "copies")
+
+
 def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
     """Against the tables, edge by edge."""
     out = Path(small.out)

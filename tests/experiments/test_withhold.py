@@ -63,7 +63,16 @@ def test_the_nodes_of_a_class_are_those_of_the_nodes_file(classes, tmp_path):
     assert withheld_nodes(config).tolist() == [0, 3, 6, 9]
 
 
-@pytest.mark.parametrize("sizes", [{}, {"message_size": "10KB", "uplink": "50Mbit/s"}])
+SIZES = {"message_size": "10KB", "uplink": "50Mbit/s"}
+
+#: GossipSub's meshes do not reach all members if a part of them forwards nothing.
+THIN = {
+    **{"gossipsub_d": 2, "gossipsub_d_low": 1, "gossipsub_d_high": 2, "gossipsub_d_out": 0},
+    "gossipsub_flood_publish": False,
+}
+
+
+@pytest.mark.parametrize("sizes", [{}, SIZES])
 def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     """What is reached is what a walk down the trees of the same run without the option reaches."""
     silent = set(range(0, 60, 4))
@@ -97,6 +106,44 @@ def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
         assert reached == members & seen
         assert len(members) // 4 < len(reached) < len(members)
     assert len(found[found["system"] == "ip_multicast"]) == len(members)
+
+
+@pytest.mark.parametrize("sizes", [{}, SIZES])
+def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes):
+    config = RunConfig(**GROWN | {"systems": "gossipsub", "withhold": "40%"}, **sizes, **THIN)
+    silent = withheld_nodes(config)
+    sent = {}
+    for kind in ("payload", "all"):
+        given, out = config.replace(withhold_kind=kind), tmp_path / kind
+        phases = "topology", "overlay", "trees"
+        run(spark, given, Execution(out=str(out)), phases=phases).close()
+        copies, sources = table(out, "copies"), table(out, "groups").set_index("group")["root"]
+        own = copies["sender"] == copies["group"].map(sources)
+        others = copies[silent.of_nodes(copies["sender"].to_numpy()) & ~own]
+        sent[kind] = {*others["kind"]}
+    assert sent == {"payload": {"IHAVE", "IWANT", "IDONTWANT"}, "all": {"IWANT"}}
+
+
+@pytest.mark.parametrize("engine", ["tasks", pytest.param("jobs", marks=pytest.mark.slow)])
+def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, engine):
+    config = WorldConfig(
+        **NETWORK,
+        **{"nodes": 60, "groups": 4, "rounds": 2, "publications": 1, "measures": "node_stress"},
+        **{"systems": "gossipsub,plumtree", "withhold": "30%"},
+        **THIN,
+        round_seconds=2.0,
+    )
+    played = {}
+    for kind, *how in (("payload", "tasks", 2), ("all", "tasks", 1), ("all", engine, 2)):
+        out = tmp_path / f"{kind} {how}"
+        execution = Execution(out=str(out), engine=how[0], buckets=how[1])
+        run_world(spark, config.replace(withhold_kind=kind), execution)
+        played[kind, how[1]] = table(out, "rounds").set_index(["round", "measure"])["value"]
+    payload, all_kinds = played["payload", 2], played["all", 1]
+    pd.testing.assert_series_equal(played["all", 2], all_kinds)
+    for name in ("gossipsub.messages.IHAVE", "plumtree.messages.ihave"):
+        before, after = (one.xs(name, level="measure").sum() for one in (payload, all_kinds))
+        assert 0 < after < before, name
 
 
 def test_a_world_counts_no_copy_that_is_withheld(spark, tmp_path):

@@ -12,6 +12,7 @@ from oracle.gossipsub.cases import GossipCase
 from oracle.gossipsub.topic import Settings
 from poisoned import PoisonedTask
 from spread_out import FarApart, SpreadOut
+from withholding import Named
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
@@ -47,7 +48,7 @@ def config_of(settings: Settings) -> GossipSubConfig:
     """Return the config that says the oracle's settings."""
     own = {
         *("prune_backoff", "unsubscribe_backoff", "detection", "deadline", "heartbeat_ms"),
-        "withholds",
+        *("withholds", "withholds_announcements"),
     }
     given = {name: value for name, value in vars(settings).items() if name not in own}
     heartbeat_ms = float(settings.heartbeat_ms)
@@ -140,6 +141,8 @@ def play_case(
     )
     join = tuple(np.array([pair[end] for pair in pairs], dtype=np.int64) for end in (0, 1))
     source = np.array([where[one.sources[number]] for number in numbers.tolist()], dtype=np.int64)
+    silent = Named.of(one.settings.withholds, one.settings.withholds_announcements)
+    kernel = replace(world.kernel, withheld=silent)
     system = LiveGossipSub(config_of(one.settings).filled(), one.settings.clock)
     kinds = (*system.payload, *system.control)
     engine = (PoisonedTask if poisoned else InTask)([Tables() for _ in range(buckets)])
@@ -149,7 +152,7 @@ def play_case(
     now = LivingRound(
         *(0, 1, ring, lives_of(all_live), Events(), numbers, numbers, numbers),
         *(join, nobody, Publishing.at_begin((np.arange(len(numbers)), source))),
-        *(world.kernel, worlds.LAN_US, case.seed, 0),
+        *(kernel, worlds.LAN_US, case.seed, 0),
         *(Tally(kinds, kinds, groups=True), nobody[0]),
         measures=("delay", "node_stress"),
         in_run=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import keyed
 import pytest
@@ -16,9 +17,22 @@ SEEDS = range(200)
 DEFAULT = range(0, 200, 8)
 
 
-def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = False) -> None:
-    """Compare a case with its oracle."""
+def check(
+    seed: int,
+    buckets: int,
+    poisoned: bool = False,
+    spread_out: bool = False,
+    withhold: str | None = None,
+) -> Counter:
+    """Compare a case with its oracle; return the number of messages by kind.
+
+    With `withhold` = payload, every third node withholds copies; with all, announcements, too.
+    """
     one = random_gossip(seed)
+    if withhold is not None:
+        silent = frozenset(node for node in one.case.ids if node % 3 == seed % 3)
+        kind = {"withholds_announcements": withhold == "all"}
+        one = replace(one, settings=replace(one.settings, withholds=silent, **kind))
 
     def draw(purpose, *numbers):
         return keyed.bits(one.case.seed, purpose, *numbers) % 2**64
@@ -27,7 +41,7 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
     wanted = {group: one.play(group, draw, graph) for group in one.case.keys}
     if not wanted:
         assert not got.deliveries()
-        return
+        return Counter()
     # 1. connections, meshes and back-off after every own round
     connections = {
         (group, *row) for group, played in wanted.items() for row in played.topic.connections()
@@ -87,12 +101,24 @@ def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = Fa
     )
     joining.update(("dial", None, x, y) for x, y in graph or ())
     assert got.joining() == joining
+    return Counter(kind for kind, _ in messages)
 
 
 @pytest.mark.parametrize("seed", DEFAULT)
 def test_kernels_equal_the_oracle(seed):
     """Some of the cases."""
     check(seed, (1, 2, 7)[seed // 8 % 3])
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_nodes_withhold_copies_or_announcements_too(buckets):
+    kinds = "payload", "all"
+    sent = {
+        kind: sum((check(seed, buckets, withhold=kind) for seed in range(12)), Counter())
+        for kind in kinds
+    }
+    for kind in ("IHAVE", "IDONTWANT"):
+        assert 0 < sent["all"][kind] < sent["payload"][kind]
 
 
 @pytest.mark.slow

@@ -64,14 +64,16 @@ def check(
 
     if seed % 4 == 1:
         silent = random.Random(f"withheld {seed}").sample(range(case.count), case.count // 4)
-        settings = replace(case.settings, withholds=frozenset(silent))
+        kind = {"withholds_announcements": seed % 8 == 1}
+        settings = replace(case.settings, withholds=frozenset(silent), **kind)
         case = replace(case, settings=settings)
     oracle, ring, settings = case.begin(draw), ring_of(case.idents), case.settings
     size, numbers = case.count, np.array(sorted(case.keys), dtype=np.int64)
     at = {int(node): place for place, node in enumerate(ring.node)}
     plane = case.delay()
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
-    kernel = replace(Kernel(between, np.arange(size)), withheld=Named.of(settings.withholds))
+    silent = Named.of(settings.withholds, settings.withholds_announcements)
+    kernel = replace(Kernel(between, np.arange(size)), withheld=silent)
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)

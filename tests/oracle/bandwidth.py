@@ -122,6 +122,8 @@ class Rules:
     lost: Callable[[int, int, int], bool] = lambda p, y, x: False
     #: ``withholds(p, y)``: True if node y forwards nothing of p.
     withholds: Callable[[int, int], bool] = lambda p, y: False
+    #: True if these nodes send no IDONTWANT of p, either.
+    withholds_announcements: bool = False
     #: The number of messages (parts) that a publication has, which nodes recode (B9); 0: nodes do
     #: not recode, and each message is a publication.
     recoded: int = 0
@@ -258,7 +260,7 @@ class _Play:
     def enqueue(self, now: int, p: int, y: int) -> None:
         source, _, _, flood = self.publications[p]
         mine, nodes = self.played.first[p, y], self.network.places
-        if nodes[y] != nodes[source] and self.rules.withholds(p, nodes[y]):
+        if self.withholds(p, y):
             return
         peers = [
             link.receiver
@@ -275,6 +277,11 @@ class _Play:
         for number, some in enumerate(together):
             heapq.heappush(queue.waiting, (now, p, number, some))
         self.call(now, self.owner(y))
+
+    def withholds(self, p: int, y: int) -> bool:
+        """Return whether a place forwards nothing of p."""
+        node, source = (self.network.places[one] for one in (y, self.publications[p].source))
+        return node != source and self.rules.withholds(p, node)
 
     def call(self, now: int, owner: int) -> None:
         """Let the head of an uplink start when the uplink is free."""
@@ -341,6 +348,8 @@ class _Play:
         self.put(now + self.node(x).validation_us, ENQUEUE, (p, x), (p, x))
         announced = self.rules.idontwant
         if announced is None or self.publications[p].size < announced or not self.is_last_part(p):
+            return
+        if self.rules.withholds_announcements and self.withholds(p, x):
             return
         for link in self.links[x]:
             if link.mesh and link.receiver != y:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -34,8 +35,15 @@ def _withholds(publication: int, sender: int) -> bool:
     return (publication + sender) % 7 == 0
 
 
+@dataclass(frozen=True)
 class _Lost(Lost):
-    """The lost and the withheld copies."""
+    """The lost and the withheld copies, perhaps with the announcements of the latter."""
+
+    announcements: bool
+
+    @property
+    def withholds_announcements(self):
+        return self.announcements
 
     def __call__(self, publication, links):
         columns = publication, links["node"], links["peer"], links["time_us"]
@@ -46,7 +54,7 @@ class _Lost(Lost):
         return (publication + links["node"]) % 7 == 0
 
 
-def _by_the_kernels(case: PlumtreeCase, buckets: int, loses: bool) -> Overlay:
+def _by_the_kernels(case: PlumtreeCase, buckets: int, lost: _Lost | None) -> Overlay:
     """Play a case by the kernels."""
     views, rules, nodes = case.views, case.rules, range(case.count)
     delay = case.delay()
@@ -76,7 +84,7 @@ def _by_the_kernels(case: PlumtreeCase, buckets: int, loses: bool) -> Overlay:
         ),
         seed=case.seed,
         buckets=buckets,
-        lost=_Lost() if loses else None,
+        lost=lost,
         wires=case.links and _wires(case.links),
         validation_us=np.array(rules.validation_us) if rules.validation_us else None,
     )
@@ -93,14 +101,20 @@ def _wires(links: Links) -> Wires:
     return Wires(*rates, SERIAL if links.serial else INTERLEAVED)
 
 
-def _check(case: PlumtreeCase, buckets: int, loses: bool = False) -> Counter:
-    """Compare the kernels with the oracle: views, receipts, copies, counts; return the counts."""
+def _check(
+    case: PlumtreeCase, buckets: int, loses: bool = False, withheld: Collection[str] = ("GOSSIP",)
+) -> Counter:
+    """Compare the kernels with the oracle: views, receipts, copies, counts; return the counts.
+
+    If the case `loses` copies, some nodes send none of the `withheld` kinds.
+    """
     network = case.network()
     if loses:
         network.queue.is_lost, network.queue.withholds = _is_lost, _withholds
+        network.queue.withheld = {*withheld}
     network.play()
     expected = network.played()
-    overlay = _by_the_kernels(case, buckets, loses)
+    overlay = _by_the_kernels(case, buckets, _Lost("IHAVE" in withheld) if loses else None)
     counts = {_COUNTS.get(kind, kind): count for kind, count in expected.counts.items()}
     assert Counter(overlay.counts()) == Counter(counts)
     receipts = [(*of, *receipt) for of, receipt in expected.receipts.items()]
@@ -137,10 +151,12 @@ def test_some_drawn_cases(draw, seed):
     _check(draw(seed), _BUCKETS[seed % 3])
 
 
-def test_lost_copies_are_announced_and_grafted():
+@pytest.mark.parametrize("withheld", [("GOSSIP",), ("GOSSIP", "IHAVE")])
+def test_lost_copies_are_announced_and_grafted(withheld):
     sent = Counter()
     for seed in range(18):
-        sent += _check((random_case, lively_case)[seed % 2](seed), _BUCKETS[seed % 3], loses=True)
+        case = (random_case, lively_case)[seed % 2](seed)
+        sent += _check(case, _BUCKETS[seed % 3], loses=True, withheld=withheld)
     assert sent["graft"] > 30
 
 

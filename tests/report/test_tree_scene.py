@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report.tree_scene import scene_figures, scene_of
+from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
 from scribe_spark.report.world import render_world
 
 from .sample import manifest
@@ -152,6 +152,17 @@ def test_which_failure_is_drawn():
     root = [one.assign(root=one["node"] == 3) for one in failure(2, 1)]
     assert chosen(root, failure(9, 8)) == (8, 9)
     assert chosen(root) == (1, 2)
+
+
+def test_a_tree_without_a_failure_is_drawn():
+    """With the numbers of its inner nodes."""
+    rows = [(node, parent, node > 9, parent is None) for node, parent in PARENTS.items()]
+    tree = pd.DataFrame(rows, columns=["node", "parent", "member", "root"])
+    svg = tree_picture("tree", "A tree", tree)
+    assert "10 nodes, 6 of them members; at most 3 children of a node." in svg
+    texts = [text.text for text in ElementTree.fromstring(svg).iter() if text.tag.endswith("text")]
+    assert {"1", "2", "3", "4", "root", "member", "forwarder"} <= {*texts}
+    assert "orphan" not in texts
 
 
 def test_no_failure_no_drawing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -182,6 +183,54 @@ def test_no_jvm_is_started_where_spark_is_elsewhere(no_jvm, monkeypatch, name):
     monkeypatch.setattr(jvm_process, "launch_gateway", lambda *_: pytest.fail("it is started"))
     monkeypatch.setenv(name, "1")
     assert start_jvm({}) is None
+
+
+@pytest.mark.parametrize(
+    ("begun", "wanted", "launched", "ended"),
+    [
+        (None, {"a": "1"}, [{"a": "1"}], 0),
+        ({"a": "1"}, {"a": "1"}, [{"a": "1"}], 0),
+        ({"a": "1"}, {"a": "2"}, [{"a": "1"}, {"a": "2"}], 1),
+    ],
+)
+def test_a_begun_jvm_is_taken_by_a_session_with_its_settings(
+    no_jvm, monkeypatch, begun, wanted, launched, ended
+):
+    made, ends = [], []
+
+    def launch(settings):
+        made.append((dict(settings), os.environ.get("OF_THE_JVM")))
+        return f"gateway of {settings}", "words"
+
+    taken: dict[str, str] = {}
+    monkeypatch.setattr(jvm_process, "_launch", launch)
+    monkeypatch.setattr(jvm_process, "end_started", ends.append)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **given: taken.update(given))
+    if begun is not None:
+        jvm_process.begin_jvm(begun, {"OF_THE_JVM": "yes"})
+        jvm_process.await_jvm()
+        assert made == [(begun, "yes")]
+    assert start_jvm(wanted) == "words"
+    assert taken == {"gateway": f"gateway of {wanted}"}
+    assert [settings for settings, _ in made] == launched
+    assert len(ends) == ended
+    assert "OF_THE_JVM" not in os.environ
+    jvm_process._end_begun()  # as at the end of Python: nothing is left to end
+    assert len(ends) == ended
+
+
+def test_a_begun_jvm_that_no_session_takes_ends_with_python(no_jvm, monkeypatch):
+    def fail(settings):
+        raise JvmError("no Java")
+
+    ends = []
+    monkeypatch.setattr(jvm_process, "_launch", fail)
+    monkeypatch.setattr(jvm_process, "end_started", ends.append)
+    jvm_process.begin_jvm({}, {})
+    jvm_process._end_begun()
+    assert len(ends) == 1
+    with pytest.raises(JvmError, match="no Java"):
+        start_jvm({})
 
 
 def test_how_a_process_ended():

@@ -9,8 +9,6 @@ import identifiers
 import keyed
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
@@ -188,10 +186,8 @@ def nodes(spark):
 
 def rows_of(nodes):
     """The rows of nodes by their numbers."""
-    table = nodes.select("node", "id_hi", "router").toArrow()
-    return lambda node: (
-        table.filter(pc.is_in(table["node"], pa.array(node))).combine_chunks().to_batches()[0]
-    )
+    table = nodes.select("node", "id_hi", "router").toPandas().set_index("node")
+    return lambda node: {name: table.loc[node, name].to_numpy() for name in table}
 
 
 def made(spark, nodes, **fields) -> dict[int, dict]:

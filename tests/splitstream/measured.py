@@ -114,7 +114,6 @@ REFERENCES = (
     ),
 )
 
-MARKS = ("<!-- splitstream: begin -->\n", "<!-- splitstream: end -->\n")
 HEAD = (
     "| nodes, bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
     "| max | SUBs a pair | orphans | messages an anycast | hops "
@@ -362,7 +361,7 @@ def main() -> None:
             lines.append(row)
     if given.page is not None:
         text = given.page.read_text("utf-8")
-        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
+        given.page.write_text(with_lines(text, "splitstream", lines), "utf-8")
     net = Net(1_000)
     print(
         "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 from pydantic import WrapValidator, model_validator
 
-from scribe_spark.config.bandwidth import refuse_two_clocks
+from scribe_spark.config.bandwidth import OF_PARTS, refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
@@ -67,6 +67,10 @@ _OF_WORLDS = UsedWhen(
 _OF_RUNS = UsedWhen(
     lambda config: not config.is_world,
     "has no effect in worlds, whose events decide when members publish; leave it out",
+)
+_NAMES_PARTS = UsedWhen(
+    lambda config: not config.is_world,
+    "has no effect in worlds, where one message names all publications of a topic; leave it out",
 )
 _OF_DIALS = used_when(
     lambda config: config.gossipsub.discovery == "dial", "--gossipsub-discovery dial"
@@ -134,6 +138,10 @@ class GossipSubConfig(Section):
     )
     idontwant: bool = setting(
         True, "Nodes tell their mesh peers which publications they have, by IDONTWANT (version 1.2)"
+    )
+    announce: Annotated[Literal["part", "publication"], OF_PARTS, _NAMES_PARTS] = setting(
+        "part",
+        "One IHAVE or IWANT names a part, or several parts of a publication by a bitmap",
     )
     discovery: Literal["dial", "graph"] = setting(
         "dial",

@@ -8,7 +8,7 @@ and receivers of all messages are recorded.
 
 References
 ----------
-docs/rules.md, G13, G20, G21.
+docs/rules.md, G13, G20, G21, W16.
 libp2p/specs, gossipsub-v1.0.md, "Gossip Emission".
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
@@ -30,8 +31,10 @@ from scribe_spark.core.arrays import (
     index_in_run,
     offsets_of,
     read_table,
+    run_starts,
     whole_numbers,
 )
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
@@ -75,7 +78,7 @@ class Held(SortedTable):
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for rows of some publications."""
+        """Return True for the table's rows of the publications `message`; K is `size`."""
         return np.isin(self.key // size, message)
 
 
@@ -205,6 +208,8 @@ class Gossip(Lacking):
     In a world, all IHAVEs are counted, but only those to nodes that lack something are sent.
     """
 
+    parts: Parts = field(default_factory=Parts)  # those that an IHAVE or IWANT of a run names; W16
+
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
         if superstep == 0:
@@ -224,8 +229,9 @@ class Gossip(Lacking):
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
         """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
         if self.topics.in_run:
-            told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
-            tables[f"{kind} {self.heartbeat}"] = told
+            message = self.parts.publication(came["message"])
+            told = {"message": message, "node": came[AT], "sender": came["sender"]}
+            tables[f"{kind} {self.heartbeat}"] = told if self.parts.sent == 1 else _distinct(told)
         elif kind == IWANT:
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
@@ -235,8 +241,7 @@ class Gossip(Lacking):
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
-        message, node = divided(arrivals.key[held], self._size)
+        message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
             wanted = np.isin(message, lacking)
@@ -294,7 +299,11 @@ class Gossip(Lacking):
     def _links_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
-        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
+        """Return the links of IHAVEs with an effect: to dead nodes, and to nodes without a message.
+
+        `places` are the keys (topic, node) of the nodes that send IHAVEs; a link in a mesh gets
+        none.
+        """
         ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
         key = distinct(np.concatenate([whole_numbers(), *ends]))
         key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
@@ -375,10 +384,20 @@ class Gossip(Lacking):
         }
 
 
+def _distinct(rows: Columns) -> Columns:
+    """Return rows without repeats, sorted."""
+    rows = take(rows, order_of(*rows.values()))
+    return take(rows, run_starts(*rows.values()))
+
+
 def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
-    """Return the links among those with the smallest draws; see `Gossip.draws`."""
+    """Return the links in `key` whose draws are among the smallest ones of their nodes.
+
+    `outside` are all links of the nodes from which gossip is drawn, ascending, with their draws
+    `bits` and the index `of` the node of each; of the links of node i, ``most[i]`` are drawn.
+    """
     own = find_sorted(outside, key)
     offsets = offsets_of(np.bincount(of, minlength=len(most)))
     pair, other = expand(offsets[of[own]], offsets[of[own] + 1])

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import (
     NONE,
@@ -124,8 +125,7 @@ class CountCopies(PublicationProgram):
         """Write the counts; no message is sent."""
         got = read_table(Arrivals, tables, ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
-        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
-        told = self._by_message(told // self._size)
+        told = self._by_message(self.announced(got, self.heartbeat + 1) // self._size)
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
@@ -356,6 +356,14 @@ class _Heartbeat:
         """The number of the heartbeat in programs on publications."""
         return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
 
+    @property
+    def _named_parts(self) -> Parts:
+        """The parts that an IHAVE or IWANT names: one, or those of a publication (W16)."""
+        links = self.now.links
+        if links is None or self.topics.rules.announce == "part":
+            return Parts()
+        return links.parts
+
     def _messages(self) -> Messages:
         """Return the publications as messages."""
         published = self.published
@@ -398,7 +406,7 @@ class _Heartbeat:
         if not now.in_run:
             player.play(Recall(*program, new, told))
         if player.has(ARRIVALS):
-            player.play(Gossip(*program))
+            player.play(Gossip(*program, self._named_parts))
         untimed = new if now.links is None else new[:0]
         if len(untimed) or player.has(f"{ANSWERS} {number}"):
             player.play(SpreadMessages(*program, untimed))

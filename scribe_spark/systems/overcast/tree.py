@@ -297,7 +297,10 @@ class Round:
         return goes, above[better]
 
     def _best_child(self, actor: np.ndarray, of: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return the nearest child of a node that offers about a bandwidth; NONE without one."""
+        """Return, for each row in `actor`, the child of the row in `of` to which it moves, or NONE.
+
+        Of the children whose bandwidth to the root is about `least` or more, it is the nearest.
+        """
         index, row = self.children.below(self.key[of], self.size)
         child = self.children.key[row] % self.size
         other = child != self.node[actor[index]]

@@ -10,9 +10,8 @@ group and subscriber for member.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,11 +22,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NO_GROUP, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, check_each_node, is_local, not_each_node, read_table
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
@@ -208,8 +207,8 @@ def _twice(path: str, group, node) -> InputError:
     return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
 
 
-#: A function from the numbers of some nodes to their rows ``node, id_hi, router``.
-RowsOfNodes = Callable[[np.ndarray], pa.RecordBatch]
+#: A function from the numbers of some nodes to their columns, at least ``id_hi, router``.
+RowsOfNodes = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
 def make_groups(members: DataFrame, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
@@ -223,21 +222,13 @@ def make_groups(members: DataFrame, rows: RowsOfNodes, config: RunConfig) -> pa.
     else:
         drawn = GroupDraws.of(config)
         numbers, sizes = drawn.numbers, drawn.sizes()
-    creators = _creators(numbers, config.overlay.nodes, config.seed)
-    nodes = rows(np.unique(creators))
-    return pa.table(_created(numbers, sizes, creators, config.groups.ids, nodes))
-
-
-#: The columns of :func:`keyed_groups`.
-_KEYED = (
-    "group bigint, key_hi bigint, key_lo bigint, size bigint, creator bigint, creator_router bigint"
-)
+    return keyed_groups(numbers, sizes, rows, config.overlay.nodes, config.seed, config.groups.ids)
 
 
 def keyed_groups(
-    numbers: np.ndarray, sizes: np.ndarray, nodes: Table, among: int, seed: int, ids: str
-) -> DataFrame:
-    """Return the key and the creator of G groups.
+    numbers: np.ndarray, sizes: np.ndarray, rows: RowsOfNodes, among: int, seed: int, ids: str
+) -> pa.Table:
+    """Return the key and the creator of G groups, on the driver.
 
     The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
     contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
@@ -249,37 +240,20 @@ def keyed_groups(
     ----------
     numbers, sizes : ndarray of int64, shape (G,)
         The number and the size of each group.
-    nodes : DataFrame or Batches
-        The nodes: `schemas.NODES`.
+    rows : callable
+        ``rows(node)`` returns the columns ``id_hi, router`` of nodes.
     """
-    creators = _creators(numbers, among, seed)
-    rows = Batches.of(nodes, ["node", "id_hi", "router"])
-    return rows.each(partial(_created, numbers, sizes, creators, ids), _KEYED).frame
-
-
-def _creators(numbers: np.ndarray, among: int, seed: int) -> np.ndarray:
-    return np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
-
-
-def _created(
-    numbers: np.ndarray, sizes: np.ndarray, creators: np.ndarray, ids: str, batch: pa.RecordBatch
-) -> dict[str, np.ndarray]:
-    """Return the groups whose creator is in a batch of nodes."""
-    node = batch.column("node").to_numpy()
-    order = np.argsort(node)
-    found = find_sorted(node[order], creators)
-    here = np.flatnonzero(found >= 0)
-    rows, group, creator = order[found[here]], numbers[here], creators[here]
-    names = [f"group-{number}" for number in group.tolist()]
+    creators = np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
+    of_creators = rows(creators)
+    names = [f"group-{number}" for number in numbers.tolist()]
     if ids != "creator":
-        names = [f"{name}node-{n}" for name, n in zip(names, creator.tolist(), strict=True)]
+        names = [f"{name}node-{n}" for name, n in zip(names, creators.tolist(), strict=True)]
     digests = b"".join(hashlib.sha1(name.encode()).digest()[:16] for name in names)
     hi, lo = np.frombuffer(digests, ">i8").astype(np.int64).reshape(-1, 2).T
     if ids == "creator":
-        hi, lo = batch.column("id_hi").to_numpy()[rows], hi
-    routers = batch.column("router").to_numpy()[rows]
-    columns = {"key_hi": hi, "key_lo": lo, "size": sizes[here], "creator": creator}
-    return {"group": group, **columns, "creator_router": routers}
+        hi, lo = of_creators["id_hi"], hi
+    columns = {"group": numbers, "key_hi": hi, "key_lo": lo, "size": sizes, "creator": creators}
+    return pa.table({**columns, "creator_router": of_creators["router"]})
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:

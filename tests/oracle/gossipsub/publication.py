@@ -139,7 +139,7 @@ class Publication:
         x, at = copy.receiver, copy.arrives
         on = at + (self.settings.processing_us if self.by_time else 0)
         self.had[x] = Had(at, copy.hop, copy.sender, copy.heartbeat, on)
-        if self.settings.idontwant:
+        if self.settings.idontwant and self.announces(x):
             for y in sorted(self.topic.mesh_of(x) - {copy.sender}):
                 self.control.append((x, y, IDONTWANT, copy.heartbeat))
 
@@ -159,6 +159,10 @@ class Publication:
         """Tell whether a node sends no copies of the publication (N6)."""
         return y in self.settings.withholds and y != self.source
 
+    def announces(self, y: int) -> bool:
+        """Tell whether a node says that it has the publication (N6)."""
+        return not (self.settings.withholds_announcements and self.withholds(y))
+
     def held_back(self, y: int, x: int) -> bool:
         """Tell whether x's IDONTWANT, or its copy, has reached y before y sends."""
         sends, theirs = self.had[y].on, self.had.get(x)
@@ -166,6 +170,7 @@ class Publication:
             return False
         told = (
             self.settings.idontwant
+            and self.announces(x)
             and theirs.sender != y
             and y in self.topic.mesh_of(x)
             and theirs.at + self.delay(x, y) < sends
@@ -181,7 +186,9 @@ class Publication:
     def holders(self, k: int) -> list[int]:
         """Return who says in a heartbeat that it has it (G13)."""
         return sorted(
-            x for x, had in self.had.items() if k - had.heartbeat <= self.settings.mcache_gossip
+            x
+            for x, had in self.had.items()
+            if k - had.heartbeat <= self.settings.mcache_gossip and self.announces(x)
         )
 
     def told_by(self, a: int, k: int) -> list[int]:

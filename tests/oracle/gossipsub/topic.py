@@ -15,7 +15,7 @@ class Settings:
     """Names are those of the rules; degrees are d, d_low, d_high, d_out, d_lazy.
 
     Back-offs are in heartbeats; `loss` is a share. `clock` is time or hops. `withholds`
-    are the nodes of N6.
+    are the nodes of N6, which also `withholds_announcements`.
     """
 
     d: int = 6
@@ -41,6 +41,7 @@ class Settings:
     mcache_gossip: int = 3
     loss: float = 0.0
     withholds: frozenset[int] = frozenset()
+    withholds_announcements: bool = False
     clock: str = "time"
     detection: int = 1
     deadline: int = 5

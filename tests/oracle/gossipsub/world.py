@@ -225,11 +225,16 @@ class LiveTopic(Topic):
 
     def gossip(self, now: int) -> list[RoundPublication]:
         """IHAVEs with all that is held, IWANTs, answers, and what follows of them (G20)."""
+        spread = {
+            name: RoundPublication(self, name, held, self.delay) for name, held in self.held.items()
+        }
         holders = {
             name: {
                 a: one
                 for a, one in held.items()
-                if a in self.members and 0 < now - one.heartbeat <= self.settings.mcache_gossip
+                if a in self.members
+                and spread[name].announces(a)
+                and 0 < now - one.heartbeat <= self.settings.mcache_gossip
             }
             for name, held in self.held.items()
         }
@@ -248,7 +253,7 @@ class LiveTopic(Topic):
             self.send(x, a, IWANT)
         spreads = []
         for name in sorted({name for name, _, _ in wanted}):
-            one = RoundPublication(self, name, self.held[name], self.delay)
+            one = spread[name]
             answers = [
                 one.answer(a, x, holders[name][a].hops, 0, now)
                 for of, x, a in wanted

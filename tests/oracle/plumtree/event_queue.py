@@ -61,6 +61,8 @@ class EventQueue:
         self.is_lost: Callable[[int, int, int, int], bool] = lambda *copy: False
         #: (publication, sender) -> True for a node that sends no GOSSIP of it (N6).
         self.withholds: Callable[[int, int], bool] = lambda *copy: False
+        #: The kinds of messages that these nodes do not send.
+        self.withheld = {"GOSSIP"}
         self._heap: list[Event] = []
         self._made = 0
 
@@ -91,7 +93,7 @@ class EventQueue:
         assert leaves >= self.now
         delay = self.delay(sender, receiver)
         assert delay >= 1
-        if kind == "GOSSIP" and self.withholds(fields[0], sender):
+        if kind in self.withheld and self.withholds(fields[0], sender):
             return
         self.sent[kind.lower()] += 1
         if kind == "GOSSIP" and self.is_lost(fields[0], sender, receiver, leaves):

@@ -1,0 +1,441 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Tutorial: one message, 200 nodes
+# MAGIC
+# MAGIC You look at 200 nodes and a tree that carries messages to 40 of them, let the root of the
+# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. This takes
+# MAGIC about 45 minutes. Write down each prediction before you run the code below it. Each step
+# MAGIC ends with a question; click on *Answer* to check yours.
+# MAGIC
+# MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
+# MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python`, which does not show the
+# MAGIC pictures of this page. Databricks can import the page as a notebook:
+# MAGIC `jobs/notebooks/tutorial.py`.
+
+# COMMAND ----------
+
+from math import log
+
+import pandas as pd
+from pyspark.sql import functions as F
+
+from scribe_spark import Application, RunConfig, Simulation, Step, WorldConfig, make_world
+from scribe_spark.core.draws import below
+from scribe_spark.dissemination import all_but_sender, disseminate, random_peers
+from scribe_spark.report.ring import ring_picture
+from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
+from scribe_spark.worlds import world_events
+
+if "dbutils" not in globals():  # not on Databricks
+    from scribe_spark.notebook import dbutils, displayHTML, spark
+
+dbutils.widgets.text("nodes", "100000", "Nodes of the last step")
+FEW, MANY = 200, int(dbutils.widgets.get("nodes"))
+
+config = RunConfig(
+    nodes=FEW,
+    groups=1,
+    group_size=40,
+    source="direct",
+    systems="scribe,ip_multicast,naive_unicast,gossipsub",
+    overlay="perfect",  # tables as at the start of a world (step 5)
+    gossipsub_joins="at_once",
+    gossipsub_flood_publish=False,
+    seed=9,
+)
+simulation = Simulation(spark, config)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members, and
+# MAGIC one of them sends a message (`source="direct"`). With the options of GossipSub (step 6), all
+# MAGIC members form the mesh at once, and the source sends to its mesh only. The same seed gives
+# MAGIC the same numbers on every machine.
+# MAGIC
+# MAGIC ## 1. Look at the ring
+# MAGIC
+# MAGIC A *node* is a host with a *nodeId*: a random number of 128 bits. These numbers form a ring,
+# MAGIC on which 0 follows the largest. In *Pastry*, the network of nodes below Scribe, a node knows
+# MAGIC few others:
+# MAGIC
+# MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
+# MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit of nodeIds. Row 1
+# MAGIC   has nodes that share the first digit with the node, one for each second digit, and so on.
+
+# COMMAND ----------
+
+nodes = simulation.nodes.toPandas()
+leafs = simulation.leaf_sets.where("node = 0").toPandas()["leaf"]
+cells = simulation.routing_table.where("node = 0 AND row = 0").toPandas()["entry"]
+known = {"row 0 of its routing table": cells, "its leaf set": leafs, "node 0": [0]}
+displayHTML(ring_picture("ring", "The ring of nodeIds, and nodes that node 0 knows", nodes, known))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The grey digits are first digits of nodeIds. The leaf set is beside node 0; row 0 is all
+# MAGIC around the ring.
+# MAGIC
+# MAGIC **Predict.** Which takes less time than a message to any node: a message to a node of the
+# MAGIC leaf set, a neighbour on the ring, or one to a node of row 0?
+
+# COMMAND ----------
+
+sender = simulation.nodes.select("node", "router")
+receiver = sender.withColumnsRenamed({"node": "to", "router": "to_router"})
+row_0 = simulation.routing_table.where("row = 0")
+knows = {
+    "any node": sender.select("node").crossJoin(receiver.select("to")).where("node != to"),
+    "a node of the leaf set": simulation.leaf_sets.withColumnRenamed("leaf", "to"),
+    "a node of row 0": row_0.withColumnRenamed("entry", "to"),
+}
+for words, pairs in knows.items():
+    routers = pairs.join(sender, "node").join(receiver, "to")
+    delays = simulation.underlay.delay(routers, "router", "to_router")
+    print(f"{words:<22} {delays.agg(F.avg('delay_us')).first()[0] / 1000:5.0f} ms")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC A neighbour on the ring is as far away as any node: nodeIds are random, so they say nothing
+# MAGIC about the network. But for each digit of row 0, a node can choose among about twelve nodes,
+# MAGIC and takes the nearest.
+# MAGIC
+# MAGIC **Question.** Are the nodes of row 1 nearer or farther than those of row 0? (Try `row = 1`.)
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC Farther, nearly as far as any node. Two digits have 256 values, more than there are nodes:
+# MAGIC there is hardly a choice.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 2. Follow a route
+# MAGIC
+# MAGIC A message goes to a *key*, a number on the ring. It ends at the *root* of the key: the live
+# MAGIC node whose nodeId is closest to the key. Each node sends the message to a node of its
+# MAGIC routing table that shares one digit more with the key or, near the end, to a node of its
+# MAGIC leaf set.
+# MAGIC
+# MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one of 16
+# MAGIC digits? How many times longer does this take than a direct message to the root?
+# MAGIC
+# MAGIC `Traced` is a program on every node: its method `forward` sends on the messages that pass a
+# MAGIC node, and records them.
+
+# COMMAND ----------
+
+
+class Traced(Application):
+    def forward(self, state, messages):
+        return Step(onward=messages, outcomes=messages)
+
+
+def routes_of(simulation):
+    start = below(simulation.node_count, 1, "start", "id").alias("node")
+    key = F.xxhash64("id").alias("key_hi"), F.lit(0).cast("bigint").alias("key_lo")
+    messages = spark.range(1000).select(F.col("id").alias("message"), start, *key)
+    passed = simulation.overlay.route(Traced(), messages).outcomes()
+    return passed.toPandas().sort_values(["message", "hops"])
+
+
+routes = routes_of(simulation)
+ends = routes[routes["next"].isna()]  # each message at its root
+print(f"log_16 {FEW} = {log(FEW, 16):.2f}")
+print(f"hops: {ends['hops'].mean():.2f}")
+print(f"delay / direct delay: {ends['delay_us'].sum() / ends['direct_us'].sum():.2f}")
+ms = routes.groupby("message")["delay_us"].diff().groupby(routes["hops"]).mean() / 1000
+for hop in (1, 2):
+    print(f"hop {hop}: {ms[hop]:.0f} ms")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Two hops do not take twice the time of one: the first hop goes to a node of row 0, which is
+# MAGIC near. The second one has no choice.
+
+# COMMAND ----------
+
+route = routes[routes["message"] == ends.loc[ends["hops"].idxmax(), "message"]]
+key, path = int(route["key_hi"].iloc[0]), route["node"].tolist()
+displayHTML(ring_picture("route", "The route of a message", nodes, route=path, key=key))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The first hop jumps over the ring to the first digit of the key; the others are small steps
+# MAGIC towards the key.
+# MAGIC
+# MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the hops or the delay
+# MAGIC change?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC The delay: the first hop would take as long as the second. Digits decide the number of hops,
+# MAGIC so it would not change.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 3. Grow a tree
+# MAGIC
+# MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a JOIN
+# MAGIC towards the key. The first node on the route makes the sender its *child*, and sends a JOIN,
+# MAGIC too, if it is not in the tree yet. A node in the tree that is no member is a *forwarder*.
+# MAGIC
+# MAGIC **Predict.** How deep is the tree of 40 members? How many children has its busiest node?
+
+# COMMAND ----------
+
+members = simulation.members.toPandas()["node"]
+root = int(simulation.multicast_groups.first()["root"])
+edges = simulation.table("scribe", "tree_edges").toPandas()
+tree = pd.DataFrame({"node": [root, *edges["child"]], "parent": [None, *edges["parent"]]})
+tree["member"], tree["root"] = tree["node"].isin(members), tree["node"] == root
+print(f"busiest node: {tree['parent'].value_counts().max()} children")
+displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The tree is as deep as routes have hops. No node knows the whole tree: each knows its parent
+# MAGIC and its children.
+# MAGIC
+# MAGIC **Question.** Forwarders do not want the messages. Why are they in the tree?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC They are on the routes of members. Otherwise, members would have to know other members, or
+# MAGIC all join at the root, which would have 39 children.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 4. Publish a message
+# MAGIC
+# MAGIC A member publishes: the message goes to the root, then down the tree. With *IP multicast*,
+# MAGIC routers would copy the message where the routes to the members part. With *naive unicast*,
+# MAGIC the source sends a copy to each member. The *delay* of a member is the time until it has the
+# MAGIC message.
+# MAGIC
+# MAGIC **Predict.** Which of the three has the least mean delay, which the greatest?
+
+# COMMAND ----------
+
+mean, most = (how(F.col("delay_us") / 1000) for how in (F.avg, F.max))
+for system in ("ip_multicast", "naive_unicast", "scribe"):
+    delays = simulation.table(system, "deliveries").agg(mean, most).first()
+    print(f"{system:<14} mean {delays[0]:5.0f} ms, maximum {delays[1]:5.0f} ms")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message makes
+# MAGIC one hop to the root, and one or two down the tree. The mean delay in Scribe, divided by that
+# MAGIC with IP multicast, is the group's *RAD* (ratio of average delays), here about two.
+# MAGIC
+# MAGIC **Question.** Why not always use naive unicast?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members, 99,999.
+# MAGIC Here, sending takes no time. With `message_size` and `uplink`, copies wait for each other
+# MAGIC ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 5. Let the root fail
+# MAGIC
+# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each round, a
+# MAGIC random member publishes. In round 2, the root fails. A node notices that its parent has
+# MAGIC failed when it has heard nothing for two rounds.
+# MAGIC
+# MAGIC **Predict.** In which round do all members get the message again? Who is the next root?
+
+# COMMAND ----------
+
+
+def play(systems, **changes):
+    config = WorldConfig(
+        nodes=FEW, groups=1, group_size=40, systems=systems, generator="publications",
+        gossipsub_joins="at_once", rounds=7, lookups=0, seed=9, **changes,
+    )  # fmt: skip
+    failure = spark.createDataFrame(
+        [(2, root, "fail", None)], "round int, node bigint, event string, group bigint"
+    )
+    with Simulation(spark, config) as simulation:
+        events = world_events(simulation.nodes, config).unionByName(failure)
+        world = make_world(simulation, config, events)
+        trees, published = [], []
+        for _ in range(config.world.rounds):
+            world.step()
+            trees.append(world.watched_trees)
+            published.append(world.publications)
+        world.release()
+    reached = pd.concat(published).pivot(index="round", columns="system", values="in_time")
+    print(reached)
+    return pd.concat(trees)
+
+
+trees = play("scribe")
+for figure in scene_figures(scene_of(trees)):
+    displayHTML(figure.drawing)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The table has the number of members, without the old root, that get the message in its
+# MAGIC round. Node 144, the old root's neighbour on the ring, is now closest to the key, so it is
+# MAGIC the new root at once. But the other children of the old root (the *orphans*) wait two rounds
+# MAGIC before they send a new JOIN. Until then, the new root reaches only its own children.
+# MAGIC
+# MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC The tree is repaired one round earlier. But in a real network, a parent that is only slow
+# MAGIC would look dead, and its children would join elsewhere without need.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 6. Compare with a mesh
+# MAGIC
+# MAGIC In GossipSub, each member has links to some random others, its *mesh*; it aims at six. A
+# MAGIC node sends its first copy of a message on all links but the one from which the copy came.
+# MAGIC
+# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the same node
+# MAGIC fails?
+
+# COMMAND ----------
+
+links = simulation.table("gossipsub", "state").where("kind = 'mesh'")
+copies = simulation.table("gossipsub", "copies").where("kind = 'payload'").toPandas()
+print(f"links: {links.agg(F.sum('entries')).first()[0]}; copies: {len(copies)}")
+source = int(simulation.multicast_groups.first()["source"])
+group = nodes[nodes["node"].isin(members)]
+displayHTML(
+    ring_picture("mesh", "A message in the mesh of GossipSub", group, links=copies, source=source)
+)
+trees = play("scribe,gossipsub")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. Nodes send on
+# MAGIC all their links, but 39 of them not on the one from which their copy came. There are more
+# MAGIC than 40 x 6 links, because a node asks for six, but accepts up to twelve. Duplicates are the
+# MAGIC price of the last table: no round loses a message, as nobody depends on a single other node.
+# MAGIC
+# MAGIC **Question.** With how many links does a single failure cut off nobody? Why does GossipSub
+# MAGIC take more?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC Two, in a circle. But a message makes up to 20 hops on this circle, and a second failure
+# MAGIC cuts it in two.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 7. Write a rule
+# MAGIC
+# MAGIC Which links are worth a copy? Now all 200 nodes are members, and each has links to eight
+# MAGIC random nodes, its *peers*. The rule `all_but_sender` floods: a node sends to all peers. Your
+# MAGIC rule gets the first copy of a node (`first`) and a link (`edges`), for many links at once,
+# MAGIC and says whether the node sends on the link. Nodes up to two hops from the source send to
+# MAGIC all peers, as few nodes have the message yet; later ones send to one peer:
+
+# COMMAND ----------
+
+
+def early(first, edges):
+    one_of_the_first = first["hops"] < 3
+    one_peer = edges["rank"] < 1
+    return one_of_the_first | one_peer
+
+
+def spread(nodes, *rules):
+    config = RunConfig(nodes=nodes, groups=1, overlay="perfect", source="direct", seed=9)
+    with Simulation(spark, config) as simulation:
+        links = random_peers(simulation, 8)
+        sources = simulation.multicast_groups.select("group", "source")
+        where = simulation.overlay.ring, simulation.underlay
+        for rule in rules:
+            sent = disseminate(*where, links, sources, rule=rule, carried=("delay_us",))
+            copies, reached = sent.copies.frame.count(), sent.deliveries.frame.count() + 1
+            print(f"{rule.__name__:<14} {copies / nodes:.2f} copies a node", end=", ")
+            print(f"{reached / nodes:.2%} of {nodes:,} nodes reached")
+            sent.release()
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC **Predict.** How many copies does the rule save, and how many nodes does it miss?
+
+# COMMAND ----------
+
+spread(FEW, all_but_sender, early)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The rule saves more than half of the copies. But it misses the nodes to which nobody sends.
+# MAGIC
+# MAGIC **Question.** Which number do you change so that fewer nodes are missed? Try it.
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC More peers (`edges["rank"] < 2`), or more hops (`first["hops"] < 4`). The second change
+# MAGIC costs more copies, but no node is missed.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## 8. The same with 100,000 nodes
+# MAGIC
+# MAGIC You change one number. The code takes some minutes.
+# MAGIC
+# MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two rules
+# MAGIC reach, and how many the rule `downhill`, which sends to three peers, and to those that are
+# MAGIC nearer than the node from which the message came?
+
+# COMMAND ----------
+
+
+def downhill(first, edges):
+    three_peers = edges["rank"] < 3
+    nearer = edges["delay_us"] < first["delay_us"]
+    return three_peers | nearer | (first["hops"] == 0)
+
+
+with Simulation(spark, config.replace(nodes=MANY)) as large:
+    routes = routes_of(large)
+    print(f"hops: {routes.loc[routes['next'].isna(), 'hops'].mean():.2f}")
+
+spread(FEW, downhill)
+spread(MANY, all_but_sender, early, downhill)
+simulation.close()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches nearly
+# MAGIC all nodes, but your rule fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
+# MAGIC of 100,000, and then everybody sends only one copy. The rule was right for one size of
+# MAGIC network. The rule `downhill` compares delays, which do not grow with the number of nodes.
+# MAGIC This is why one simulates large networks.
+# MAGIC
+# MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
+# MAGIC
+# MAGIC <details markdown="1"><summary>Answer</summary>
+# MAGIC
+# MAGIC Nodes that nobody has chosen as a peer. In the mean, eight nodes choose a node, so none does
+# MAGIC with probability e<sup>-8</sup>, or 0.034 %. GossipSub has no such nodes, as its links go
+# MAGIC both ways.
+# MAGIC
+# MAGIC </details>
+# MAGIC
+# MAGIC ## Where to go next
+# MAGIC
+# MAGIC - [concepts.md](concepts.md) explains the model and the measures.
+# MAGIC - [How to repeat the Scribe paper](tutorial_paper.md) and [how to measure
+# MAGIC   GossipSub](tutorial_gossipsub.md) use the command line.
+# MAGIC - [extending.md](extending.md) makes a rule a system, with all measures.
