@@ -35,6 +35,7 @@ __all__ = [
     "FAILURES",
     "HOPS",
     "PAYLOAD",
+    "PICTURE",
     "PUBLICATION",
     "STATE",
     "TIME",
@@ -77,6 +78,10 @@ CONTROL = (
     "kind string, messages bigint"
 )
 
+#: The edges of the picture of a group, which form a tree: edges of the least ``rank`` are
+#: the widest (`declaration.Picture`); ``value`` is a number of the child (NaN: none).
+PICTURE = f"{EDGES}, rank bigint, value double"
+
 #: The costs of node failures, summed over the nodes at each depth of a tree.
 FAILURES = "depth bigint, failures bigint, links bigint, acting bigint, messages bigint"
 
@@ -117,6 +122,9 @@ class Multicast:
         The number of control messages while members join: ``group, sender, receiver,
         sender_router, receiver_router, kind, messages``.  None if joining is not modelled, or
         follows from the trees (`System.joins_by_edges`).
+    picture : DataFrame, Batches, callable or None
+        The edges of the system's picture, of one group: ``group, parent, child, parent_router,
+        child_router, rank, value``.  None without a picture (`System.picture`).
     partial : bool
         True if members may get no copy, for example because nodes forward to a few peers only.
     scheduled : bool
@@ -137,6 +145,7 @@ class Multicast:
     copies: Made | None = None
     state: Made | None = None
     control: Made | None = None
+    picture: Made | None = None
     partial: bool = False
     scheduled: bool = False
 
@@ -204,7 +213,7 @@ class Multicast:
         return None if self.tree_edges is None else self._made("tree_edges")
 
     def table(self, name: str) -> Table | None:
-        """Return the table ``copies``, ``state`` or ``control``; None if the system has none."""
+        """Return ``copies``, ``state``, ``control`` or ``picture``; None if there is none."""
         return None if getattr(self, name) is None else self._made(name)
 
     def _made(self, name: str) -> Table:
@@ -230,6 +239,7 @@ _COLUMNS = {
     "copies": COPIES,
     "state": STATE,
     "control": CONTROL,
+    "picture": PICTURE,
 }
 
 #: The tables with a row for each publication.

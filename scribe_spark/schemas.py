@@ -84,6 +84,13 @@ CONTROL = _schema(
     system=_STRING, group=_LONG, sender=_LONG, receiver=_LONG, kind=_STRING, messages=_LONG
 )
 
+#: The edges of a system's picture of one group: the rank of the edge, and a number of the child.
+PICTURES = _schema(
+    system=_STRING,
+    **dict.fromkeys(("group", "parent", "child", "parent_router", "child_router", "rank"), _LONG),
+    value=_DOUBLE,
+)
+
 #: The events of a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
 #: group.
 EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
@@ -391,6 +398,7 @@ WRITTEN: dict[str, StructType] = {
     **SCHEDULE_CONTRACT,
     "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
+    "pictures": PICTURES,
     "table_entries": TABLE_ENTRIES,
     "arrival_messages": ARRIVAL_MESSAGES,
     "knowledge": KNOWLEDGE,

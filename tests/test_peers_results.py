@@ -213,3 +213,15 @@ def test_what_was_run_halfway_is_not_on_the_page(tmp_path):
     (tmp_path / "can").mkdir()
     assert not Folder(tmp_path / "can", "can").is_complete
     assert "CAN" not in str(rows_of(page_of(tmp_path), "systems"))
+
+
+def test_a_page_has_the_systems_of_small_groups_side_by_side(tmp_path):
+    write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
+    write_run(tmp_path, "all_1000", {"scribe": 1, "narada": 2, "gossipsub": 3})
+    write_run(tmp_path, "all_5000", {"scribe": 2, "gossipsub": 1})
+    rows = rows_of(page_of(tmp_path), "smaller")
+    assert {row[0]: row[1:3] for row in rows} == {
+        "Scribe": ["900/1,800", "1,700/3,400"],
+        "GossipSub": ["2,700/900", "5,100/1,700"],
+        "Narada": ["1,800/-", "3,400/-"],
+    }

@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import Simulation
-from scribe_spark.systems.registry import TREE, find_system
+from scribe_spark.systems.registry import TREE, all_systems, find_system
 from tools import results
 from tools.folders import Folder
 from tools.pages import number, table
@@ -39,8 +39,11 @@ RUNS = {
     "can_optimal": "can --can-flooding optimal",
     "can_2": "can --can-dimensions 2",
     "can_landmarks": "can --can-landmarks 4",
-    "gossipsub": "gossipsub --gossipsub-joins at_once",
-    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum --gossipsub-joins at_once",
+    "gossipsub": "gossipsub",
+    "gossipsub_ethereum": "gossipsub --gossipsub-preset ethereum",
+    "plumtree": "plumtree",
+    "nice": "nice",
+    "splitstream": "splitstream",
     # flooding and trees, over Pastry and over CAN
     "all_pastry": "flooding,can --groups 1",
     "all_can": "scribe --groups 1 --overlay can",
@@ -51,6 +54,13 @@ RUNS = {
 #: The nodes of the comparison of flooding and trees.
 _GRID_NODES = 80_000
 _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
+
+#: All systems that groups of this size can have, in one run: run -> its flags.
+_OTHERS = "bayeux,flooding,can,gossipsub,plumtree,nice,overcast,splitstream"
+SMALLER = {
+    "all_1000": f"scribe,naive_unicast,{_OTHERS},narada --nodes 1000 --groups 15",
+    "all_5000": f"scribe,naive_unicast,{_OTHERS} --nodes 5000 --groups 75",
+}
 
 #: The roots of five groups fail.
 _ROOTS = "bayeux_roots"
@@ -66,6 +76,12 @@ def _command(name: str) -> str:
     named = ",".join(dict.fromkeys(["scribe", *systems.split(",")]))
     nodes = f"--nodes {_GRID_NODES} " if name in _GRID else ""
     return f"run --config data/peers.toml --systems {named} {nodes}{flags}"
+
+
+def _commands_of_smaller() -> dict[str, str]:
+    """Return the commands of the runs with all systems; tasks play deep trees faster than jobs."""
+    begin = "run --config data/peers.toml --engine tasks --systems"
+    return {name: f"{begin} {words}" for name, words in SMALLER.items()}
 
 
 def _sized(name: str, size: Sequence[str]) -> str:
@@ -152,6 +168,14 @@ Each group gets one message. Delays count in time unless a row says *by hops*. T
 """
 
 
+_SMALLER_WORDS = (
+    "A group has at most 5,000 members in Overcast and 1,024 in Narada "
+    "([rules.md](rules.md#overcast)). This table has all systems with {sizes}. Control messages of "
+    "NICE, Overcast and Narada include heartbeats, of 250, 200 and 1,700 s. The state of NICE, "
+    "Overcast and SplitStream is their children only."
+)
+
+
 def _peers(out: Path) -> dict[str, Folder]:
     """Return the experiments that are there."""
     every = {name: _peer(out, name) for name in PEERS.experiments}
@@ -178,6 +202,24 @@ def _grid(out: Path) -> list[str]:
     head, *grid = grid_of(peers) or [[]]
     directions = table("source | claim | other measures | verdict", rows_of(DIRECTIONS, peers))
     return [*([*table(head, grid), ""] if grid else []), *directions]
+
+
+def _smaller(out: Path) -> list[str]:
+    """Return the table of the runs with all systems; a cell has the values of all runs."""
+    runs = [out / name for name in SMALLER if Folder(out / name).is_complete]
+    sizes = ("{nodes:,} nodes, {groups:,} groups".format(**Folder(run).config) for run in runs)
+    rows = []
+    for system in all_systems():
+        found = [_short(_row(Folder(run, system.name), system.name, "")) for run in runs]
+        if any(cell.strip("-0") for row in found for cell in row[1:]):
+            rows.append([system.label, *("/".join(one) for one in [*zip(*found, strict=True)][1:])])
+    heads = _short(["system", *_COLUMNS.values()])
+    return [_SMALLER_WORDS.format(sizes="/".join(sizes)), "", *table(heads, rows)]
+
+
+def _short(row: Sequence[str]) -> list[str]:
+    """Return the most telling cells of a row."""
+    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in _SHORT_COLUMNS)]
 
 
 def _peer(out: Path, name: str) -> Folder:
@@ -213,7 +255,14 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
 
 
 #: The rows and the columns of README.md.
-_README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
+_README_RUNS = (
+    *("scribe", "bayeux", "can", "flooding", "gossipsub", "plumtree", "nice", "splitstream"),
+)
+#: The columns of the table of smaller groups.
+_SHORT_COLUMNS = (
+    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
+    *("duplicates.mean", "join_messages.max", "state.max"),
+)
 _README_COLUMNS = (
     *("latency.p50", "rad.median", "rad.largest", "link_stress.max", "messages"),
     "duplicates.mean",
@@ -231,11 +280,12 @@ def _readme(out: Path) -> list[str]:
 
 
 PEERS = Page(
-    {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL},
+    {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL} | _commands_of_smaller(),
     {
         "systems": Part("scribe", _systems),
         "claims": Part("scribe", _claims),
         "flooding_and_trees": Part("*_can", _grid),
+        "smaller": Part("all_1000", _smaller),
     },
     play=run,
     sized=_sized,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from scribe_spark.report.run_figures import COLUMNS as PART_LATENCY_COLUMNS
 from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.report.trees import GroupTree, RunTrees
 from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN
+from scribe_spark.systems.registry import all_systems, find_system
 
 #: The tables from which trees are drawn.
 TABLES = ("routers", "links", "groups", "members", "tree_edges")
@@ -30,13 +32,16 @@ MOST_MEMBERS = 2_000_000
 
 _SYSTEM = "scribe"
 
+#: The columns of edges that are drawn.
+_ENDS = ["group", "parent", "child", "parent_router", "child_router"]
+
 #: The tables and texts from which the report is drawn.
 _METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
 _PART_LATENCIES = "part_latencies"
 #: Further tables, which some runs have.
-_LATENCY, _COUNTS = "latency", "latency_counts"
-_OPTIONAL = (_LATENCY, _COUNTS, _BY_PART, _PART_LATENCIES)
+_LATENCY, _COUNTS, _PICTURES = "latency", "latency_counts", "pictures"
+_OPTIONAL = (_LATENCY, _COUNTS, _BY_PART, _PART_LATENCIES, _PICTURES)
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
@@ -72,6 +77,8 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees = read_trees(folder.collect)
+        if _PICTURES in read:
+            trees = replace(trees, pictures=read_pictures(folder.collect))
         by_part, part_latencies = (
             folder.collect(name, columns).to_pandas() if name in read else None
             for name, columns in ((_BY_PART, PART_COLUMNS), (_PART_LATENCIES, PART_LATENCY_COLUMNS))
@@ -138,8 +145,7 @@ def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
     chosen = {what: ranked.iloc[rank] for what, rank in ranks.items()} if len(ranked) else {}
     numbers = sorted({int(row["group"]) for row in chosen.values()})
     among = {"group": numbers}
-    ends = ["group", "parent", "child", "parent_router", "child_router"]
-    edges = read("tree_edges", ends, {"system": [_SYSTEM], **among}).to_pandas()
+    edges = read("tree_edges", _ENDS, {"system": [_SYSTEM], **among}).to_pandas()
     edges_of = dict(list(edges.groupby("group")))
     members_of = read("members", ["group", "node"], among).to_pandas()
     # with few groups, the largest may also be the median; it is drawn once, as the largest
@@ -157,6 +163,38 @@ def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
         )
     routers, links = (read(name, WRITTEN[name].names).to_pandas() for name in ("routers", "links"))
     return RunTrees(trees, routers, links, left_out)
+
+
+def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
+    """Return the pictures of systems, by their names in the order of the registry."""
+    every = read(_PICTURES, ["system", *_ENDS, "rank", "value"]).to_pandas()
+    sizes = read("groups", ["group", "size"]).to_pandas().set_index("group")["size"]
+    among = {"group": sorted({int(group) for group in every["group"]})}
+    members = read("members", ["group", "node"], among).to_pandas().groupby("group")["node"]
+    found = []
+    for system, edges in every.groupby("system"):
+        known, group = find_system(str(system)), int(edges["group"].iloc[0])
+        if known is not None and known.picture is not None:
+            edges = edges.sort_values(["rank", "value", "child"])
+            tree = _picture(group, int(sizes[group]), edges, members.get_group(group))
+            found.append((known.name, replace(tree, picture=known.picture)))
+    order = [system.name for system in all_systems()]
+    return sorted(found, key=lambda one: order.index(one[0]))
+
+
+def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
+    """Return the tree of a picture: roots, and the child of each edge; a node may occur twice."""
+    above, child = edges["parent"].to_numpy(), edges["child"].to_numpy()
+    root, first = np.unique(above, return_index=True)
+    is_root = ~np.isin(root, child)
+    node = np.r_[root[is_root], child]
+    router = np.r_[edges["parent_router"].to_numpy()[first[is_root]], edges["child_router"]]
+    names, place = np.unique(node, return_index=True)
+    none = np.full(np.count_nonzero(is_root), -1)
+    parent = np.r_[none, place[index_sorted(names, above)]]
+    rank, value = np.r_[none, edges["rank"]], np.r_[none * np.nan, edges["value"].astype(float)]
+    member, depth = np.isin(node, members.to_numpy()), depths(parent)
+    return GroupTree(group, size, node, parent, depth, member, router, None, rank, value)
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:

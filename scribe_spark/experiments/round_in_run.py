@@ -45,11 +45,13 @@ from scribe_spark.multicast import (
     EDGES,
     HOPS,
     PAYLOAD,
+    PICTURE,
     PUBLICATION,
     STATE,
     Multicast,
 )
 from scribe_spark.rounds.events import NEVER, Events, KnowsLives
+from scribe_spark.rounds.group_overlays import PICTURE as PICTURE_OF_GROUP
 from scribe_spark.rounds.observer import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -70,10 +72,14 @@ from scribe_spark.systems.scribe import limits_by_number
 _PREFIX = "system/"
 
 #: The tables of a bucket from which views are read.
-_COPIES, _EDGES, _DELIVERIES, _STATE, _CONTROL = (
+_COPIES, _EDGES, _DELIVERIES, _STATE, _CONTROL, _PICTURE = (
     *("copies of round 0", "edges of round 0", "deliveries of round 0"),
-    *("state of round 0", "control of round 0"),
+    *("state of round 0", "control of round 0", "picture of round 0"),
 )
+
+#: The most members of the group of a picture, so that edges can be told apart; unless all groups
+#: have more.
+_MOST_IN_PICTURE = 64
 
 #: The further columns of copies in the table `multicast.COPIES`.
 _OF_COPIES = ("hops", "sent_us", "first")
@@ -126,6 +132,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
         **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
+        "watched": _group_of_picture(np.bincount(join[0], minlength=len(number))),
     }
     if stages.config.bandwidth.on:
         given["links"] = links_of(stages)
@@ -159,6 +166,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
+        picture=view(_PICTURE, PICTURE) if system.picture is not None else None,
         partial=loses(stages.underlay.kernel),
         scheduled=several,
     )
@@ -198,6 +206,12 @@ def _members(
         key = np.sort(np.concatenate([key, guests]))
     group, node = divided(key, len(ring))
     return (group, node), guests
+
+
+def _group_of_picture(size: np.ndarray) -> np.ndarray:
+    """Return the largest of the groups that are small enough, or else the smallest: an index."""
+    small = np.where(size <= _MOST_IN_PICTURE, size, -size)
+    return np.array([np.argmax(small)] if len(size) else [], dtype=np.int64)
 
 
 def _capacity(stages: Stages) -> np.ndarray | None:
@@ -300,6 +314,7 @@ class _WriteViews:
             _DELIVERIES: self._deliveries(mine),
             _STATE: self._state(tables),
             _CONTROL: self._control(tables),
+            _PICTURE: tables.get(PICTURE_OF_GROUP, {}),
         }
         for name in list(tables):
             del tables[name]

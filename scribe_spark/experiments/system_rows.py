@@ -59,6 +59,7 @@ TABLES = {
     "copies": _Table("copies", _COPY, {"hop": 1, "sent_ms": 0}, ("sent_ms",), apart=True),
     "system_state": _Table("state", {"node": None}, {"entries": 0}, ("group",)),
     "control": _Table("control", _COPY, {"messages": 0}, ("group",)),
+    "pictures": _Table("picture", _EDGE, optional=("value",), apart=True),
     "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
 }
 
@@ -335,8 +336,8 @@ def _first_deliveries(system: Multicast) -> Table:
 
 
 def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
-    """Yield ``copies``, ``system_state`` and ``control``, each if a system has such a table."""
-    for name in ("copies", "system_state", "control"):
+    """Yield the tables that some systems have: copies, state, control messages and pictures."""
+    for name in ("copies", "system_state", "control", "pictures"):
         made = [(system, system.table(TABLES[name].handed)) for system in systems]
         rows = [_table(system, of, name) for system, of in made if of is not None]
         if rows:

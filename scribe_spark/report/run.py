@@ -143,8 +143,9 @@ _SEVERAL = (
     "over x."
 )
 _TREES = (
-    "The trees are Scribe's. An edge leads from a parent to a child and is one hop of the overlay. "
-    "Point at a node to see its number, its depth and, in a small tree, its path to the root."
+    "The trees are Scribe's, unless a heading names another system. An edge leads from a parent to "
+    "a child and is one hop of the overlay. Point at a node to see its number, its depth and, in a "
+    "small tree, its path to the root."
 )
 _PAPER = (
     "A simulation of the evaluation in Castro, Druschel, Kermarrec and Rowstron, “Scribe: a "

@@ -24,7 +24,7 @@ from scribe_spark.report.svg import (
     shape,
     spot_svg,
 )
-from scribe_spark.report.trees import INK, TEXT, dot, layers, star
+from scribe_spark.report.trees import HALO, INK, TEXT, dot, layers, star
 
 #: The range of tree sizes that are good for a drawing.
 _NODES = range(8, 41)
@@ -32,8 +32,6 @@ _NODES = range(8, 41)
 _WIDTH, _TOP, _STEP, _MARGIN = 290.0, 14.0, 40.0, 12.0
 _EDGE, _NEW, _DEAD = "#7a858f", "#0072b2", "#c1272d"
 _ORPHAN, _GONE = "#d55e00", "#b9c1c8"
-#: An outline that keeps numbers legible over edges.
-_HALO = "paint-order:stroke;stroke:#fff;stroke-width:2px"
 
 
 @dataclass(frozen=True)
@@ -314,7 +312,7 @@ def _mark(kind: str, member: bool, x: float, y: float) -> str:
 
 def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
     """Return numbers below nodes; of two that would overlap, one is lower."""
-    yield f'<g {TEXT} text-anchor="middle" style="{_HALO}">\n'
+    yield f'<g {TEXT} text-anchor="middle" style="{HALO}">\n'
     ends: dict[tuple[int, int], float] = {}
     for depth, x, y, words in sorted(labels):
         half = len(words) * 4.4 / 2 + 1

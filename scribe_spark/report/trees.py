@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.report.style import DEPTHS, depth_style
+from scribe_spark.report.style import DEPTHS, depth_style, label_of
 from scribe_spark.report.svg import (
     PageFigure,
     Spot,
@@ -22,11 +23,15 @@ from scribe_spark.report.svg import (
     spot_svg,
 )
 from scribe_spark.report.text import as_text
+from scribe_spark.rounds.declaration import Picture
 
 
 @dataclass(frozen=True)
 class GroupTree:
-    """A group's tree; arrays of shape (n,)."""
+    """A group's tree; arrays of shape (n,).
+
+    The edges have levels: the depths of the children or, in a system's picture, the ranks from 1.
+    """
 
     group: int
     size: int  # the number of members
@@ -35,6 +40,9 @@ class GroupTree:
     depth: np.ndarray  # 0 at a root
     member: np.ndarray
     router: np.ndarray
+    picture: Picture | None = None
+    rank: np.ndarray | None = None  # in a picture, of the edge to each node
+    value: np.ndarray | None = None  # in a picture, a number of each node; NaN: none
 
     def __len__(self) -> int:
         return len(self.node)
@@ -48,6 +56,32 @@ class GroupTree:
     def below(self) -> np.ndarray:
         """Return the indices of the nodes with a parent: one for each edge."""
         return np.flatnonzero(self.parent >= 0)
+
+    @cached_property
+    def _ranks(self) -> np.ndarray:
+        return np.unique(self.rank[self.below]) if self.rank is not None else np.empty(0)
+
+    @cached_property
+    def level(self) -> np.ndarray:
+        """The level of the edge to each node; 0 at a root."""
+        if self.rank is None:
+            return self.depth
+        return np.where(self.parent < 0, 0, np.searchsorted(self._ranks, self.rank) + 1)
+
+    def style(self, level: int) -> tuple[str, float]:
+        """Return the colour and the width of the edges of a level; a picture uses the extremes."""
+        if self.rank is None or len(self._ranks) < 2:
+            return depth_style(level)
+        last = len(DEPTHS) - 1
+        return depth_style(1 + round((level - 1) * last / min(len(self._ranks) - 1, last)))
+
+    def level_name(self, level: int) -> str:
+        """Return ``3``, or ``5-7`` for the last style with deeper edges; or the name of a rank."""
+        deepest = int(self.level.max())
+        ends = dict.fromkeys([level, deepest] if level == len(DEPTHS) else [level])
+        if self.picture is None:
+            return "\N{EN DASH}".join(map(str, ends))
+        return ", ".join(self.picture.name(int(self._ranks[end - 1])) for end in ends)
 
     def path(self, index: int) -> list[int]:
         """Return the indices from a node up to its root, with both ends."""
@@ -97,6 +131,12 @@ INK = "#1c2024"
 #: Width of the legend.
 LEGEND = 108.0
 
+#: An outline that keeps numbers legible over edges.
+HALO = "paint-order:stroke;stroke:#fff;stroke-width:2px"
+
+#: The greatest number of nodes with a number in a picture.
+MOST_NUMBERS = 16
+
 #: The style of words in a drawing.
 TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fill="{INK}"'
 
@@ -118,12 +158,16 @@ def star(x: float, y: float, radius: float = 4.2) -> str:
 
 def node_words(tree: GroupTree, index: int, children: int) -> list[str]:
     """Describe a node."""
-    root = ", the root" * bool(tree.parent[index] < 0)
+    root = f", the {_root_name(tree)}" * bool(tree.parent[index] < 0)
     return [
         f"node {tree.node[index]}{root}",
         f"{'member' if tree.member[index] else 'forwarder'}, depth {tree.depth[index]}",
         f"{children:,} {'child' if children == 1 else 'children'}",
     ]
+
+
+def _root_name(tree: GroupTree) -> str:
+    return "root" if tree.picture is None else tree.picture.root
 
 
 #: The marks of a drawing, the spots over all of them, and the entries of the legend.
@@ -143,8 +187,8 @@ def node_by_node(
     """
     drawn, spots, children = [], [], tree.children
     at: list[tuple[float, float]] = list(zip(x.tolist(), y.tolist(), strict=True))
-    for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
-        colour, width = depth_style(int(tree.depth[index]))
+    for index in sorted(tree.below.tolist(), key=lambda i: -tree.level[i]):
+        colour, width = tree.style(int(tree.level[index]))
         edge = path(at[tree.parent[index]], at[index])
         drawn.append(element("path", d=edge, stroke=colour, stroke_width=f"{width:g}"))
     for index in np.argsort(tree.depth == 0, kind="stable").tolist():
@@ -155,27 +199,53 @@ def node_by_node(
         words = [*node_words(tree, index, int(children[index])), where(index)]
         area = shape("circle", cx=here[0], cy=here[1], r=4.5)
         spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
-    keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
+    keys = [(star(0, 0, 3.2), _root_name(tree)), (dot(0, 0, True), "member")]
     if not tree.member.all():
         keys.append((dot(0, 0, False), "forwarder"))
+    if tree.picture is not None and tree.picture.value:
+        drawn += _numbers(tree, at)
+        keys.append(('<text x="-4" y="2.5">12</text>', tree.picture.value))
     return drawn, spots, keys
 
 
+def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
+    """Write the values of a few nodes: where values change, the nodes of large subtrees first."""
+    assert tree.value is not None
+    below = tree.below
+    changes = ~np.isclose(tree.value[below], tree.value[tree.parent[below]])
+    some = below[changes & np.isfinite(tree.value[below])]
+    yield f'<g {TEXT} style="{HALO}">\n'
+    taken: list[tuple[float, float, float]] = []
+    for index in some[np.argsort(-subtree_sizes(tree)[some], kind="stable")].tolist():
+        (x, y), words = at[index], as_text(float(f"{tree.value[index]:.3g}"))
+        wide = 4.4 * len(words)
+        if all(abs(y - b) > 7 or x > a + w or x + wide < a for a, b, w in taken):
+            taken.append((x, y, wide))
+            at_words = f'x="{coordinate(x + 3)}" y="{coordinate(y - 2)}"'
+            yield f"<text {at_words}>{words}</text>\n"
+        if len(taken) == MOST_NUMBERS:
+            break
+    yield "</g>\n"
+
+
 def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Return the legend: the edges by depth as bars, and the meaning of the marks."""
+    """Return the legend: the edges by level as bars, and the meaning of the marks."""
     x, y = left + 8, 16.0
-    yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">edges by depth</text>\n'
-    counts = np.bincount(np.minimum(tree.depth[tree.below], len(DEPTHS)), minlength=1)
+    heading = "edges by depth" if tree.picture is None else tree.picture.heading
+    yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">{escape(heading)}</text>\n'
+    counts = np.bincount(np.minimum(tree.level[tree.below], len(DEPTHS)), minlength=1)
     most = max(int(counts.max()), 1)
-    for depth in range(1, len(counts)):
+    names = {level: tree.level_name(level) for level in range(1, len(counts))}
+    start = 20.0 if tree.picture is None else 6 + 4.1 * max(map(len, names.values()), default=0)
+    for level, name in names.items():
         y += 11
-        colour, _ = depth_style(depth)
-        length = max(34.0 * counts[depth] / most, 1.2)
+        colour, _ = tree.style(level)
+        length = max(min(34.0, LEGEND - 26 - start) * counts[level] / most, 1.2)
         yield (
-            f'<text x="{coordinate(x)}" y="{y:g}">{depth_name(tree, depth)}</text>'
-            f'<rect x="{coordinate(x + 20)}" y="{y - 5.5:g}" width="{coordinate(length)}" '
-            f'height="6" fill="{colour}"/><text x="{coordinate(x + 24 + length)}" y="{y:g}">'
-            f"{counts[depth]:,}</text>\n"
+            f'<text x="{coordinate(x)}" y="{y:g}">{escape(name)}</text>'
+            f'<rect x="{coordinate(x + start)}" y="{y - 5.5:g}" width="{coordinate(length)}" '
+            f'height="6" fill="{colour}"/><text x="{coordinate(x + start + 4 + length)}" '
+            f'y="{y:g}">{counts[level]:,}</text>\n'
         )
     y += 8
     for mark, words in keys:
@@ -183,12 +253,6 @@ def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Ite
         yield f'<g transform="translate({coordinate(x + 5)} {y - 2.5:g})">{mark.strip()}</g>'
         yield f'<text x="{coordinate(x + 14)}" y="{y:g}">{escape(words)}</text>\n'
     yield "</g>\n"
-
-
-def depth_name(tree: GroupTree, depth: int) -> str:
-    """Return the name of a depth, such as ``3``, or ``5-7`` for the last one with deeper nodes."""
-    deepest = int(tree.depth.max())
-    return f"{depth}\N{EN DASH}{deepest}" if depth == len(DEPTHS) < deepest else str(depth)
 
 
 _LEFT, _TOP, _SIDE = 40.0, 16.0, 10.0
@@ -236,7 +300,7 @@ def _bars(
 
     def draw(some: np.ndarray, x: float, words: list[str], pale: bool) -> float:
         length, depth = float(nodes[some].sum() * scale), int(tree.depth[some[0]])
-        colour = _ROOT if depth == 0 else depth_style(depth)[0]
+        colour = _ROOT if depth == 0 else tree.style(int(tree.level[some[0]]))[0]
         at = {"x": f"{x:.2f}", "y": _TOP + step * depth, "height": f"{step - 2:g}"}
         look = {"fill": colour, "fill_opacity": ".3" if pale else ".85"}
         drawn.append(element("rect", **at, width=f"{max(length - 0.25, 0.25):.2f}", **look))
@@ -379,7 +443,7 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
     # 1. A line for all edges of one depth between two places
     below, drawn = tree.below, list[str]()
     at = chart.place[chart.index(tree.router)]
-    level = np.minimum(tree.depth[below], len(DEPTHS))
+    level = np.minimum(tree.level[below], len(DEPTHS))
     up, down = at[tree.parent[below]], at[below]
     leaves = up != down
     places = len(chart.place_numbers)
@@ -388,10 +452,10 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
     of_level, cut = lines // places**2, []
     for depth in range(len(DEPTHS), 0, -1):
         mine = np.flatnonzero(of_level == depth)
-        shown, (colour, width) = mine, depth_style(depth)
+        shown, (colour, width) = mine, tree.style(depth)
         if len(mine) > MOST_LINES:
             shown = mine[np.linspace(0, len(mine) - 1, MOST_LINES).round().astype(int)]
-            cut.append(f"{len(shown):,} of {len(mine):,} at depth {depth_name(tree, depth)}")
+            cut.append(f"{len(shown):,} of {len(mine):,} {_level_in_words(tree, depth)}")
         for key, edges in zip(lines[shown].tolist(), count[shown].tolist(), strict=True):
             a, b = divmod(key % places**2, places)
             thick = width * (0.45 + 0.25 * min(np.log2(edges), 6))
@@ -421,10 +485,10 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
     drawn.append(star(chart.place_x[root], chart.place_y[root]))
     name = "domain" if chart.has_domains else "router"
     mark = element("circle", cx=0, cy=0, r=3.2, fill="#4a545e")
-    keys = [(star(0, 0, 3.2), f"{name} of the root")]
+    keys = [(star(0, 0, 3.2), f"{name} of the {_root_name(tree)}")]
     keys.append((mark, f"{largest:,} node" + "s" * (largest > 1)))
     note = (
-        f"A line stands for all edges between two {name}s at one depth, and is thicker where there "
+        f"A line stands for all edges of a colour between two {name}s, and is thicker where there "
         f"are more; a dot stands for the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} "
         f"edges inside a {name}."
     )
@@ -466,12 +530,17 @@ def _lengths(tree: GroupTree, chart: _Map) -> str:
     side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0
     apart = np.hypot(chart.x[up] - chart.x[at[below]], chart.y[up] - chart.y[at[below]])
     length = 100 * apart / side
-    level = np.minimum(tree.depth[below], len(DEPTHS))
+    level = np.minimum(tree.level[below], len(DEPTHS))
     means = [
-        f"{length[level == depth].mean():.2g}\N{NO-BREAK SPACE}% at depth {depth_name(tree, depth)}"
-        for depth in range(1, int(level.max(initial=0)) + 1)
+        f"{length[level == one].mean():.2g}\N{NO-BREAK SPACE}% {_level_in_words(tree, one)}"
+        for one in range(1, int(level.max(initial=0)) + 1)
     ]
     return f"Mean length of an edge, in per cent of the map: {', '.join(means)}."
+
+
+def _level_in_words(tree: GroupTree, level: int) -> str:
+    name = tree.level_name(level)
+    return f"at depth {name}" if tree.picture is None else f"({name})"
 
 
 #: The width of a drawing without its legend.
@@ -486,25 +555,40 @@ class RunTrees:
     routers: pd.DataFrame  # coordinates may be missing
     links: pd.DataFrame
     left_out: str = ""  # a sentence about groups that are not drawn
+    pictures: Sequence[tuple[str, GroupTree]] = ()  # of systems, by their names
 
 
 def tree_figures(found: RunTrees) -> list[PageFigure]:
     """Draw trees over the map of the network, or in layers if it has no coordinates."""
     figures = []
     for what, tree in found.trees:
-        if has_map(found.routers):
-            drawn = map_of(tree, found.routers, found.links, _WIDTH)
-        else:
-            drawn = layers_of(tree, _WIDTH)
-        name = f"tree-{what.partition(' ')[0]}"
         title = f"Group {tree.group}, the {what}: {tree.size:,} members"
-        words = f"{_counts(tree)} {drawn.words}".rstrip()
-        svg = plain_svg(name, title, words, drawn.size, drawn.body)
-        figures.append(PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",)))
+        figures.append(_figure(found, f"tree-{what.partition(' ')[0]}", title, tree))
+    for system, tree in found.pictures:
+        title = f"{label_of(system)}, group {tree.group}: {tree.size:,} members"
+        figures.append(_figure(found, f"picture-{system}", title, tree))
     return figures
 
 
+def _figure(found: RunTrees, name: str, title: str, tree: GroupTree) -> PageFigure:
+    if has_map(found.routers):
+        drawn = map_of(tree, found.routers, found.links, _WIDTH)
+    else:
+        drawn = layers_of(tree, _WIDTH)
+    words = f"{_counts(tree)} {drawn.words}".rstrip()
+    svg = plain_svg(name, title, words, drawn.size, drawn.body)
+    if tree.picture is None:
+        return PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",))
+    numbers = tree.picture.value and len(tree) <= MOST_NODES
+    changes = " A number stands where it differs from the parent's." if numbers else ""
+    return PageFigure(name, title, svg, f"{tree.picture.words}{changes} {drawn.note}", words)
+
+
 def _counts(tree: GroupTree) -> str:
+    if tree.picture is not None:
+        counts = np.bincount(tree.level[tree.below], minlength=1)
+        edges = [f"{n:,} ({tree.level_name(level)})" for level, n in enumerate(counts) if level]
+        return f"{len(tree):,} nodes; edges: {', '.join(edges)}."
     inner, forwarders = int((tree.children > 0).sum()), int((~tree.member).sum())
     most, deepest = int(tree.children.max(initial=0)), int(tree.depth.max(initial=0))
     return (

@@ -63,6 +63,32 @@ def _call(place: str, *given: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """How the report draws the overlay of one group of a system (`multicast.PICTURE`).
+
+    Attributes
+    ----------
+    heading : str
+        The heading of the legend, such as ``edges by layer``.
+    name : callable
+        ``name(rank)`` returns the name of the edges of a rank.  Those of the least rank are the
+        widest.
+    words : str
+        What a reader should see, in sentences.
+    value : str
+        What the numbers at nodes mean, with their unit; empty if no edge has a value.
+    root : str
+        What the node without a parent is.
+    """
+
+    heading: str
+    name: Callable[[int], str]
+    words: str
+    value: str = ""
+    root: str = "root"
+
+
+@dataclass(frozen=True)
 class System:
     """A multicast system: its name, its properties, and the functions that build and play it.
 
@@ -128,6 +154,8 @@ class System:
         `multicast.FAILURES`), from the tables and the config of the run.
     failures_beside : str or None
         The system beside which the report shows the costs of failures.
+    picture : Picture or None
+        How the report draws the edges that the system hands over as `Multicast.picture`.
     """
 
     name: str
@@ -156,6 +184,7 @@ class System:
     )
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
+    picture: Picture | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):

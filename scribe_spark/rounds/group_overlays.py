@@ -82,6 +82,9 @@ from scribe_spark.underlay.protocol import Kernel, node_delays
 #: not know yet.
 MEMBERS, SILENT = "members", "silent"
 
+#: The table of a run with the edges of pictures: `GroupOverlays.picture`.
+PICTURE = "picture"
+
 #: The table of a round with the edges of nodes, as keys (group, node).
 _NEIGHBOURS = "neighbours"
 
@@ -237,6 +240,18 @@ class GroupOverlays(SystemOnBuckets):
         """Return the overlays of groups; by default only their :meth:`edges`."""
         return Built(self.edges(overlays, network))
 
+    def picture(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the edges of the pictures of groups in a run; by default none.
+
+        Returns
+        -------
+        Columns
+            ``group`` (an index), ``parent`` and ``child`` (positions), which form a tree of each
+            group; ``rank`` and perhaps ``value`` as in `multicast.PICTURE`.  Rows with equal ends
+            are left out.
+        """
+        return {}
+
     def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
         """Return the arrays by name that all buckets read while they build; by default none."""
         return {}
@@ -283,6 +298,7 @@ class GroupOverlays(SystemOnBuckets):
             *(Multicasts.of_round(now), *np.divmod(topic // self.ways, len(now.ring)), of),
             now.key_hi,
             *((*facts, shared),),
+            now.watched,
             now.tally.observer,
             now.scheduled,
             None if self.merged else now.late_copies(player.facts, first),
@@ -357,6 +373,7 @@ class OverlayRound:
     of: np.ndarray
     key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
+    watched: np.ndarray  # in a run, the index of the group with a picture
     observer: Observer
     scheduled: bool  # True if publications have sizes of their own
     late: Late | None  # the jitter of copies, by the index of the topic
@@ -461,11 +478,21 @@ class Build(OverlayProgram):
         network = Network(round.facts.ring, *round.network)
         built = round.system.build(overlays, network)
         self._count(tables, groups, built)
+        if network.in_run:
+            self._note_picture(tables, groups, round.system.picture(overlays, network))
         made = built.edges
         names = ("peer", *round.system.carried)
         sent = {AT: made["node"], "group": mine[made["publication"]]}
         sent |= {name: made[name] for name in names}
         return take(sent, round.lives.alive[sent[AT]])
+
+    def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
+        """Note the edges of the picture of the watched group."""
+        if edges:
+            none = np.full(len(edges["group"]), np.nan)
+            edges = {"value": none, **edges, "group": groups[edges["group"]]}
+            some = find_sorted(self.round.watched, edges["group"]) >= 0
+            tables[PICTURE] = take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
         """Count entries and messages of overlays, whose groups have these indices."""

@@ -176,7 +176,7 @@ class LivingRound:
     group_events : GroupEvents
         All events of groups, also CREATEs and the events of nodes that do not have the right.
     watched : ndarray of int64
-        The indices of the groups whose trees are recorded.
+        The indices of the groups whose trees are recorded; in a run, of the group with a picture.
     environment : Environment or None
         The rules and the observer of the nodes, for a system that shares their tables.
     routers : int

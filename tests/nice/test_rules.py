@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -324,3 +325,14 @@ def test_more_members_than_builders_hold_are_refused():
     with pytest.raises(InputError, match="1,000,001 members of all groups"):
         NiceConfig().check_groups(None, 2, 1_000_001, None)
     NiceConfig().check_groups(None, 2, 1_000_000, None)
+
+
+def test_a_picture_has_an_edge_from_each_leader_to_each_member():
+    played = Played(drawn_network(40, 1)).play(join=[(0, node) for node in range(40)])
+    for _ in range(CALM):
+        played.play()
+    rows = played.system.picture(SimpleNamespace(state=played.state), played.network)
+    edges = zip(*(rows[name].tolist() for name in ("rank", "parent", "child")), strict=True)
+    clusters = played.clusters().items()
+    assert {*edges} == {(-of[1], of[2], node) for of, some in clusters for node in some}
+    assert len({of[1] for of, _ in clusters}) > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -166,3 +167,20 @@ def test_a_large_group_is_refused():
     played = Played(small_network(1), np.zeros(5001, dtype=np.int64))
     with pytest.raises(InputError, match="has a group of 5,001 members; must be at most 5,000"):
         played.play((np.zeros(5001, dtype=np.int64), np.arange(5001)))
+
+
+def test_a_picture_has_the_bandwidth_of_each_way_from_the_root():
+    played = Played(small_network(5), np.arange(12))
+    played.play((np.zeros(12, dtype=np.int64), np.arange(12)))
+    for number in range(30):
+        played.play(measure=number == 29)
+    rows = played.system.picture(SimpleNamespace(state=played.state), played.network)
+    above = parents(played)
+    found = {(0, child): up for up, child in zip(rows["parent"], rows["child"], strict=True)}
+    assert found == {node: up for node, up in above.items() if up >= 0}
+    # the sum that the measure `shared` is made of
+    assert rows["value"].sum() * 1e6 == pytest.approx(played.state["measured"]["shared_sum"].sum())
+    least = dict(zip(rows["child"].tolist(), rows["value"].tolist(), strict=True))
+    for up, child, rank in zip(rows["parent"], rows["child"], rows["rank"], strict=True):
+        assert least[child] <= least.get(up, np.inf)
+        assert least[child] * 1e6 < 10 ** ((1 - rank) / 2)  # the edge has its class, or less

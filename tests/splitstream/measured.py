@@ -116,9 +116,9 @@ REFERENCES = (
 )
 
 HEAD = (
-    "| nodes, bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
+    "| bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
     "| max | SUBs a pair | orphans | messages an anycast | hops "
-    "| stripes a hit node | exact bars | tolerances |\n" + "|---" * 14 + "|"
+    "| stripes a hit node | bars |\n" + "|---" * 13 + "|"
 )
 
 
@@ -305,39 +305,46 @@ def after_failures(net: Net, policy: str, bound: int) -> str:
     )
 
 
-def rows(nodes: int, keys: int) -> Iterator[str]:
-    """Return the rows of the table for a number of nodes."""
-    net, at = Net(nodes), (1_000, 5_000).index(nodes)
+#: Column -> the formats of its values and of the reference numbers; empty: there are none.
+CELLS = {
+    **{"one": (".0f", ".0f"), "interior": (",.0f", ",.0f"), "rad": (".2f", ".2f")},
+    **{"depth": (".1f", ".0f"), "stress": (".1f", ".1f"), "most": (",.0f", ",.0f")},
+    **{"asks": (".1f", ".1f"), "orphans": (",.0f", ",.0f"), "anycasts": (".1f", "")},
+    **{"hops": (",.0f", ",.0f"), "hit": (".2f", "")},
+}
+
+
+def rows(sizes: list[int], keys: int) -> Iterator[str]:
+    """Return the rows of the table; a cell has the values of all numbers of nodes."""
+    nets = {(1_000, 5_000).index(nodes): Net(nodes) for nodes in sizes}
     for of in REFERENCES:
-        every = [measure(net, net.key(number), of) for number in range(keys)]
-        now = Measured(*np.mean(every, axis=0))
-        bars = {
-            "RAD": abs(now.rad - of.rad[at]) <= 0.15,
-            "interior": abs(now.interior / of.interior[at] - 1) <= 0.2,
-        }
-        if of.bound and of.waves == 1:
-            bars["stress"] = abs(now.stress / now.scribe_stress - 1) <= 0.15
-            bars["max"] = now.most < now.scribe_most
-            bars["hit"] = 1 <= now.hit <= 1.1
-        missed = ", ".join(name for name, holds in bars.items() if not holds)
-        name = f"{nodes:,}, {of.bound or 'none'}, {of.policy}"
-        values = [
-            f"{name}, {of.waves} waves" if of.waves > 1 else name,
-            f"{now.one:.0f} ({of.one[at]})",
-            f"{now.interior:.0f} ({of.interior[at]})",
-            f"{now.rad:.2f} ({of.rad[at]:.2f})",
-            f"{now.depth:.1f} ({of.depth[at]})",
-            f"{now.stress:.1f} ({of.stress[at]})",
-            f"{now.most:.0f} ({of.most[at]})",
-            f"{now.asks:.1f} ({of.asks[at]})",
-            f"{now.orphans:,.0f} ({of.orphans[at]:,})",
-            f"{now.anycasts:.1f}",
-            f"{now.hops:.0f} ({of.hops[at]})",
-            f"{now.hit:.2f}",
-            "hold" if now.exact == 1 else "BROKEN",
-            f"missed: {missed}" if missed else "hold",
-        ]
-        yield f"| {' | '.join(values)} |"
+        found, missed = [], []
+        for at, net in nets.items():
+            some = range(-(-keys // 3) if at else keys)
+            every = [measure(net, net.key(number), of) for number in some]
+            found.append(Measured(*np.mean(every, axis=0)))
+            missed += [f"{name} ({net.nodes:,})" for name in faults(found[-1], of, at)]
+        cells = [f"{of.bound or 'none'}, {of.policy}" + f", {of.waves} waves" * (of.waves > 1)]
+        for name, (form, wants) in CELLS.items():
+            cell = "/".join(format(getattr(one, name), form) for one in found)
+            wanted = "/".join(format(getattr(of, name)[at], wants) for at in nets) if wants else ""
+            cells.append(f"{cell} ({wanted})" if wanted else cell)
+        cells.append(f"missed: {', '.join(missed)}" if missed else "hold")
+        yield f"| {' | '.join(cells)} |"
+
+
+def faults(now: Measured, of: Reference, at: int) -> list[str]:
+    """Return the names of the bars that do not hold."""
+    bars = {
+        "exact": now.exact == 1,
+        "RAD": abs(now.rad - of.rad[at]) <= 0.15,
+        "interior": abs(now.interior / of.interior[at] - 1) <= 0.2,
+    }
+    if of.bound and of.waves == 1:
+        bars["stress"] = abs(now.stress / now.scribe_stress - 1) <= 0.15
+        bars["max"] = now.most < now.scribe_most
+        bars["hit"] = 1 <= now.hit <= 1.1
+    return [name for name, holds in bars.items() if not holds]
 
 
 def main() -> None:
@@ -356,10 +363,9 @@ def main() -> None:
         return
     print(HEAD)
     lines = HEAD.splitlines()
-    for nodes in given.nodes or [1_000, 5_000]:
-        for row in rows(nodes, given.keys if nodes == 1_000 else -(-given.keys // 3)):
-            print(row, flush=True)
-            lines.append(row)
+    for row in rows(given.nodes or [1_000, 5_000], given.keys):
+        print(row, flush=True)
+        lines.append(row)
     if given.page is not None:
         text = given.page.read_text("utf-8")
         given.page.write_text(with_lines(text, "splitstream", lines), "utf-8")

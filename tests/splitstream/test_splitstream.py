@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from scribe_spark.engine.packing import take
+from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Case, Seen, of_all, play, random_case
 
 SLOW = pytest.mark.slow
@@ -156,3 +158,26 @@ def test_without_a_bound_trees_are_routes(seeds) -> None:
             assert np.array_equal(seen.channel(case, group)["parent"], wanted)
             hops += np.count_nonzero(wanted >= 0)
     assert hops > 500
+
+
+def test_a_picture_has_all_edges_of_one_node_of_each_group() -> None:
+    several = 0
+    for seed in range(6):
+        case = random_case(seed)
+        seen = play(case)[0]
+        system = SplitStream(case.rules, case.b)
+        rows = system.picture(SimpleNamespace(state=seen.state), SimpleNamespace(ring=case.ring))
+        for group in np.unique(rows["group"]).tolist():
+            of, mine = seen.channel(case, group), take(rows, rows["group"] == group)
+            (middle,) = np.unique(mine["parent"])
+            ups = of["parent"][of["node"] == middle][0]
+            row, stripe = np.nonzero(of["parent"] == middle)
+            wanted = Counter((up, 0, at) for at, up in enumerate(ups.tolist()) if up >= 0)
+            wanted += Counter(zip(of["node"][row], -1 - stripe, stripe * 0 - 1, strict=True))
+            value = np.where(np.isnan(mine["value"]), -1, mine["value"]).astype(int)
+            edges = zip(mine["child"], mine["rank"], value, strict=True)
+            assert Counter(edges) == wanted
+            inner = [len({*np.nonzero(of["parent"] == at)[1]}) for at in of["node"]]
+            assert len({*stripe}) == max([n for n in inner if n <= 4], default=min(inner))
+            several += len({*stripe}) > 1
+    assert several

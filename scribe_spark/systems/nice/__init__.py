@@ -26,10 +26,12 @@ S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multica
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, System, imported
+from scribe_spark.rounds.declaration import TREE, Picture, System, imported
 
 #: The events of a period, which are counted.
 EVENTS = ("joined", "moves", "splits", "merges", "new_leaders")
+
+_NICE = imported("scribe_spark.systems.nice.overlay:Nice")
 
 NICE = System(
     "nice",
@@ -38,7 +40,7 @@ NICE = System(
     requested=True,
     config="scribe_spark.systems.nice.config:NiceConfig",
     control=True,
-    world=imported("scribe_spark.systems.nice.overlay:live_nice"),
+    world=lambda config: _NICE(config.nice.for_tasks()),
     round_seconds=lambda config: config.nice.period_seconds,
     world_measures={
         **{"layers": "mean over members", "peers": "mean over members"},
@@ -46,4 +48,11 @@ NICE = System(
         **dict.fromkeys(EVENTS, "events"),
         "control_bytes": "bytes",
     },
+    picture=Picture(
+        "edges by layer",
+        lambda rank: f"layer {-rank}",
+        "An edge leads from the leader of a cluster to a member. The leaders of a layer are the "
+        "members of the layer above it, whose edges are wider.",
+        root="top leader",
+    ),
 )

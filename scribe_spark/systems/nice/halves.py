@@ -41,8 +41,7 @@ def _radii(trip: np.ndarray, first: int) -> np.ndarray:
     far_from_b = _nth_without(trip, first - 1).transpose(0, 2, 1)
     far_from_a = _nth_without(trip, m - first - 1)
     radius = np.maximum(radius, np.maximum(far_from_a, far_from_b))
-    centre = np.arange(m)
-    radius[:, centre, centre] = np.iinfo(np.int64).max
+    radius[:, *np.diag_indices(m)] = np.iinfo(np.int64).max
     return radius
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -65,13 +65,17 @@ class Nice(GrownOverlays):
         seated = layers[0].key[find_sorted(mute, layers[0].key) < 0] if layers else mute
         guest = (point >= 0) & (point != overlays.source)
         guest &= find_sorted(seated, overlays.of * size + overlays.source) < 0
-        more = {
-            "publication": np.flatnonzero(guest),
-            "node": overlays.source[guest],
-            "peer": point[guest],
-            "layer": np.full(np.count_nonzero(guest), GUEST),
-        }
-        return {name: np.r_[made[name], column] for name, column in more.items()}
+        which = np.flatnonzero(guest)
+        more = which, overlays.source[which], point[which], np.full(len(which), GUEST)
+        names = "publication", "node", "peer", "layer"
+        return {name: np.r_[made[name], some] for name, some in zip(names, more, strict=True)}
+
+    def picture(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the edges from leaders to members; the top layer has the least rank."""
+        rows = overlays.state.get(CLUSTERS)
+        if rows is None:
+            return {}
+        return {**rows, "parent": rows["leader"], "child": rows["node"], "rank": -rows["layer"]}
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
         """Forward to all clusters but that of the first copy: rule V9."""
@@ -89,16 +93,6 @@ class Nice(GrownOverlays):
         unsound = (size > 3 * self.rules.k + 1) | (size < np.where(is_top, 1, self.rules.k))
         lowest = rows["layer"] == 0
         top = rows["layer"][start][is_top][numbered(rows["group"][lowest])]
-        return {
-            **found,
-            "members": float(np.count_nonzero(lowest)),
-            "layers": float((top + 1).sum()),
-            "clusters": float(len(start)),
-            "peers": float((size * (size - 1)).sum()),
-            "unsound": float(np.count_nonzero(unsound)),
-        }
-
-
-def live_nice(config: Any) -> Nice:
-    """Return NICE with the rules of a config."""
-    return Nice(config.nice.for_tasks())
+        names = "members", "layers", "clusters", "peers", "unsound"
+        totals = lowest.sum(), (top + 1).sum(), len(start), (size * (size - 1)).sum(), unsound.sum()
+        return found | {name: float(total) for name, total in zip(names, totals, strict=True)}

@@ -38,11 +38,9 @@ class NicePeriod:
         self._distances = Distances(period.network)
         self._layers = layers_of(state.get(CLUSTERS), self._size)
         none = dict.fromkeys(("group", "node", "periods", "start"), whole_numbers())
-        silent, waiting = (state.get(name, none) for name in (SILENT, WAITING))
-        self._silent, self._waiting = (
-            r["group"] * self._size + r["node"] for r in (silent, waiting)
-        )
-        self._missed, self._start = silent["periods"], waiting["start"]
+        told = [state.get(name, none) for name in (SILENT, WAITING)]
+        self._silent, self._waiting = (r["group"] * self._size + r["node"] for r in told)
+        self._missed, self._start = told[0]["periods"], told[1]["start"]
         self._lost = whole_numbers()
         self._messages: dict[str, list[Columns]] = defaultdict(list)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.rounds.declaration import TREE, System
+from scribe_spark.rounds.declaration import TREE, Picture, System
 
 if TYPE_CHECKING:
     from scribe_spark.rounds.system import SystemOnBuckets
@@ -39,6 +39,16 @@ def _live(config: Any) -> SystemOnBuckets:
 
 def _round_seconds(config: Any) -> float:
     return config.overcast.round_seconds
+
+
+#: The greatest bandwidth of a class in pictures, in bit/s: nodes of one router have more.
+GREATEST = 1e11
+
+
+def _class_of_bandwidth(rank: int) -> str:
+    """Return the name of the edges of a rank, two for each power of ten."""
+    least = 10 ** (-rank // 2 - 6) * (3 if rank % 2 else 1)
+    return "same router" if least * 1e6 >= GREATEST else f"from {least:g} Mbit/s"
 
 
 _FRACTION = "fraction of the possible"
@@ -65,4 +75,11 @@ OVERCAST = System(
         "moves": "members",
         "certificates": "certificates",
     },
+    picture=Picture(
+        "edges by bandwidth",
+        _class_of_bandwidth,
+        "An edge leads from a parent to a child; copies on a link share the link's rate. Members "
+        "look for bandwidth, not for near parents, so edges are long and the tree is deep.",
+        "Mbit/s from the root",
+    ),
 )

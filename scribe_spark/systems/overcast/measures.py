@@ -10,6 +10,7 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.bandwidth import Flows, Routes
 from scribe_spark.systems.overcast.tree import CERTIFICATES, MEMBERS
 from scribe_spark.underlay.protocol import narrowest
@@ -85,6 +86,20 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     known = roots_view(state, len(network.ring), group)
     found["faults"] = _faults(truth[lives & (depth > 0)], known, len(network.ring), len(group))
     return found
+
+
+def drawn(members: Columns, network: Network) -> Columns:
+    """Return the edges of trees, ranked by bandwidth; values: Mbit/s from the root (rule E4)."""
+    (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
+    router = network.ring.router[members["node"]]
+    routes = Routes.between(network.kernel, router[parent], router[child])
+    flows = Flows.of(network.kernel, True, routes, group[child], child)
+    edge = np.full(len(router), np.inf)
+    edge[child] = flows.of_edges(routes, group[child])
+    least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
+    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
+    ends = {"parent": members["node"][parent], "child": members["node"][child]}
+    return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
 
 
 def down_trees(

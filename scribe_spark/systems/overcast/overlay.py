@@ -14,7 +14,7 @@ from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.overcast.config import OvercastConfig
-from scribe_spark.systems.overcast.measures import QUOTIENTS, measured, tree_edges
+from scribe_spark.systems.overcast.measures import QUOTIENTS, drawn, measured, tree_edges
 from scribe_spark.systems.overcast.tree import (
     ADOPT,
     CERTIFICATES,
@@ -75,6 +75,11 @@ class Overcast(GrownOverlays):
         publication = np.flatnonzero(root != overlays.source)
         first = {"publication": publication, "node": overlays.source[publication]}
         return concatenate([down, {**first, "peer": root[publication]}])
+
+    def picture(self, overlays: Overlays, network: Network) -> Columns:
+        """See `GroupOverlays.picture`."""
+        members = overlays.state.get(MEMBERS)
+        return {} if members is None else drawn(members, network)
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
         """See `GrownOverlays.sums`."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.rounds.declaration import TREE, System
+from scribe_spark.rounds.declaration import TREE, Picture, System
 
 if TYPE_CHECKING:
     from scribe_spark.rounds.system import SystemOnBuckets
@@ -47,4 +47,12 @@ SPLITSTREAM = System(
     over_pastry=True,
     world=_live,
     world_measures=MEASURES,
+    picture=Picture(
+        "children by stripe",
+        lambda rank: f"stripe {-1 - rank}" if rank else "parents",
+        "The node has a parent in each stripe, unless it is the stripe's root, and children in the "
+        "stripes of which it is an inner node.",
+        "stripe of this parent",
+        "node of this picture",
+    ),
 )

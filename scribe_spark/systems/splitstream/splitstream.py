@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, index_in_run
+from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.states import CELLS, LEAVES
@@ -127,6 +128,29 @@ class SplitStream(GrownOverlays):
             "publication": np.r_[publication[some], up],
             "node": np.r_[parent[some], overlays.source[up]].astype(np.int64),
             "peer": np.r_[node[some], root[up]],
+        }
+
+    def picture(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the edges of one node of each group: with most inner stripes, but at most four."""
+        nodes = overlays.state.get(NODES)
+        if nodes is None:
+            return {}
+        row, stripe = np.nonzero(nodes["parent"] >= 0)
+        ends = nodes["parent"][row, stripe], nodes["node"][row]
+        above, below = (key_of([nodes["group"][row], end], len(network.ring)) for end in ends)
+        inner, children = np.unique(above * self.rules.stripes + stripe, return_counts=True)
+        node, first = np.unique(inner // self.rules.stripes, return_index=True)
+        stripes, children = np.diff(first, append=len(inner)), np.add.reduceat(children, first)
+        worth = np.where(stripes > 4, 0, stripes)
+        node = node[np.lexsort((-children, -worth, node // len(network.ring)))]
+        node = node[run_starts(node // len(network.ring))]
+        down, up = (find_sorted(node, end) >= 0 for end in (above, below))
+        return {
+            "group": np.r_[nodes["group"][row[up]], nodes["group"][row[down]]],
+            "parent": np.r_[ends[1][up], ends[0][down]],
+            "child": np.r_[ends[0][up], ends[1][down]],
+            "rank": np.r_[stripe[up] * 0, -1 - stripe[down]],
+            "value": np.r_[stripe[up] * 1.0, np.full(len(stripe[down]), np.nan)],
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
