@@ -103,15 +103,15 @@ peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write d
 
 .PHONY: gossipsub-results
 gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
-	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
+	@PYTHONPATH=.:tests $(BIN)/python -m gossipsub.measured --page docs/gossipsub.md
 
 .PHONY: parts
 parts: setup ## Send publications whole, in parts and coded, and write docs/parts.md (2,000 and 10,000 nodes: half an hour; NODES="2000 100000" for others)
-	@set -f; $(BIN)/python -m tools.parts_results out/parts docs/parts.md $(if $(NODES),$$SCRIBE_NODES,2000 10000)
+	$(call page,parts,out/parts,--page docs/parts.md)
 
 .PHONY: questions
 questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
-	@$(BIN)/python -m tools.questions out/questions docs/questions.md
+	$(call page,questions,out/questions,--page docs/questions.md)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
@@ -173,7 +173,7 @@ format: $(VENV)/.lint ## Format the code and fix it with ruff
 	$(BIN)/ruff check --fix
 
 .PHONY: docs
-docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the results, with EXAMPLE=out/seed2 README's example, with WORLD=out/world its world, with BENCH=bench.json the times
+docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the results, with EXAMPLE=out/seed2 README's example, with WORLD=out/world the world of docs/living.md, with BENCH=bench.json the times
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 

@@ -79,12 +79,12 @@ def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def to_all(first: Columns, edges: Columns) -> np.ndarray:
-    """Forward on every edge."""
+    """Return True for each edge: a node forwards its first copy to all its neighbours."""
     return np.ones(len(edges["peer"]), dtype=bool)
 
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
-    """Forward on every edge but the one to the sender of the first copy."""
+    """Return False for the edge to the sender of a node's first copy, True for all others."""
     return edges["peer"] != first["sender"]
 
 
@@ -266,7 +266,11 @@ class Dissemination:
     def _send(
         self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
     ) -> dict[str, Columns]:
-        """Return the copies and cancellations of nodes whose first copy has changed."""
+        """Return the copies, and cancellations of copies, of nodes whose first copy has changed.
+
+        `key` are the nodes (group, node), ascending; `old` and `new` have the columns of their
+        former and present first copies, and `old` is None if they have had none.
+        """
         if EDGES not in tables:
             return {}
         edges = self._edges(tables)

@@ -27,7 +27,6 @@ from scribe_spark.underlay.protocol import node_delays
 from tools.pages import with_lines
 
 ORIGINS = 100
-MARKS = "<!-- anycast: begin -->\n", "<!-- anycast: end -->\n"
 HEAD = (
     "| nodes, members, tree | accept | messages (C) | measured, max | rank | holds |\n"
     "|---|---|---|---|---|---|"
@@ -108,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(row, flush=True)
             lines.append(row)
     if given.page is not None:
-        given.page.write_text(with_lines(given.page.read_text("utf-8"), MARKS, lines), "utf-8")
+        given.page.write_text(with_lines(given.page.read_text("utf-8"), "anycast", lines), "utf-8")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ MASTER, PARTITIONS = "local[2]", 2
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
     "test_tutorials", "test_determinism", "test_paper", "test_world", "test_round_clock",
-    "test_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
+    "test_systems_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
     "test_extending", "test_scheduled_runs", "test_run_tables", "test_connect", "test_asked_for",
     "test_scribe_round", "test_living_run", "test_interrupts", "test_kernel", "test_rounds",
     "test_world_on_buckets", "test_world_groups", "test_handed_over", "test_rounds_combine",

@@ -1,22 +1,19 @@
-"""The worked examples of `docs/extending.md`, as a reader would run them."""
+"""The files of the pages docs/extending_*.md, as a reader would import them."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
-GUIDE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
+from tools.extending import files_of, pages
+
+FILES = {
+    name: code for page in pages().values() for name, code in files_of(page.read_text()).items()
+}
 
 
-def run_examples(heading: str) -> dict[str, Any]:
-    """Execute the Python blocks under a heading of the guide; the names that they leave."""
-    _, found, rest = GUIDE.read_text().partition(f"\n## {heading}\n")
-    assert found, f"{GUIDE.name} has no section {heading!r}"
-    section = rest.partition("\n## ")[0]
-    blocks = re.findall(r"^```python\n(.*?)^```$", section, re.M | re.S)
-    assert blocks, f"{heading!r} has no example"
-    names: dict[str, Any] = {"__name__": "example"}
-    for block in blocks:
-        exec(compile(block, f"{GUIDE.name}: {heading}", "exec", dont_inherit=True), names)
+def run_example(module: str) -> dict[str, Any]:
+    """Execute the file of a module; the names that it leaves."""
+    name = f"{module}.py"
+    names: dict[str, Any] = {"__name__": module}
+    exec(compile(FILES[name], name, "exec", dont_inherit=True), names)
     return names

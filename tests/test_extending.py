@@ -1,4 +1,4 @@
-"""Things added from outside the package as the guide says: all examples in one small run.
+"""Things added from outside the package as the pages say: the examples in one small run.
 
 The topology's are in `test_extending_topology`.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from extending import run_examples
+from extending import run_example
 from identifiers import whole
 from oracle.dissemination import Edge, spread
 
@@ -30,11 +30,12 @@ NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stu
 @pytest.fixture(scope="module")
 def examples() -> Iterator[None]:
     """All examples, registered."""
-    run_examples("A multicast system for runs")
-    run_examples("A multicast system for runs and worlds")
-    run_examples("A tree variant")
-    run_examples("A measure")
-    run_examples("An overlay")
+    run_example("chain")
+    run_example("circle")
+    run_example("random_tree")
+    run_example("star")
+    run_example("slowest")
+    run_example("fingers")
     yield
     for name in ("chain", "circle", "random_tree", "scribe_star"):
         unregister_system(name)
@@ -49,7 +50,7 @@ def run(spark, examples, tmp_path_factory) -> Iterator[experiments.Run]:
         nodes=NODES,
         groups=4,
         overlay="fingers",
-        variants="star,circle,random_tree",
+        variants="star,chain,circle,random_tree",
         random_tree_children=2,
         write_routing_table=True,
         **NETWORK,
@@ -108,7 +109,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, examples, tmp_path):
     """A third of the nodes fails; those that are left get the messages, and are measured."""
     config = RunConfig(
         **{"nodes": 60, "overlay": "perfect", "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
-        **{"variants": "star,circle,random_tree", "generator": "mass-failure", "share": 0.3},
+        **{"variants": "star,chain,circle,random_tree", "generator": "mass-failure", "share": 0.3},
     )
     how = {"master": "local[2]", "partitions": 1, "engine": "tasks"}
     execution = Execution(out=str(tmp_path / "out"), **how)
@@ -317,7 +318,7 @@ def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
 
 
 def test_the_application_counts_the_nodes_on_the_way_to_the_root(run, ring):
-    census = run_examples("An application")["census"]
+    census = run_example("census")["census"]
     counted, arrived = census(run.simulation.overlay)
     assert [tuple(row) for row in counted.collect()] == [(ring[last_before(ring, 0)][1], NODES)]
     numbers = [row["count"] for row in arrived.select("count").collect()]

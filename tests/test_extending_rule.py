@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from extending import run_examples
+from extending import run_example
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
@@ -63,7 +63,7 @@ def test_a_push_to_eight_random_nodes_reaches_what_is_published(stages):
 
 
 def test_the_rule_of_the_guide_halves_the_copies_and_reaches_98_percent(stages):
-    build = run_examples("A forwarding rule in twenty lines")["build"]
+    build = run_example("downhill")["build"]
     unregister_system("downhill")
     made = build(stages)
     copies, deliveries = (
@@ -75,7 +75,7 @@ def test_the_rule_of_the_guide_halves_the_copies_and_reaches_98_percent(stages):
 
 def test_a_run_tells_how_many_members_a_rule_reaches(spark, tmp_path):
     """The metric, its headline and the card; delays are of the members that are reached."""
-    run_examples("A forwarding rule in twenty lines")
+    run_example("downhill")
     try:
         given = {"nodes": 400, "groups": 2, "group_size": 300, "overlay": "perfect"}
         config = RunConfig(**given, **NETWORK, systems="downhill")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from extending import run_examples
+from extending import run_example
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
@@ -13,7 +13,7 @@ from scribe_spark.topology.registry import unregister_topology
 
 @pytest.fixture(scope="module", autouse=True)
 def ring():
-    run_examples("A topology")
+    run_example("ring_topology")
     yield
     unregister_topology("ring")
 

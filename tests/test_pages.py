@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from tools import pages, results
 from tools.folders import Folder
-from tools.results import Page, Section
+from tools.results import Page, Part
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FILES = {
+    "living": "living_results.md",
+    "rad-under-churn": "living.md",
+    "reference-tree": "reference_tree.md",
+    "groups": "groups_results.md",
+    "peers": "peers.md",
+    "peers-living": "peers_living.md",
+    "questions": "questions.md",
+    "parts": "parts.md",
+}
 
 PAGE = Page(
     {"one": "world --rounds 1", "two": "sweep"},
-    more=lambda out, file: f"{out} {file}",
+    {"x": Part("*", lambda out: [f"of {out.name}"])},
     sized=lambda name, size: f"--sized {name} {' '.join(size)}",
 )
 
@@ -45,26 +59,27 @@ def test_only_some_experiments_are_run(commands, tmp_path, capsys):
 
 def test_a_page_runs_nothing(commands, tmp_path):
     file = tmp_path / "page.md"
+    file.write_text("a\n<!-- x: -->\nold\n<!-- end of x -->\nb\n")
     results.main(["living", str(tmp_path), "--page", str(file)])
-    assert file.read_text() == f"{tmp_path} {file}"
+    assert file.read_text() == f"a\n<!-- x: -->\nof {tmp_path.name}\n<!-- end of x -->\nb\n"
     assert not commands
 
 
-def test_sections_are_those_whose_experiment_is_there(tmp_path):
+def test_parts_without_their_experiment_stay_as_they_are(tmp_path):
     (tmp_path / "two").mkdir()
-    (tmp_path / "three").mkdir()
-    every = (
-        Section("on*", "of one: {table}\n", lambda out: ["| a |"]),
-        Section("tw*", "of two: {n:,}\n{table}\n", lambda out: {"n": 1000, "table": ["| a |"]}),
-        Section("three", "of three: {table}\n", lambda out: ["| b |", out.name]),
-    )
-    text = Page({}, every, head="head\n").text(tmp_path, tmp_path / "page.md")
-    assert text == f"head\nof two: 1,000\n| a |\nof three: | b |\n{tmp_path.name}\n"
+    parts = {name: Part(f"{name[:2]}*", lambda out: ["new"]) for name in ("one", "two")}
+    file = tmp_path / "page.md"
+    file.write_text("".join(f"<!-- {name}: -->\nold\n<!-- end of {name} -->\n" for name in parts))
+    results.write(file, tmp_path, parts)
+    assert [pages.lines_of(file.read_text(), name) for name in parts] == [["old"], ["new"]]
 
 
-@pytest.mark.parametrize("name", results.PAGES)
-def test_every_page_has_experiments(name):
-    assert results.page_of(name).experiments
+@pytest.mark.parametrize(("name", "file"), FILES.items())
+def test_pages_have_the_marks_of_their_parts(name, file):
+    page = results.page_of(name)
+    for parts, path in ((page.parts, ROOT / "docs" / file), (page.readme, ROOT / "README.md")):
+        text = path.read_text("utf-8")
+        assert all(pages.lines_of(text, part) for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +108,10 @@ def test_a_table_in_markdown():
 
 
 def test_lines_between_marks_are_replaced():
-    marks = ("<!-- begin -->\n", "<!-- end -->\n")
-    text = "before\n<!-- begin -->\nold\n<!-- end -->\nafter\n"
-    new = pages.with_lines(text, marks, ["new"])
-    assert new == "before\n<!-- begin -->\nnew\n<!-- end -->\nafter\n"
-    for part in ("before\n<!-- begin -->\n", "<!-- end -->\nafter\n"):
-        with pytest.raises(SystemExit, match="the page has no lines <!-- begin --> and"):
-            pages.with_lines(part, marks, ["new"])
+    begin, end = "<!-- x: written by y -->\n", "<!-- end of x -->\n"
+    new = pages.with_lines(f"before\n{begin}old\n{end}after\n", "x", ["new"])
+    assert new == f"before\n{begin}new\n{end}after\n"
+    assert pages.lines_of(new, "x") == ["new"]
+    for part in (f"before\n{begin}", f"{end}after\n"):
+        with pytest.raises(SystemExit, match=r"the page has no lines <!-- x: \.\.\. --> and"):
+            pages.with_lines(part, "x", ["new"])

@@ -63,6 +63,12 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
+def page_of(out: Path) -> str:
+    """The lines of the page; its figure lies in the same folder."""
+    PEERS_LIVING.figures(out, out)
+    return "\n".join(PEERS_LIVING.parts["worlds"].lines(out))
+
+
 def rows_of(text: str) -> list[dict[str, str]]:
     """The rows of the table by the heads of its columns."""
     rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
@@ -73,7 +79,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     world(tmp_path / "quarter-fails-peers-1", ["scribe", "gossipsub"], FAILURE[0], {2: 10})
     world(tmp_path / "quarter-fails-flooded-1", ["scribe", "can"], FAILURE[0], {})
     world(tmp_path / "lifetime-600-reliable-3", ["scribe"], CHURN[0], {})
-    text = PEERS_LIVING.text(tmp_path, tmp_path / "page.md")
+    text = page_of(tmp_path)
     rows = rows_of(text)
     assert [row["system"] for row in rows] == [
         "Scribe, best effort",
@@ -115,7 +121,7 @@ def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> N
     world(tmp_path / "lifetime-1800-peers-1", ["scribe"], CHURN[0],
           dict.fromkeys(range(60), 10) | worst)  # fmt: skip
     world(tmp_path / "lifetime-1800-peers-2", ["scribe"], CHURN[0], dict.fromkeys(range(60), 20))
-    (row,) = rows_of(PEERS_LIVING.text(tmp_path, tmp_path / "page.md"))
+    (row,) = rows_of(page_of(tmp_path))
     assert (row["seeds"], row["rounds"]) == ("2", "1-13 to 54")
     # of all 120 deliveries 110 and 100; of the two groups 90 and 100 %, 80 and 100 %
     assert row["in time, %"] == "87.500 ± 5.89"

@@ -13,9 +13,10 @@ from command_line import exit_code
 
 from tools import results
 from tools.folders import Folder
+from tools.pages import lines_of
 from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, Case, grid_of, verdict
 from tools.peers_claims import rows_of as rows_of_claims
-from tools.peers_results import PEERS, README_MARKS, edge_lengths, tree_shape
+from tools.peers_results import PEERS, edge_lengths, tree_shape
 
 #: Of each system, so that one is more than the other by a factor.
 NUMBERS = {
@@ -64,14 +65,14 @@ EDGES = frame(
 )
 
 
-def rows_of(page: str, heading: str) -> list[list[str]]:
-    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+def rows_of(page: str, part: str) -> list[list[str]]:
+    rows = [line for line in lines_of(page, part) if line.startswith("| ")][1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
 
 
 def page_of(out: Path) -> str:
     file = out / "page.md"
+    file.write_text("".join(f"<!-- {name}: -->\n<!-- end of {name} -->\n" for name in PEERS.parts))
     results.main(["peers", str(out), "--page", str(file)])
     return file.read_text("utf-8")
 
@@ -107,7 +108,7 @@ def test_a_page_of_scribe_alone(tmp_path):
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 1.4 | 1.8 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 "
         "| 0 | 300 | 300 | 6 | 34 |"
     )
-    told = {row[1]: row for row in rows_of(page, "What the papers say")}
+    told = {row[1]: row for row in rows_of(page, "claims")}
     local = told["group join and leave requests are handled locally"]
     # two of four JOINs end at the root
     assert local[2:] == ["JOINs that end below the root: 50 % in groups of 2 to 99", "*false*"]
@@ -133,7 +134,7 @@ def bayeux(tmp_path) -> dict[str, list[str]]:
     (tmp_path / "bayeux" / LENGTHS).write_text(json.dumps(lengths))
     page = page_of(tmp_path)
     assert "(bayeux-partitions 4) |" in page
-    return {row[1]: row[2:] for row in rows_of(page, "What the papers say")}
+    return {row[1]: row[2:] for row in rows_of(page, "claims")}
 
 
 def test_verdicts_are_of_what_was_measured(bayeux):
@@ -170,20 +171,20 @@ def test_readme_has_the_most_telling_rows(tmp_path):
     }
     common = {"groups": GROUPS, "members": MEMBERS, "tree_edges": EDGES}
     write_run(tmp_path, "can", {"scribe": 1, "can": 2}, **common, **tables)
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n" + "old\n".join(README_MARKS) + "after\n")
+    readme, begin, end = tmp_path / "README.md", "<!-- peers: -->\n", "<!-- end of peers -->\n"
+    readme.write_text(f"before\n{begin}old\n{end}after\n")
+    page_of(tmp_path)
     file = tmp_path / "page.md"
     results.main(["peers", str(tmp_path), "--page", str(file), "--readme", str(readme)])
-    before, _, after = readme.read_text().partition(README_MARKS[0])
+    before, _, after = readme.read_text().partition(begin)
     assert (before, after.endswith("after\n")) == ("before\n", True)
-    lines = after.partition(README_MARKS[1])[0].splitlines()
-    assert lines[0].startswith(
-        "| 1,000 nodes, 40 groups | latency, median, ms | latency, 99th percentile, ms "
-        "| RAD, median group | RAD, largest group |"
-    )
-    assert lines[2:] == [
-        "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 | 300 | 300 |",
-        "| CAN multicast | 1,800 | 3,400 | 3 | 3.4 | 4,000 | 4,000,000 | - | 600 | 600 |",
+    lines = after.partition(end)[0].splitlines()
+    assert lines == [
+        "| 1,000 nodes, 40 groups | delay, median, ms | RAD, median group | RAD, largest group "
+        "| link stress, maximum | packets | duplicates per delivery |",
+        "|---" * 7 + "|",
+        "| Scribe | 900 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 |",
+        "| CAN multicast | 1,800 | 3 | 3.4 | 4,000 | 4,000,000 | - |",
     ]
 
 
@@ -211,14 +212,14 @@ def test_what_was_run_halfway_is_not_on_the_page(tmp_path):
     write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
     (tmp_path / "can").mkdir()
     assert not Folder(tmp_path / "can", "can").is_complete
-    assert "CAN" not in page_of(tmp_path).partition("## What")[0].partition("| system")[2]
+    assert "CAN" not in str(rows_of(page_of(tmp_path), "systems"))
 
 
 def test_a_page_has_the_systems_of_small_groups_side_by_side(tmp_path):
     write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
     write_run(tmp_path, "all_1000", {"scribe": 1, "narada": 2, "gossipsub": 3})
     write_run(tmp_path, "all_5000", {"scribe": 2, "gossipsub": 1})
-    rows = rows_of(page_of(tmp_path), "Smaller groups")
+    rows = rows_of(page_of(tmp_path), "smaller")
     assert {row[0]: row[1:3] for row in rows} == {
         "Scribe": ["900/1,800", "1,700/3,400"],
         "GossipSub": ["2,700/900", "5,100/1,700"],

@@ -12,13 +12,13 @@ from scribe_spark.systems.registry import systems_of_run
 from tools import questions
 
 
-@pytest.mark.parametrize("name", questions.QUESTIONS)
+@pytest.mark.parametrize("name", questions.COLUMNS)
 def test_a_config_asks_one_question_and_has_its_answers(name):
     path = questions.ROOT / "data" / f"{name}.toml"
     config = RunConfig.of(read_toml(str(path)))
     systems = systems_of_run(config.trees.variants, config.trees.systems)
     known = metric_definitions(systems, config)
-    for metric, _ in questions.QUESTIONS[name].values():
+    for metric, _ in questions.COLUMNS[name].values():
         assert f"scribe.{metric}" in known
     asked = questions.question_of(path)
     assert asked[0].isupper()

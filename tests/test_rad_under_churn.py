@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from tools import results
-from tools.pastry_results import RAD_UNDER_CHURN
+
+BEGIN, END = "<!-- rad_under_churn: -->\n", "<!-- end of rad_under_churn -->\n"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def out(tmp_path: Path) -> Path:
 
 def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("before\n" + "old\n".join(RAD_UNDER_CHURN.marks or ()) + "after\n", "utf-8")
+    page.write_text(f"before\n{BEGIN}old\n{END}after\n", "utf-8")
     results.main(["rad-under-churn", str(out), "--page", str(page)])
     text = page.read_text("utf-8")
     assert text.startswith("before\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,13 @@ from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.worlds.summary import measure_of, summary_units
 from tools import meanings, reference_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def page_of(name: str) -> str:
+    """A page, which is as the code writes it: see `test_generated_pages_are_up_to_date`."""
+    return (ROOT / "docs" / f"{name}.md").read_text("utf-8")
 
 
 def _cells(page: str) -> dict[str, list[str]]:
@@ -25,7 +33,7 @@ def _cells(page: str) -> dict[str, list[str]]:
 
 
 def test_the_configuration_has_every_field_once():
-    page = reference_pages.configuration_page()
+    page = page_of("configuration")
     names = re.findall(r"^\| `(\w+)` \|", page, re.M)
     assert len(names) == len({*names})
     fields = {*RUN_FIELDS, *WORLD_FIELDS, *REFERENCE_TREE_FIELDS}
@@ -42,7 +50,7 @@ def test_the_configuration_has_every_field_once():
 
 
 def test_a_page_names_the_systems_that_a_world_can_change():
-    rows = _cells(reference_pages.configuration_page())
+    rows = _cells(page_of("configuration"))
     assert "gossipsub" in rows["systems"][-1]
     assert "In a world: Systems of a world with groups" in rows["systems"][-1]
 
@@ -53,7 +61,7 @@ def test_units_are_those_of_fields():
 
 
 def test_every_metric_of_a_run_is_on_the_page_of_the_measures():
-    page = reference_pages.measures_page()
+    page = page_of("measures_reference")
     rows = _cells(page.partition("## Of a world")[0])
     for measure in all_measures():
         for metric in measure.metrics:
@@ -65,7 +73,7 @@ def test_every_metric_of_a_run_is_on_the_page_of_the_measures():
 
 
 def test_every_measure_of_a_world_has_a_meaning():
-    page = reference_pages.measures_page().partition("## Of a world")[2]
+    page = page_of("measures_reference").partition("## Of a world")[2]
     rows, found = _cells(page), reference_pages.round_measures()
     as_of_runs = {*re.findall(r"`(SYSTEM\.[\w.]+)`", page.rpartition("those of a run:")[2])}
     assert "SYSTEM.rad" in as_of_runs
@@ -85,7 +93,7 @@ def test_a_measure_without_a_meaning_is_an_error():
 
 
 def test_every_table_and_column_has_a_meaning():
-    rows = _cells(reference_pages.tables_page())
+    rows = _cells(page_of("tables"))
     for contract in (
         *(schemas.CONTRACT, schemas.SYSTEMS_CONTRACT, schemas.BYTES_CONTRACT),
         *(schemas.PARTS_CONTRACT, schemas.WORLD_CONTRACT, schemas.GROUPS_CONTRACT),
@@ -99,7 +107,7 @@ def test_every_table_and_column_has_a_meaning():
 
 
 def test_every_command_is_on_the_page_with_options_of_its_own():
-    page = reference_pages.commands_page()
+    page = page_of("commands")
     assert re.findall(r"^## (.*)$", page, re.M) == list(PURPOSES)
     for name, purpose in PURPOSES.items():
         section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]

@@ -1,4 +1,4 @@
-"""Scribe's trees in worlds: the experiments and the sections of ``docs/groups_results.md``.
+"""Scribe's trees in worlds: the experiments and the tables of ``docs/groups_results.md``.
 
 Most experiments are a command of scribe-spark, some with events that are written to OUT/inputs
 before; one steps a world in Python (:mod:`tools.groups_root`).
@@ -21,7 +21,7 @@ from scribe_spark.core.paths import replace_file
 from tools import groups_root, results
 from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, of, rounds_in_words
 from tools.pages import Line, Panel, draw, number, over_seeds, per_cent, table
-from tools.results import Page, Section
+from tools.results import Page, Part
 
 # --- the experiments
 
@@ -176,6 +176,9 @@ def _reached_again(published: pd.DataFrame, failed: int) -> float:
 
 # --- roots and holders fail
 
+_ROOT_SETTING = """\
+10,000 nodes, 150 groups, k = 5. All nodes are in the largest group, which has an access list. Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure."""
+
 _ROOT_ROWS = {
     "members of the group": "{members:,}",
     "children of its root": "{children:,}",
@@ -190,12 +193,12 @@ _ROOT_ROWS = {
 }
 
 
-def _root(out: Path) -> dict[str, Any]:
+def _root(out: Path) -> list[str]:
     found = Folder(out / "root").json("result.json")
     found["is_nearest"] = "yes" if found["new_root"] == found["nearest"] else "**no**"
     rows = [[words, numbers.format(**found)] for words, numbers in _ROOT_ROWS.items()]
     root_too = "is one" if found["new_root_was_child"] else "is none"
-    return {"root_too": root_too, "table": table(["", "measured"], rows)}
+    return [_ROOT_SETTING.format(root_too=root_too), "", *table(["", "measured"], rows)]
 
 
 _FAIL = {
@@ -235,6 +238,9 @@ FIGURE = "figure-groups-churn.svg"
 
 #: Rounds at the end whose publications have not had all their time.
 _DEADLINE = 10
+
+_CHURN_SETTING = f"""\
+`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. One node in *lifetime* fails silently in a round; a node that arrives replaces it and joins its groups (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them."""
 
 _KINDS = "payload heartbeat refresh JOIN LEAVE MULTICAST acknowledgement retransmission replica"
 
@@ -300,16 +306,17 @@ def _churn(out: Path) -> list[str]:
         [number(life), f"{len(seeds)}", _rounds(seeds), *cells_of(_DELIVERIES, seeds)]
         for life, seeds in _by_lifetime(out).items()
     ]
-    lines = table(["lifetime", "seeds", "rounds", *_DELIVERIES], rows)
+    lines = [_CHURN_SETTING, "", *table(["lifetime", "seeds", "rounds", *_DELIVERIES], rows)]
     for world in _World.find(out, "waited-20"):
         lost, expected = (number(_DELIVERIES[name](world)) for name in ("lost", "expected"))
         lines += ["", f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds {_rounds([world])}: {lost} of {expected} deliveries lost."]  # fmt: skip
     return lines
 
 
-def churn_figure(out: Path, file: Path) -> None:
+def _churn_figure(out: Path, folder: Path) -> None:
     """Write the figure of churn, of the first seed of each lifetime."""
-    worlds = _by_lifetime(out)
+    if not (worlds := _by_lifetime(out)):
+        return
     shares: list[Line] = []
     messages: list[Line] = []
     for style, (life, (first, *_)) in enumerate(worlds.items()):
@@ -326,13 +333,13 @@ def churn_figure(out: Path, file: Path) -> None:
     in_time = {life: cells_of(_DELIVERIES, seeds)[1] for life, seeds in worlds.items()}
     words = "; ".join(f"lifetime {life}: {cell} % in time" for life, cell in in_time.items())
     heading = "Sustained churn: deliveries in time and messages, by rounds"
-    draw(file, (7.2, 2.9), panels, heading, words)
+    draw(folder / FIGURE, (7.2, 2.9), panels, heading, words)
 
 
 # --- a flash crowd
 
 
-def _crowd(out: Path) -> dict[str, Any]:
+def _crowd(out: Path) -> list[str]:
     (world,) = Folder.find(out, "crowd")
     at = int(world.of("scribe.members").diff().idxmax())
     own, forwarder = (world.of(f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder"))
@@ -356,7 +363,8 @@ def _crowd(out: Path) -> dict[str, Any]:
         ],
         ["in time in the next round", per_cent(*next_round)],
     ]
-    return {"round": at, "table": table(["", "measured"], rows)}
+    setting = f"`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in round {at}."
+    return [setting, "", *table(["", "measured"], rows)]
 
 
 # --- the claims of JSAC 2002, Section III.B
@@ -477,57 +485,25 @@ _CLAIMS: tuple[tuple[str, str, Callable[[Worlds], str]], ...] = (
 )  # fmt: skip
 
 
-def _more(out: Path, file: Path) -> str:
-    """Return the section of the claims whose experiments are there; write the figure of churn."""
-    if Folder.find(out, "churn-*"):
-        churn_figure(out, file.parent / FIGURE)
+def _claims(out: Path) -> list[str]:
+    """Return the table of the claims whose experiments are there."""
     found = ((words, Folder.find(out, needs), answer) for words, needs, answer in _CLAIMS)
     answers = [(words, answer(worlds)) for words, worlds, answer in found if worlds]
-    rows = [[f'"{words}"', answer] for words, answer in answers if answer]
-    lines = ["", "## The claims of JSAC III.B", "", *table("claim | measured", rows), ""]
-    return "\n".join(lines) if rows else ""
+    return table(
+        "claim | measured", [[f'"{words}"', answer] for words, answer in answers if answer]
+    )
 
 
-GROUPS = Page(EXPERIMENTS, (
-    Section("mass-*/tables/rounds", """
-## A quarter of the nodes fails at once
-
-`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; in each of 150 groups a member publishes in each of 20 rounds. Numbers are sums over the seeds. *Rounds until reached again*: from the failure until all members get each publication in its round (at most `parent_timeout` + 3 by the rules). *Repaired after N rounds*: failed nodes with children, by the rounds until the children are in the tree again. A group is *lost* if all k nodes with its state fail; only the last two columns include lost groups.
-
-{table}
-""", _mass),
-    Section("root/result.json", """
-## The root of the largest group fails
-
-10,000 nodes, 150 groups, k = 5. All nodes are in the largest group, which has an access list. Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure.
-
-{table}
-""", _root),
-    Section("holders-*/tables/rounds", """
-## Holders of a group's state fail
-
-`data/groups_root_failures.toml`: in round 5, nodes with the state of each of the ten largest groups (*holders*) fail. The columns *round 4* to *14-19* are shares of deliveries in time.
-
-{table}
-""", _holders),
-    Section("churn-*/tables/rounds", f"""
-## Sustained churn
-
-`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. One node in *lifetime* fails silently in a round; a node that arrives replaces it and joins its groups (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them.
-
-{{table}}
-
-![Share delivered in time, and messages per live node and second, by rounds]({FIGURE})
-""", _churn),
-    Section("crowd/tables/rounds", """
-## A flash crowd
-
-`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in round {round}.
-
-{table}
-""", _crowd),
-), more=_more, play=run, head="""\
-# Scribe's trees in worlds, measured
-
-This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
-""")  # fmt: skip
+GROUPS = Page(
+    EXPERIMENTS,
+    {
+        "mass": Part("mass-*/tables/rounds", _mass),
+        "root": Part("root/result.json", _root),
+        "holders": Part("holders-*/tables/rounds", _holders),
+        "churn": Part("churn-*/tables/rounds", _churn),
+        "crowd": Part("crowd/tables/rounds", _crowd),
+        "claims": Part("*/*", _claims),
+    },
+    figures=_churn_figure,
+    play=run,
+)

@@ -19,7 +19,6 @@ from scribe_spark.core.paths import replace_file
 from tools.pages import table, with_lines
 
 ROOT = Path(__file__).parents[1]
-MARKS = ("<!-- package_size: begin -->\n", "<!-- package_size: end -->\n")
 
 #: What it is for -> the rooms.
 PARTS = {
@@ -62,7 +61,7 @@ def main() -> None:
     rows = [_row(name, counts) for name, counts in counted.items()]
     rows.append(_row("all", sum(counted.values(), Counter())))
     design = ROOT / "DESIGN.md"
-    text = with_lines(design.read_text("utf-8"), MARKS, table(COLUMNS, rows))
+    text = with_lines(design.read_text("utf-8"), "package_size", table(COLUMNS, rows))
     replace_file(design, text.encode())
 
 

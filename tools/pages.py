@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -34,14 +35,30 @@ def _row(cells: Sequence[str]) -> str:
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
 
 
-def with_lines(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
-    """Return a text with other lines between two marks; refuse a text without the marks."""
-    begin, end = marks
-    before, found, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found or not found_end:
-        raise SystemExit(f"the page has no lines {begin.strip()} and {end.strip()}")
-    return before + begin + "".join(f"{line}\n" for line in lines) + end + after
+def _part(text: str, name: str) -> re.Match[str]:
+    """Return the match of a part of a page, whose group 1 has the lines between its marks."""
+    begin, end = f"<!-- {name}: [^\n]*-->\n", f"<!-- (?:end of {name}|{name}: end) -->"
+    found = re.search(f"{begin}(.*?){end}", text, re.S)
+    if found is None:
+        raise SystemExit(f"the page has no lines <!-- {name}: ... --> and <!-- end of {name} -->")
+    return found
+
+
+def lines_of(text: str, name: str) -> list[str]:
+    """Return the lines of a page between the marks of a name."""
+    return _part(text, name)[1].splitlines()
+
+
+def with_lines(text: str, name: str, lines: Iterable[str]) -> str:
+    """Return a page with other lines between the marks of a name; refuse a page without them.
+
+    Examples
+    --------
+    >>> with_lines("a <!-- x: written by y -->\\nb\\n<!-- end of x -->", "x", ["c", "d"])
+    'a <!-- x: written by y -->\\nc\\nd\\n<!-- end of x -->'
+    """
+    found = _part(text, name)
+    return text[: found.start(1)] + "".join(f"{line}\n" for line in lines) + text[found.end(1) :]
 
 
 # --- cells

@@ -1,32 +1,31 @@
 """Publications whole, in parts and coded: the tables and the figure of ``docs/parts.md``.
 
-``python -m tools.parts_results OUT PAGE [SIZE ...]`` runs ``data/parts.toml`` in each form, with each
-number of nodes and size of publications that has no complete folder in OUT, and writes the page.
-Without numbers of nodes, all that OUT has are on the page.
+The experiments are ``data/parts.toml`` in each form, with two sizes of publications and two numbers
+of nodes (``make parts NODES=1000``: one); the page has all numbers of nodes that are in OUT.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import label_of
-from tools.pages import Panel, draw, table, with_lines
+from tools.folders import Folder
+from tools.pages import Panel, draw, table
+from tools.results import Page, Part
 
-MARKS = ("<!-- parts: begin -->\n", "<!-- parts: end -->\n")
+NODES = (os.environ.get("SCRIBE_NODES") or "2000 10000").split()  # as make exports it
 FIGURE = "figure-parts.svg"
 
 #: The forms of a publication -> the options, and the systems that play them.
-FORMS: dict[str, tuple[list[str], tuple[str, ...]]] = {
-    "whole": (["--parts", "1"], ("scribe", "splitstream", "gossipsub")),
-    "16 parts": ([], ("scribe", "splitstream", "gossipsub")),
-    "any 16 of 24": (["--code", "reed-solomon:24"], ("scribe", "splitstream", "gossipsub")),
-    "16, recoded": (["--code", "rlnc"], ("gossipsub",)),
+FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "whole": ("--parts 1", ("scribe", "splitstream", "gossipsub")),
+    "16 parts": ("", ("scribe", "splitstream", "gossipsub")),
+    "any 16 of 24": ("--code reed-solomon:24", ("scribe", "splitstream", "gossipsub")),
+    "16, recoded": ("--code rlnc", ("gossipsub",)),
 }
 SIZES = ("128KB", "1MB")
 
@@ -40,39 +39,34 @@ COLUMNS = {
 }
 
 
-def play(out: Path, nodes: int) -> None:
-    """Run what is missing with a number of nodes."""
-    from scribe_spark.cli import main as command
+def commands() -> dict[str, str]:
+    """Return the command of each run, by the name of its folder."""
+    return {
+        _folder(nodes, size, form): f"run --config data/parts.toml --nodes {nodes} "
+        f"--group-size {nodes} --message-size {size} --systems {','.join(systems)} --engine tasks "
+        f"{options}"
+        for nodes in NODES
+        for size in SIZES
+        for form, (options, systems) in FORMS.items()
+    }
 
-    for size in SIZES:
-        for form, (options, systems) in FORMS.items():
-            folder = folder_of(out, nodes, size, form)
-            if not (folder / "metrics.json").exists():
-                given = ["--nodes", str(nodes), "--group-size", str(nodes), "--message-size", size]
-                given += ["--systems", ",".join(systems), "--engine", "tasks", *options]
-                command(["run", "--config", "data/parts.toml", "--out", str(folder), *given])
 
-
-def folder_of(out: Path, nodes: int, size: str, form: str) -> Path:
-    """Return the folder of a run."""
-    return out / f"{nodes}-{size}-{list(FORMS).index(form)}"
+def _folder(nodes: int | str, size: str, form: str) -> str:
+    return f"{nodes}-{size}-{list(FORMS).index(form)}"
 
 
 def found(out: Path) -> pd.DataFrame:
     """Return the metrics of the runs in OUT: ``nodes, size, form, system`` and :data:`COLUMNS`."""
-    rows = []
     known = sorted({int(one.name.partition("-")[0]) for one in out.iterdir()})
-    for nodes in known:
-        for size in SIZES:
-            for form, (_, systems) in FORMS.items():
-                file = folder_of(out, nodes, size, form) / "metrics.json"
-                if file.exists():
-                    values = {row["name"]: row["value"] for row in json.loads(file.read_text())}
-                    rows += [
-                        {"nodes": nodes, "size": size, "form": form, "system": system}
-                        | {name: values.get(f"{system}.{name}") for name, *_ in COLUMNS.values()}
-                        for system in systems
-                    ]
+    rows = [
+        {"nodes": nodes, "size": size, "form": form, "system": system}
+        | {name: run.value(name, system) for name, *_ in COLUMNS.values()}
+        for nodes in known
+        for size in SIZES
+        for form, (_, systems) in FORMS.items()
+        if (run := Folder(out / _folder(nodes, size, form))).is_complete
+        for system in systems
+    ]
     return pd.DataFrame(rows)
 
 
@@ -128,16 +122,8 @@ def figure(rows: pd.DataFrame, file: Path) -> None:
     draw(file, (7.6, 4.6), panels, heading, "; ".join(words))
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run what is missing, and write the page."""
-    out, page = (Path(one) for one in arguments[:2])
-    for nodes in arguments[2:]:
-        play(out, int(nodes))
-    rows = found(out)
-    figure(rows, page.parent / FIGURE)
-    replace_file(page, with_lines(page.read_text("utf-8"), MARKS, [*lines(rows), ""]).encode())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+PARTS = Page(
+    commands(),
+    {"parts": Part("*/metrics.json", lambda out: [*lines(found(out)), ""])},
+    figures=lambda out, folder: figure(found(out), folder / FIGURE),
+)

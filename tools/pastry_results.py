@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, steady_from
 from tools.folders import Folder, of, rounds_in_words
 from tools.pages import Panel, draw, number, over_seeds, table
-from tools.results import Page, Section
+from tools.results import Page, Part
 
 # --- Pastry in worlds
 
@@ -41,7 +40,11 @@ def _sweep(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "sweep")
 
 
-def _growth(out: Path) -> dict[str, Any]:
+_GROWTH_SETTING = """\
+{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. A percentage is the difference from arrivals of one node; *largest* is the largest difference of all means and medians."""
+
+
+def _growth(out: Path) -> list[str]:
     introduce = {"growth": "no", "introduced": "yes"}
     there = {name: word for name, word in introduce.items() if (out / name / "sweep").exists()}
     waves = pd.concat([_sweep(out / name).assign(introduce=word) for name, word in there.items()])
@@ -55,7 +58,8 @@ def _growth(out: Path) -> dict[str, Any]:
         cells = (f"{100 * differences[name]:+.1f} %" for name in names)
         rows.append([f"{growth:g}", word, f"{100 * most:.1f} %", *cells])
     header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
-    return {**Folder(out / "introduced").config, "table": table(header, rows)}
+    setting = _GROWTH_SETTING.format(**Folder(out / "introduced").config)
+    return [setting, "", *table(header, rows)]
 
 
 _COSTS = {
@@ -110,6 +114,9 @@ def _adjacent(out: Path) -> list[str]:
     return table("failed nodes | round | delivered | at the right root | correct leaf sets", rows)
 
 
+_CHURN_SETTING = """\
+10,000 live nodes; in each round of 30 s, 1 % of them fail and are replaced; 2,000 lookups a round. Means over twenty rounds of seed 1. Last row: the steady state of each measure ([rules.md](rules.md)), mean over the seeds ± their standard deviation, and its first round in each seed."""
+
 _CHURNED = (
     *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
     *("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay"),
@@ -125,7 +132,7 @@ def _churn(out: Path) -> list[str]:
     ]
     steady = (_steady([seed[name] for seed in seeds]) for name in _CHURNED)
     rows.append([f"steady, {len(seeds)} seeds", *steady])
-    return table(["rounds", *(f"`{name}`" for name in _CHURNED)], rows)
+    return [_CHURN_SETTING, "", *table(["rounds", *(f"`{name}`" for name in _CHURNED)], rows)]
 
 
 def _steady(seeds: Sequence[pd.Series]) -> str:
@@ -149,54 +156,17 @@ _PASTRY = {
     **{f"churn-{seed}": f"{_CHURN} --seed {seed}" for seed in range(2, 6)},
 }
 
-LIVING = Page(_PASTRY, (
-    Section("introduced", """
-## Nodes that arrive in waves
-
-{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. A percentage is the difference from arrivals of one node; *largest* is the largest difference of all means and medians.
-
-{table}
-""", _growth),
-    Section("cost", """
-## Messages of an arrival
-
-Means over all arrivals of a run with the default waves. The third column is the bound that Pastry's authors state. *Hops* and *stretch* (delay of a route, divided by the delay of the direct way) are those of CREATE messages. *Convergence*: the mean distance that two messages travel before their routes meet, divided by the mean distance between their senders.
-
-{table}
-""", _cost),
-    Section("hops-perfect", """
-## Hops at 100,000 nodes
-
-Shares of 200,000 lookups of random keys, by the number of their hops.
-
-{table}
-""", _hops),
-    Section("failure-lazy-16", """
-## 10 % of 5,000 nodes fail at once
-
-The first four columns of numbers are mean hops of 200,000 lookups in a round. Published are 2.73 before the failure, 2.96 after it without repair of routing tables, and 2.74 with repair. *Remote calls*: questions with their answers that repair leaf sets and routing tables; published: 57 for each failed node.
-
-{table}
-""", _failure),
-    Section("adjacent-7", """
-## Nodes with adjacent nodeIds fail at once
-
-10,000 nodes, leaf sets of 16, 50,000 lookups in a round. The nodes fail in round 1, and their neighbours detect this in round 2.
-
-{table}
-""", _adjacent),
-    Section("churn", """
-## Sustained churn
-
-10,000 live nodes; in each round of 30 s, 1 % of them fail and are replaced; 2,000 lookups a round. Means over twenty rounds of seed 1. Last row: the steady state of each measure ([rules.md](rules.md)), mean over the seeds ± their standard deviation, and its first round in each seed.
-
-{table}
-""", _churn),
-), head="""\
-# Pastry's overlay in worlds, measured
-
-This page compares Pastry in simulated [worlds](living.md) with published numbers. [measures_reference.md](measures_reference.md) defines the measures. `make living` writes the page.
-""")  # fmt: skip
+LIVING = Page(
+    _PASTRY,
+    {
+        "growth": Part("introduced", _growth),
+        "cost": Part("cost", _cost),
+        "hops": Part("hops-perfect", _hops),
+        "failure": Part("failure-lazy-16", _failure),
+        "adjacent": Part("adjacent-7", _adjacent),
+        "churn": Part("churn", _churn),
+    },
+)
 
 # --- trees under churn, with and without the bottleneck remover
 
@@ -206,7 +176,7 @@ _POINTS = {"variants=plain": "Scribe", "variants=bottleneck": "with the bottlene
 _DRAWN = {
     "scribe.rad.median": "RAD, median over the groups",
     "scribe.rmd.median": "RMD, median over the groups",
-    "scribe.children_entries.max": "entries of a node, most",
+    "scribe.children_entries.max": "children of a node, most",
 }
 
 #: The measures whose lines say when a world has settled.
@@ -218,25 +188,28 @@ _TOLD = {
     "scribe.rad.median": "RAD, median group",
     "scribe.rmd.median": "RMD, median group",
     "scribe.depth.mean": "hops to a member, mean",
-    "scribe.children_entries.mean": "entries of a node, mean",
-    "scribe.children_entries.max": "entries of a node, most",
+    "scribe.children_entries.mean": "children of a node, mean",
+    "scribe.children_entries.max": "children of a node, most",
     "scribe.link_stress.mean_existing": "link stress, mean",
     "scribe.link_stress.max": "link stress, maximum",
     "scribe.joins.shed": "JOINs of dropped children in a round",
 }
 
 
-def _bottleneck(out: Path, file: Path) -> str:
-    """Return a table of round 0 and of the mean over the steady state; write the figure."""
-    found = [
-        (label, world) for name in RAD_UNDER_CHURN.experiments for point, label in _POINTS.items()
-        if (world := Folder(out / name / point)).is_complete
-    ]  # fmt: skip
-    labels = {label: [] for label, _ in found}  # type: dict[str, list[pd.DataFrame]]
-    for label, world in found:
-        labels[label].append(measures_by_round(world.table("rounds")))
+def _by_trees(out: Path) -> dict[str, list[pd.DataFrame]]:
+    """Return the measures by rounds of the worlds of all seeds, by the label of their trees."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    for name in RAD_UNDER_CHURN.experiments:
+        for point, label in _POINTS.items():
+            if (world := Folder(out / name / point)).is_complete:
+                found.setdefault(label, []).append(measures_by_round(world.table("rounds")))
+    return found
+
+
+def _bottleneck(out: Path) -> list[str]:
+    """Return a table of round 0 and of the mean over the steady state."""
     rows = []
-    for label, seeds in labels.items():
+    for label, seeds in _by_trees(out).items():
         begins = [first_steady([of(one, name) for name in _SETTLE]) for one in seeds]
         starts = [-WINDOW if begin is None else begin for begin in begins]
         settled = rounds_in_words(begins, seeds[0].index[-1])
@@ -245,13 +218,12 @@ def _bottleneck(out: Path, file: Path) -> str:
         for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
             cells = (over_seeds([float(of(one, name).mean()) for one in some]) for name in _TOLD)
             rows.append([label, f"{len(seeds)}", of_rounds, *cells])
-    _draw_bottleneck(file.parent / "figure-rad-under-churn.svg", labels)
-    lines = table(["trees", "seeds", "rounds", *_TOLD.values()], rows)
-    return "\n".join(["", *lines, ""])
+    return ["", *table(["trees", "seeds", "rounds", *_TOLD.values()], rows), ""]
 
 
-def _draw_bottleneck(file: Path, labels: dict[str, list[pd.DataFrame]]) -> None:
+def _draw_bottleneck(out: Path, folder: Path) -> None:
     """Draw the means over the seeds by rounds."""
+    labels = _by_trees(out)
     lines = {
         name: {
             label: pd.concat([of(one, name) for one in seeds], axis=1).mean(axis=1)
@@ -273,6 +245,7 @@ def _draw_bottleneck(file: Path, labels: dict[str, list[pd.DataFrame]]) -> None:
         for label in labels
     }
     words = "; ".join(f"{label}: {told}" for label, told in means.items())
+    file = folder / "figure-rad-under-churn.svg"
     draw(file, (7.2, 2.5), panels, "RAD, RMD and node stress under churn, by rounds", words)
 
 
@@ -282,8 +255,8 @@ RAD_UNDER_CHURN = Page(
         f"seed-{seed}": f"world --config data/world_rad_under_churn.toml --seed {seed}"
         for seed in range(1, 6)
     },
-    marks=("<!-- rad_under_churn: begin -->\n", "<!-- rad_under_churn: end -->\n"),
-    more=_bottleneck,
+    {"rad_under_churn": Part("seed-*", _bottleneck)},
+    figures=_draw_bottleneck,
 )
 
 # --- Costa and Frey's reference tree
@@ -327,6 +300,8 @@ class _Rows:
         return int((mine["value"] * mine["count"]).sum())
 
 
+_PAPER_SETTING = """\
+*Figures 3 and 4* (2,000 connections and as many disconnections of each size). *Area*: means with / without the host that joined or left. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
 _PAPER_HEADS = "hosts | degree 1 | degree 2 | degree 3 | more | area, connections | area, disconnections | computing | faults"
 
 
@@ -339,10 +314,14 @@ def _paper(out: Path) -> list[str]:
         cells = [" / ".join(f"{of.mean(f'{n}.{e}'):.2f}" for n in names) for e in _EVENTS]
         cells += [" / ".join(f"{of.mean(f'hosts.{e}'):.2f}" for e in _EVENTS), f"{of.faults()}"]
         rows.append([f"{hosts}", *of.degrees(), *cells])
-    return table(_PAPER_HEADS, rows)
+    return [_PAPER_SETTING, "", *table(_PAPER_HEADS, rows)]
 
 
-def _degrees(out: Path) -> dict[str, Any]:
+_DEGREES = """\
+*More children* (120 hosts, 256 keys): with up to {most} children, at most {share} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The tree was wrong after {faults} events."""
+
+
+def _degrees(out: Path) -> list[str]:
     """Return how far degrees of trees of more children exceed their bound."""
     rows = _Rows.read(out, "degrees-pastry")
     degrees = rows.of("degree")
@@ -351,9 +330,11 @@ def _degrees(out: Path) -> dict[str, Any]:
     shares = (degrees["count"] * above).groupby(settings).sum()
     shares /= degrees["count"].groupby(settings).sum()
     found = {"most": rows.table["children"].max(), "share": f"{100 * shares.max():.2f}"}
-    return {**found, "largest": degrees["value"].max(), "faults": rows.faults()}
+    return [_DEGREES.format(**found, largest=degrees["value"].max(), faults=rows.faults())]
 
 
+_SCALING_SETTING = """\
+*Large trees* (binary tree, random 128-bit ids). *Area*: with the host that joined or left, over all events, mean ± standard error. *Look-ups*: those by which a host finds its parent and its children."""
 _SCALING_HEADS = "assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
 
 
@@ -374,26 +355,22 @@ def _scaling(out: Path) -> list[str]:
         ]
         cells += [f"{of.mean(f'{what}_lookups'):.2f}" for what in ("parent", "child")]
         rows.append([f"`{assignment}`", f"{hosts:,}", *of.degrees(), *cells])
-    return table(_SCALING_HEADS, rows)
+    return [_SCALING_SETTING, "", *table(_SCALING_HEADS, rows)]
 
 
-REFERENCE_TREE = Page({
-    "paper": "reference-tree",
-    "degrees-pastry": "reference-tree --hosts 120 --children 2,3,4,7,15 --assignment pastry",
-    "scaling-chord": "reference-tree --hosts '' --scaling 1000,10000,100000,1000000",
-    "scaling-pastry": "reference-tree --hosts '' --scaling 1000,10000,100000 --connections 200 --assignment pastry --dht routed",
-}, (
-    Section("paper", """
-*Figures 3 and 4* (2,000 connections and as many disconnections of each size). *Area*: means with / without the host that joined or left. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing.
+def _trees(out: Path) -> list[str]:
+    """Return the three parts of the page whose experiments are there."""
+    every = {"paper": _paper, "degrees-pastry": _degrees, "scaling-*": _scaling}
+    found = (lines(out) for needs, lines in every.items() if any(out.glob(needs)))
+    return ["", *(line for part in found for line in (*part, ""))]
 
-{table}
-""", _paper),
-    Section("degrees-pastry", """
-*More children* (120 hosts, 256 keys): with up to {most} children, at most {share} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The tree was wrong after {faults} events.
-""", _degrees),
-    Section("scaling-*", """
-*Large trees* (binary tree, random 128-bit ids). *Area*: with the host that joined or left, over all events, mean ± standard error. *Look-ups*: those by which a host finds its parent and its children.
 
-{table}
-""", _scaling),
-), marks=("<!-- trees: written by `make reference-tree-results` -->\n", "<!-- end of trees -->\n"))  # fmt: skip
+REFERENCE_TREE = Page(
+    {
+        "paper": "reference-tree",
+        "degrees-pastry": "reference-tree --hosts 120 --children 2,3,4,7,15 --assignment pastry",
+        "scaling-chord": "reference-tree --hosts '' --scaling 1000,10000,100000,1000000",
+        "scaling-pastry": "reference-tree --hosts '' --scaling 1000,10000,100000 --connections 200 --assignment pastry --dht routed",
+    },
+    {"trees": Part("*/tables", _trees)},
+)

@@ -16,7 +16,7 @@ import pandas as pd
 from scribe_spark.measures.incomplete import NOT_SIMULATED, has_control, incomplete_rounds
 from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds_in_words
 from tools.pages import Line, Panel, draw, number, table
-from tools.results import Page
+from tools.results import Page, Part
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
@@ -218,9 +218,7 @@ def _lines(found: Found, scenario: str, drawn: str) -> Iterator[Line]:
                 yield kind, pd.concat(ratios).groupby(level=0).mean(), style
 
 
-_PAGE = f"""\
-# Scribe and other systems while nodes arrive and fail
-
+_TEXT = f"""\
 This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes. *A round* is {{longest}}. `make peers-living` writes the page.
 
 ![Share of deliveries by rounds, and RAD]({FIGURE})
@@ -237,22 +235,25 @@ This page compares systems in worlds with the same events: the same nodes fail a
 """
 
 
-def page(out: Path, file: Path) -> str:
-    """Return the page of the worlds that are in OUT; write the figure beside it."""
+def _worlds(out: Path) -> list[str]:
+    """Return the page of the worlds that are in OUT, without its title."""
     found = seen(out)
-    figure(found, file.parent / FIGURE)
     every = [one for worlds in found.values() for one in worlds]
     lengths = dict.fromkeys(one.manifest["round"]["has"] for one in every)
     sizes = sorted({one.config["initial"] or one.config["nodes"] for one in every})
     planned = len(_SCENARIOS) * sum(
         len(_WORLDS[world][2]) for _, worlds in _KINDS.values() for world in worlds
     )
-    return _PAGE.format(
+    return _TEXT.format(
         nodes=", ".join(f"{size:,}" for size in sizes),
         longest=max(lengths, key=len, default=""),
         table="\n".join(numbers(found)),
         there=f"{'all' if len(every) == planned else f'{len(every)} of {planned}'} are there.",
-    )
+    ).splitlines()
 
 
-PEERS_LIVING = Page(commands(), more=page)
+PEERS_LIVING = Page(
+    commands(),
+    {"worlds": Part("*/tables", _worlds)},
+    figures=lambda out, folder: figure(seen(out), folder / FIGURE),
+)

@@ -22,9 +22,9 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.systems.registry import TREE, all_systems, find_system
 from tools import results
 from tools.folders import Folder
-from tools.pages import number, table, with_lines
+from tools.pages import number, table
 from tools.peers_claims import CLAIMS, DIRECTIONS, LENGTHS, grid_of, rows_of
-from tools.results import Page
+from tools.results import Page, Part
 
 #: Run -> its systems beside Scribe, and flags; it is about the first of them.
 RUNS = {
@@ -140,8 +140,8 @@ def edge_lengths(edges: pd.DataFrame, delay_us: np.ndarray) -> dict[str, float]:
 
 #: Metric -> head of its column.
 _COLUMNS = {
-    "latency.p50": "latency, median, ms",
-    "latency.p99": "latency, 99th percentile, ms",
+    "latency.p50": "delay, median, ms",
+    "latency.p99": "delay, 99th percentile, ms",
     "rad.median": "RAD, median group",
     "rad.largest": "RAD, largest group",
     "rmd.median": "RMD, median group",
@@ -161,73 +161,58 @@ _COLUMNS = {
 #: Systems whose own numbers the runs of Scribe have.
 _IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
 
-_ABOUT = """\
-# Scribe among its peers
-
+_SETTING = """\
 This page compares multicast systems with the same nodes, network and groups: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables. [rules.md](rules.md) has the rules of each system. `make peers` writes the page.
 
 Each group gets one message. Delays count in time unless a row says *by hops*. The median group has at most {half:,.0f} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress*: copies that a node sends to all groups. *Duplicates*: copies to members that already have the message. *Control messages*: those that a node receives while members join. *State*: entries that a node stores, such as children, neighbours and connections. *Seconds*: the time of a run with the system and Scribe; in brackets, the additional time in comparison with Scribe alone.
 """
 
-_VERDICTS = """
-## What the papers say
 
-A claim is *true* if all measures agree with it, *false* if none does; otherwise it *depends*. Numbers are *similar* if they differ by at most 20 %. The column *measured* has only numbers that the first table does not have.
-"""
-
-_GRID_WORDS = f"""
-## Flooding and trees, over CAN and over Pastry
-
-Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003). We know their claims from the abstract or from memory, not from the text. Here, {_GRID_NODES:,} nodes form one group, or 1,500 groups.
-"""
-
-_SMALLER_WORDS = """
-## Smaller groups
-
-A group has at most 5,000 members in Overcast and 1,024 in Narada ([rules.md](rules.md#overcast)). This table has all systems with {sizes}. Control messages of NICE, Overcast and Narada include heartbeats, of 250, 200 and 1,700 s. The state of NICE, Overcast and SplitStream is their children only.
-"""
-
-_END = "\n[peers_living.md](peers_living.md) compares the systems while nodes fail.\n"
-
-
-def _page(out: Path, file: Path) -> str:
-    """Return ``docs/peers.md``, of the experiments that are there."""
+def _peers(out: Path) -> dict[str, Folder]:
+    """Return the experiments that are there."""
     every = {name: _peer(out, name) for name in PEERS.experiments}
-    peers = {name: peer for name, peer in every.items() if peer.is_complete}
+    return {name: peer for name, peer in every.items() if peer.is_complete}
+
+
+def _systems(out: Path) -> list[str]:
+    """Return the setting, and the table of all systems."""
+    peers = _peers(out)
     sizes = peers["scribe"].table("groups", ["size"])["size"]
     about = {**peers["scribe"].config, "half": int(sizes.median()), "most": int(sizes.max())}
-    parts = [
-        _ABOUT.format(**about),
-        *table(["system", *_COLUMNS.values(), "seconds"], _rows(peers)),
-    ]
-    claims, directions = rows_of(CLAIMS, peers), rows_of(DIRECTIONS, peers)
-    if claims:
-        parts += [_VERDICTS, *table("source | claim | measured | verdict", claims)]
-    if directions:
-        head, *grid = grid_of(peers) or [[]]
-        parts += [_GRID_WORDS, *([*table(head, grid), ""] if grid else [])]
-        parts += table("source | claim | other measures | verdict", directions)
-    return "\n".join([*parts, *_smaller(out), _END])
+    lines = table(["system", *_COLUMNS.values(), "seconds"], _rows(peers))
+    return [*_SETTING.format(**about).splitlines(), "", *lines]
+
+
+def _claims(out: Path) -> list[str]:
+    """Return the table of what the papers say."""
+    return table("source | claim | measured | verdict", rows_of(CLAIMS, _peers(out)))
+
+
+def _grid(out: Path) -> list[str]:
+    """Return the tables of flooding and trees, over both overlays."""
+    peers = _peers(out)
+    head, *grid = grid_of(peers) or [[]]
+    directions = table("source | claim | other measures | verdict", rows_of(DIRECTIONS, peers))
+    return [*([*table(head, grid), ""] if grid else []), *directions]
 
 
 def _smaller(out: Path) -> list[str]:
     """Return the table of the runs with all systems; a cell has the values of all runs."""
     runs = [out / name for name in SMALLER if Folder(out / name).is_complete]
-    if not runs:
-        return []
     sizes = ("{nodes:,} nodes, {groups:,} groups".format(**Folder(run).config) for run in runs)
     rows = []
     for system in all_systems():
-        found = [_short(_row(Folder(run, system.name), system.name, "")) for run in runs]
+        found = [_row(Folder(run, system.name), system.name, "") for run in runs]
         if any(cell.strip("-0") for row in found for cell in row[1:]):
-            rows.append([system.label, *("/".join(one) for one in [*zip(*found, strict=True)][1:])])
-    heads = _short(["system", *_COLUMNS.values()])
-    return [_SMALLER_WORDS.format(sizes="/".join(sizes)), *table(heads, rows)]
+            cells = ["/".join(one) for one in zip(*found, strict=True)]
+            rows.append([system.label, *_some(cells, _SMALLER_COLUMNS)[1:]])
+    heads = _some(["/".join(sizes), *_COLUMNS.values()], _SMALLER_COLUMNS)
+    return table(heads, rows)
 
 
-def _short(row: Sequence[str]) -> list[str]:
-    """Return the most telling cells of a row."""
-    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in _README_COLUMNS)]
+def _some(row: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return some cells of a row of all columns."""
+    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in columns)]
 
 
 def _peer(out: Path, name: str) -> Folder:
@@ -262,30 +247,40 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
     return [" ".join(told), *map(number, values.values()), seconds]
 
 
-#: The lines of README.md that are those of the page, in short: the runs and the columns.
-README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers -->\n")
+#: The rows and the columns of README.md.
 _README_RUNS = (
     *("scribe", "bayeux", "can", "flooding", "gossipsub", "plumtree", "nice", "splitstream"),
 )
 _README_COLUMNS = (
+    *("latency.p50", "rad.median", "rad.largest", "link_stress.max", "messages"),
+    "duplicates.mean",
+)
+
+#: The columns of the table of smaller groups.
+_SMALLER_COLUMNS = (
     *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
     *("duplicates.mean", "join_messages.max", "state.max"),
 )
 
 
-def _readme(out: Path, text: str) -> str:
-    """Return README.md with the most telling rows of the table, of the systems that were run."""
+def _readme(out: Path) -> list[str]:
+    """Return the most telling rows of the table, of the systems that were run."""
     there = [peer for name in _README_RUNS if (peer := _peer(out, name)).is_complete]
     head = "{nodes:,} nodes, {groups:,} groups".format(**there[0].config)
-    rows = (_short(_row(peer, peer.system, "")) for peer in there)
-    lines = table(_short([head, *_COLUMNS.values()]), rows)
-    return with_lines(text, README_MARKS, lines)
+    rows = [[head, *_COLUMNS.values()], *(_row(peer, peer.system, "") for peer in there)]
+    heads, *shown = (_some(row, _README_COLUMNS) for row in rows)
+    return table(heads, shown)
 
 
 PEERS = Page(
     {name: _command(name) for name in RUNS} | {_ROOTS: _ROOTS_FAIL} | _commands_of_smaller(),
-    more=_page,
+    {
+        "systems": Part("scribe", _systems),
+        "claims": Part("scribe", _claims),
+        "flooding_and_trees": Part("*_can", _grid),
+        "smaller": Part("all_*", _smaller),
+    },
     play=run,
     sized=_sized,
-    readme=_readme,
+    readme={"peers": Part("scribe", _readme)},
 )

@@ -1,25 +1,19 @@
-"""The answers of ``data/*.toml`` about deadlines and quorums: the tables of ``docs/questions.md``.
-
-``python -m tools.questions OUT PAGE`` runs each config that has no complete folder in OUT (two
-minutes each), and writes the answers between the marks of PAGE.
-"""
+"""Answers about deadlines and quorums, of configs in data/: the tables of ``docs/questions.md``."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import label_of
-from tools.pages import table, with_lines
+from tools.pages import table
+from tools.results import Page, Part
 
 ROOT = Path(__file__).resolve().parents[1]
-MARKS = ("<!-- answers: begin -->\n", "<!-- answers: end -->\n")
 
 #: Config -> head of a column, metric, and True for a share.
-QUESTIONS: dict[str, dict[str, tuple[str, bool]]] = {
+COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
     "aggregators": {
         "within 400 ms": ("within_400ms", True),
         "within 800 ms": ("within_800ms", True),
@@ -48,7 +42,7 @@ def answers(name: str, out: Path) -> Iterator[str]:
     """Yield the question of a config, and its answers by system."""
     metrics = json.loads((out / name / "metrics.json").read_text())
     values = {row["name"]: row["value"] for row in metrics}
-    columns = QUESTIONS[name]
+    columns = COLUMNS[name]
     first = next(iter(columns.values()))[0]
     systems = [one.removesuffix(f".{first}") for one in values if one.endswith(f".{first}")]
     rows = [
@@ -69,18 +63,12 @@ def _cell(value: float | None, share: bool, metric: str) -> str:
     return f"{value:,.0f}" if metric.endswith("never") else f"{value:,.0f} ms"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run what is missing, and write the page."""
-    from scribe_spark.cli import main as command
-
-    out, page = (Path(one) for one in arguments)
-    for name in QUESTIONS:
-        if not (out / name / "metrics.json").exists():
-            command(["run", "--config", f"data/{name}.toml", "--out", str(out / name), "--resume"])
-    lines = [line for name in QUESTIONS for line in answers(name, out)]
-    replace_file(page, with_lines(page.read_text("utf-8"), MARKS, [*lines, ""]).encode())
-    return 0
+def _answers(out: Path) -> list[str]:
+    """Return the lines of the page, of all configs."""
+    return [*(line for name in COLUMNS for line in answers(name, out)), ""]
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+QUESTIONS = Page(
+    {name: f"run --config data/{name}.toml" for name in COLUMNS},
+    {"answers": Part("*/metrics.json", _answers)},
+)

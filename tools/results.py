@@ -4,7 +4,8 @@
 
 PAGE is a name of :data:`PAGES`.  Each experiment has a folder of its own in OUT; an experiment that
 is complete is not run again.  With ``--page`` nothing is run: the page is written from the folders
-that exist, and with ``--readme`` also its rows of README.md.
+that exist, and with ``--readme`` also its rows of README.md.  A page has its text, and marks around
+the parts that are written.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scribe_spark.core.paths import replace_file
 from tools.pages import with_lines
@@ -30,25 +31,24 @@ PAGES = {
     "groups": ("groups_results", "GROUPS"),
     "peers": ("peers_results", "PEERS"),
     "peers-living": ("peers_living_results", "PEERS_LIVING"),
+    "questions": ("questions", "QUESTIONS"),
+    "parts": ("parts_results", "PARTS"),
 }
 
 
-class Section(NamedTuple):
-    """A part of a page.
+class Part(NamedTuple):
+    """The lines of a page between the marks of a name.
 
     Attributes
     ----------
     needs : str
-        A pattern of paths in OUT; without any such path the page does not have the section.
-    text : str
-        Markdown; ``{NAME}`` stands for a value.
-    values : callable
-        ``values(OUT)`` returns the values, or the lines of the value ``table``.
+        A pattern of paths in OUT; without any such path the page keeps its lines.
+    lines : callable
+        ``lines(OUT)`` returns the lines.
     """
 
     needs: str
-    text: str
-    values: Callable[[Path], Mapping[str, Any] | list[str]]
+    lines: Callable[[Path], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -59,52 +59,38 @@ class Page:
     ----------
     experiments : mapping of str to str
         The command of each experiment, by the name of its folder.
-    sections : sequence of Section
-    head : str
-        The text before the sections.
-    marks : pair of str, optional
-        The lines of an existing page between which the text is written; None: a page of its own.
-    more : callable, optional
-        ``more(OUT, FILE)`` writes the figures beside the page, and returns the text after the
-        sections.
+    parts : mapping of str to Part
+        The parts of the page, by the names of their marks (:func:`tools.pages.with_lines`).
+    figures : callable, optional
+        ``figures(OUT, FOLDER)`` writes the figures of the page into its folder.
     play : callable, optional
         ``play(OUT, name, words)`` runs an experiment that needs more than its command.
     sized : callable, optional
         ``sized(name, size)`` returns the flags of other numbers of nodes and groups.
-    readme : callable, optional
-        ``readme(OUT, text)`` returns README.md with its rows of the page.
+    readme : mapping of str to Part
+        The parts of README.md.
     """
 
     experiments: Mapping[str, str]
-    sections: Sequence[Section] = ()
-    head: str = ""
-    marks: tuple[str, str] | None = None
-    more: Callable[[Path, Path], str] = lambda out, file: ""
+    parts: Mapping[str, Part]
+    figures: Callable[[Path, Path], None] = lambda out, folder: None
     play: Callable[[Path, str, list[str]], None] | None = None
     sized: Callable[[str, Sequence[str]], str] | None = None
-    readme: Callable[[Path, str], str] | None = None
+    readme: Mapping[str, Part] = field(default_factory=dict)
 
     def command(self, name: str, size: Sequence[str] | None = None) -> list[str]:
         """Return the words of an experiment's command, perhaps of another size."""
         more = "" if size is None or self.sized is None else f" {self.sized(name, size)}"
         return shlex.split(self.experiments[name] + more)
 
-    def text(self, out: Path, file: Path) -> str:
-        """Return the page of the experiments in OUT; write the figures beside it."""
-        written = self.head + "".join(_texts(out, self.sections)) + self.more(out, file)
-        if self.marks is None:
-            return written
-        return with_lines(file.read_text("utf-8"), self.marks, [written])
 
-
-def _texts(out: Path, sections: Iterable[Section]) -> Iterable[str]:
-    """Return the text of each section whose experiments are in OUT."""
-    for section in sections:
-        if any(out.glob(section.needs)):
-            found = section.values(out)
-            values = found if isinstance(found, Mapping) else {"table": found}
-            lines = "\n".join(values.get("table", ()))
-            yield section.text.format(**{**values, "table": lines})
+def write(file: Path, out: Path, parts: Mapping[str, Part]) -> None:
+    """Write the parts of a page whose experiments are in OUT."""
+    text = file.read_text("utf-8")
+    for name, part in parts.items():
+        if any(out.glob(part.needs)):
+            text = with_lines(text, name, part.lines(out))
+    replace_file(file, text.encode())
 
 
 def run(out: Path, name: str, words: Sequence[str]) -> None:
@@ -138,10 +124,10 @@ def main(arguments: Sequence[str]) -> None:
         for name in given.only or page.experiments:
             (page.play or run)(given.out, name, page.command(name, given.size))
         return
-    replace_file(given.page, page.text(given.out, given.page).encode())
-    if given.readme is not None and page.readme is not None:
-        text = page.readme(given.out, given.readme.read_text("utf-8"))
-        replace_file(given.readme, text.encode())
+    page.figures(given.out, given.page.parent)
+    write(given.page, given.out, page.parts)
+    if given.readme is not None:
+        write(given.readme, given.out, page.readme)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 ``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
 
-Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields,
-``docs/measures_reference.md`` from the measures, ``docs/commands.md`` from the command line.
-With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
-and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example
-run wrote: its output, and Figure 7.  With ``--world``, the folder of README's world: its table.
+A page has its text, and marks around the parts that are written.  Always: ``docs/tables.md`` from
+the schemas, ``docs/configuration.md`` from the config's fields, ``docs/measures_reference.md`` from
+the measures, ``docs/commands.md`` from the command line, ``docs/attributes.md`` from
+docstrings.
+With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``.
+With ``--example``, the folder that README's example run wrote: its output, and Figure 7.  With
+``--world``, the folder of the world of ``docs/living.md``: its table.
 With ``--bench``, files that ``make bench`` wrote: the tables in ``docs/performance.md``.  With
 ``--check`` nothing is written; a page that would change is named, and the exit code is 1.
 """
@@ -26,44 +28,21 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
+from tools.attributes import attributes
 from tools.pages import number, table, with_lines
-from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
+from tools.reference_pages import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
 _FIGURE = "figure-07-delay-penalty.svg"
-_ENGINES = ("jobs", "tasks")
 
-
-def _marks(name: str, given: str) -> tuple[str, str]:
-    """Return the marks of lines that a value of ``make docs`` writes."""
-    return f"<!-- {name}: written by `make docs {given}` -->\n", f"<!-- end of {name} -->\n"
-
-
-_RESULTS = _marks("results", "PAPER=out/paper")
-_EXAMPLE = _marks("example", "EXAMPLE=out/seed2")
-_WORLD = _marks("world", "WORLD=out/world")
-_BENCHES = _marks("benchmarks", "BENCH='bench.json ...'")
-_README_BENCHES = _marks("engines", "BENCH='bench.json ...'")
 
 #: Metrics of the network and the groups, which are equal in all experiments.
 _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
 
-#: The rows of the README's table: experiment and metric.
-_README_ROWS = (
-    ("main", "scribe.rad.median", "RAD, median group"),
-    ("main", "scribe.rmd.median", "RMD, median group"),
-    ("main", "scribe.rdp.mean", "RDP, mean of the largest group"),
-    ("main", "scribe.children_entries.mean", "entries per node, mean"),
-    ("main", "scribe.messages", "packets of Scribe's messages"),
-    ("main", "scribe.link_stress.max", "link stress of Scribe, maximum"),
-    ("small_groups", "scribe.children_entries.mean",
-     "entries per node, mean, with 30,000 groups of 11 members"),
-)  # fmt: skip
 
-
-def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``docs/results.md``: the published numbers in the ``metrics.json`` of ``make paper``."""
+def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the parts of ``docs/results.md``: published numbers of the ``metrics.json`` of a paper."""
     most = max(len(row["seeds"]) for row in metrics)
     beside = {("main", row.name) for row in published_numbers(metrics)}
     rows = [
@@ -82,29 +61,16 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
     )
     header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
     topologies = f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most})"
-    overlays, numbers = _overlays(metrics), "\n".join(table(header, cells))
-    return _RESULTS_PAGE.format(topologies=topologies, overlays=overlays, numbers=numbers)
+    parts = {"setting": [_SETTING.format(topologies=topologies)], "others": table(header, cells)}
+    overlays = _overlays(metrics)
+    return {**parts, "overlays": overlays} if overlays else parts
 
 
-_RESULTS_PAGE = """\
-# Results
+_SETTING = """\
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) has the causes of those that have a known one, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
 
-This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) explains the differences, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments.
-{overlays}
-## Other published numbers
-
-Numbers that are equal to the published ones with every seed are left out.
-
-{numbers}
-"""
-
-_OVERLAYS_SECTION = """
-## Perfect routing tables, and routing tables of arrivals
-
-{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both).
-
-{numbers}
-"""
+_OVERLAYS = """\
+{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both)."""
 
 
 def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -123,11 +89,11 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
     return lines.getvalue()
 
 
-def _overlays(metrics: Sequence[Mapping[str, Any]]) -> str:
+def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the published numbers beside both overlays; nothing for runs over one overlay."""
     numbers = published_numbers(metrics)
     if not numbers:
-        return ""
+        return []
     counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
     rows = []
     for row in numbers:
@@ -135,37 +101,20 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> str:
         rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
     heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
     lines = table(["metric", "paper", *heads], rows)
-    return _OVERLAYS_SECTION.format(count=len(numbers), met=counts, numbers="\n".join(lines))
+    return [_OVERLAYS.format(count=len(numbers), met=counts), "", *lines]
 
 
-def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return README.md with its table of results."""
-    found = {(row["experiment"], row["name"]): row for row in metrics}
-    most = max(len(row["seeds"]) for row in metrics)
-    header = [f"mean over {most} random networks ± standard deviation", "paper", "perfect tables"]
-    header += ["difference", "tables from arrivals", "difference"]
-    rows = []
-    for experiment, name, label in _README_ROWS:
-        row = found.get((experiment, name))
-        if row is not None and row["value"] is not None:
-            arrived = found.get((OVERLAYS["arrivals"], name)) if experiment == "main" else None
-            cells = [label, _or_none(row["paper"]), *measured(row)]
-            cells += measured(arrived) if arrived and arrived["value"] is not None else ["", ""]
-            rows.append(cells)
-    return with_lines(text, _RESULTS, table(header, rows))
-
-
-def example_with(text: str, out: str) -> str:
-    """Return README.md with the command of its example run, and the seconds of each phase."""
+def example_lines(out: str) -> list[str]:
+    """Return the command of README's example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
     seed = manifest["seed"]
     command = f"$ scribe-spark run --config data/paper.toml --seed {seed} --out out/seed{seed}"
     lines = [f"{phase['name']}: done in {phase['seconds']:.1f} s" for phase in manifest["phases"]]
-    return with_lines(text, _EXAMPLE, ["```", command, *lines, f"out/seed{seed}", "```"])
+    return ["```", command, *lines, f"out/seed{seed}", "```"]
 
 
-def world_with(text: str, out: str) -> str:
-    """Return README.md with the cost of the failure of its world for each system."""
+def world_table(out: str) -> list[str]:
+    """Return the cost of the failure of the world of docs/living.md for each system."""
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
@@ -183,14 +132,14 @@ def world_with(text: str, out: str) -> str:
         cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
         rows.append([system, *cells, number(total["duplicates"] / total["first_copies"])])
     heads = [f"in time, round {each}" for each in shown]
-    last_round = "latency in the last round"
+    last_round = "delay in the last round"
     heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
     heads += ["duplicates per delivery, all rounds"]
-    return with_lines(text, _WORLD, table(["system", *heads], rows))
+    return table(["system", *heads], rows)
 
 
-def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``docs/performance.md`` with its tables of benchmarks."""
+def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of benchmarks in ``docs/performance.md``."""
     header = [
         *("nodes", "groups", "engine", "Spark master", "run, s", "calibration, s"),
         *("run / calibration", "memory (RSS), GiB", "memory (PSS), GiB", "disk, GiB"),
@@ -207,28 +156,7 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
             rows.append(cells + [f"{size[peak] / 2**30:.1f}" for peak in peaks])
         if bench["growth_exponent"] is not None:
             more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
-    return with_lines(text, _BENCHES, [*table(header, rows), *more])
-
-
-def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """Return the README with the seconds of both engines side by side."""
-    found = {
-        (size["nodes"], size["groups"], size["engine"]): size
-        for bench in benches
-        for size in bench["sizes"]
-    }
-    sizes = list(dict.fromkeys((nodes, groups) for nodes, groups, _ in found))
-    rows = [
-        [f"{nodes:,}", f"{groups:,}", *(_seconds(found.get((nodes, groups, e))) for e in _ENGINES)]
-        for nodes, groups in sizes
-    ]
-    header = ["nodes", "groups", *(f"`--engine {engine}`" for engine in _ENGINES)]
-    return with_lines(text, _README_BENCHES, table(header, rows))
-
-
-def _seconds(size: Mapping[str, Any] | None) -> str:
-    """Return the seconds of a run and their number of calibrations; empty where it is not there."""
-    return "" if size is None else f"{size['seconds']:.0f} s ({size['calibrations']:.1f})"
+    return [*table(header, rows), *more]
 
 
 def measured(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -253,36 +181,38 @@ def pages(
     world: str | None = None,
 ) -> dict[Path, str]:
     """Return every generated page and its text."""
-    made = {
-        ROOT / "docs" / "tables.md": tables_page(),
-        ROOT / "docs" / "configuration.md": configuration_page(),
-        ROOT / "docs" / "measures_reference.md": measures_page(),
-        ROOT / "docs" / "commands.md": commands_page(),
-    }
-    readme = ROOT / "README.md"
+    parts = reference() | {"docs/attributes.md": {"classes": [*attributes()]}}
+    readme, more = dict[str, list[str]](), dict[Path, str]()
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
-        made[ROOT / "docs" / "results.md"] = results_page(metrics)
-        made[ROOT / "docs" / "results.csv"] = results_csv(metrics)
-        made[readme] = readme_with(readme.read_text("utf-8"), metrics)
+        parts["docs/results.md"] = results(metrics)
+        more[ROOT / "docs" / "results.csv"] = results_csv(metrics)
     if example is not None:
-        made[readme] = example_with(made.get(readme) or readme.read_text("utf-8"), example)
-        made[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
+        readme["example"] = example_lines(example)
+        more[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
     if world is not None:
-        made[readme] = world_with(made.get(readme) or readme.read_text("utf-8"), world)
+        parts["docs/living.md"] = {"world": world_table(world)}
     if benches:
-        page = ROOT / "docs" / "performance.md"
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
-        made[page] = performance_with(page.read_text("utf-8"), found)
-        made[readme] = engines_with(made.get(readme) or readme.read_text("utf-8"), found)
-    return made
+        parts["docs/performance.md"] = {"benchmarks": benchmarks(found)}
+    return {
+        ROOT / page: _filled(page, of) for page, of in (parts | {"README.md": readme}).items()
+    } | more
+
+
+def _filled(page: str, parts: Mapping[str, list[str]]) -> str:
+    """Return a page with other lines in some of its parts."""
+    text = (ROOT / page).read_text("utf-8")
+    for name, lines in parts.items():
+        text = with_lines(text, name, lines)
+    return text
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
     parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
     parser.add_argument("--example", metavar="OUT", help="folder that README's example wrote")
-    parser.add_argument("--world", metavar="OUT", help="folder that README's world wrote")
+    parser.add_argument("--world", metavar="OUT", help="folder that the world of living.md wrote")
     parser.add_argument("--bench", nargs="+", default=[], metavar="FILE", help="of `make bench`")
     parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
     given = parser.parse_args(arguments)

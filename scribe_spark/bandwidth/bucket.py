@@ -150,7 +150,11 @@ class ClockBucket:
     # --- before the first window: both ends of a link exchange the link's numbers
 
     def offer(self) -> dict[str, np.ndarray]:
-        """Return this bucket's links as messages to their receivers."""
+        """Return a message for each link that begins in this bucket, to the node at its other end.
+
+        The columns are the rooms of both ends, the node and the link's number in this bucket, and
+        those that a program asked for.
+        """
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
         told = {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}

@@ -114,7 +114,7 @@ def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
 
 
 class Downlinks:
-    """The downlinks of a bucket."""
+    """The downlinks of a bucket's nodes, and when each of them is free: microseconds."""
 
     def __init__(self, count: int) -> None:
         self._free = np.zeros(count, dtype=np.int64)

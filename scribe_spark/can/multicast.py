@@ -67,7 +67,11 @@ def _directed(
     source: np.ndarray,
     corner: bool,
 ) -> np.ndarray:
-    """Apply rule 3, and rule 5 if `corner`."""
+    """Return True for neighbours to which a zone may send: rule 3, and rule 5 if `corner`.
+
+    Row i is about the zone ``zone[i]``, its neighbour across ``face[i]``, and a message of the zone
+    ``source[i]``: a message goes along a dimension half of the way around at most.
+    """
     places, dimension, upper = zones.space.places, face >> 1, face & 1 == 1
     begin = _along(zones.low, dimension, source) + _side(zones, dimension, source) // 2
     at = _along(zones.low, dimension, zone) + _side(zones, dimension, zone) * upper
@@ -243,7 +247,11 @@ class LiveCan(GroupOverlays):
     def _contacts(
         self, everybody: Zones, pairs: Columns, zones: Zones, overlays: Overlays
     ) -> Columns:
-        """Return the CONTACTs of all nodes of the CANs, to the points of the groupIds: C13."""
+        """Return the CONTACTs that members send before they join the CANs of groups: rule C13.
+
+        They are routed in the CAN of all nodes (`everybody` with its `pairs` of neighbours), to the
+        points of the groupIds.  `zones` has the zones of the members in the CANs of the groups.
+        """
         group, node = zones.can, zones.node
         assert overlays.key_hi is not None
         point = self.space.point(overlays.key_hi)
@@ -255,7 +263,11 @@ class LiveCan(GroupOverlays):
         return count_routes(everybody, pairs, moving, together=True)
 
     def _joins(self, zones: Zones, known: Columns, contact: np.ndarray) -> Columns:
-        """Return the JOINs of all nodes of the CANs but the first ones: C14."""
+        """Return the JOINs of all members but the first one of each group: rule C14.
+
+        A JOIN goes to the contact of the group, whose node `contact` has by group, and from there
+        to the member's point.
+        """
         late = np.flatnonzero(zones.node != contact[zones.can])
         group, node = zones.can[late], zones.node[late]
         to, messages = contact[group], np.ones_like(group)

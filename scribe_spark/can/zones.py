@@ -376,7 +376,11 @@ def neighbours_of(zones: Zones) -> dict[str, np.ndarray]:
 
 
 def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
-    """Return the face across which each zone, the deeper one of a pair, lies for its neighbour."""
+    """Return the face of the neighbour across which the zone lies, for pairs of neighbours.
+
+    `face` is the face of the zone across which the neighbour lies; the zone is the deeper one of
+    the pair.
+    """
     twice = zones.depth[zone] > face // 2 + zones.space.dimensions
     return np.where(twice, face ^ 1, face)
 

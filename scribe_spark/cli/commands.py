@@ -239,7 +239,10 @@ def _report(imports: Sequence[str] = (), **given: Any) -> None:
 
 
 def _stored(usual: str, flags: dict[str, Any]) -> Execution:
-    """Return the place of a folder to read; refuse flags about Spark if it needs none."""
+    """Return the settings of a command that reads the folder OUT, by default `usual`.
+
+    Flags about Spark are refused for a folder of this machine, which is read without Spark.
+    """
     how = Execution(**{"out": usual} | flags)
     for name in {"master", "remote"} & flags.keys() if is_local(how.out) else ():
         remedy = "applies only if OUT is on another machine; leave it out"

@@ -99,7 +99,7 @@ class PlayKernel:
         return clock, kernel
 
     def _end(self, playing: _PlayKernelWindows, tables: Tables) -> None:
-        """Write the results of a bucket."""
+        """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
         clock = playing.clock
         playing.kernel.end(tables)
         counts = {"count": clock.counts, "lost": clock.lost}

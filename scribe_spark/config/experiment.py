@@ -200,7 +200,11 @@ class ExperimentConfig(NetworkConfig):
             raise InputError("message_jitter", jitter, remedy)
 
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings of systems that do not fit to a network."""
+        """Refuse settings of systems that do not fit to a network.
+
+        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
+        is True if the rates of its links are known.
+        """
         for section in self._systems():
             section.check_network(source, routers, has_rates)
 

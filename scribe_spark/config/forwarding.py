@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import field_validator
@@ -12,15 +10,10 @@ from pydantic import field_validator
 from scribe_spark.config.section import Location, Section, setting, unset
 from scribe_spark.config.used_when import used_when
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.units import parse_percentage
 
 _OF_GROUPS = used_when(lambda config: config.groups.has_groups or not config.is_world, "--groups")
 _OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, "--withhold")
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
-
-
-def _share(value: str | None) -> float | None:
-    found = _PERCENT.fullmatch(value or "")
-    return None if found is None else float(Fraction(found[1]) / 100)
 
 
 class ForwardingConfig(Section):
@@ -44,7 +37,7 @@ class ForwardingConfig(Section):
     @field_validator("withhold")
     @classmethod
     def _is_possible(cls, value: str | None) -> str | None:
-        share = _share(value)
+        share = parse_percentage(value or "")
         if share is not None and not 0 < share < 1:
             remedy = "must be above 0% and below 100%: some node must forward, such as 20%"
             raise InputError("withhold", value, remedy)
@@ -58,7 +51,8 @@ class ForwardingConfig(Section):
     @property
     def share(self) -> float | None:
         """The share of the nodes that forward nothing; None: a class or a table says which."""
-        return _share(self.withhold)
+        share = parse_percentage(self.withhold or "")
+        return None if share is None else float(share)
 
     def table(self, names: Collection[str]) -> str | None:
         """Return the path of the table of nodes, if there is one; `names` are those of classes."""

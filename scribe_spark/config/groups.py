@@ -138,7 +138,11 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
 def refuse_misfits(
     count: int | None, size: int | None, memberships: int, nodes: int, most: int
 ) -> None:
-    """Refuse groups that are larger than the overlay, and too many members."""
+    """Refuse a group of more members than there are `nodes`, and more than `most` memberships.
+
+    `count` and `size` are the settings `groups` and `group_size`; `memberships` is the number of
+    members of all groups.
+    """
     if size is not None and size > nodes:
         remedy = f"a group cannot have more members than the {nodes} nodes"
         raise InputError("group_size", size, remedy)

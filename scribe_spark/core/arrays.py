@@ -466,6 +466,11 @@ class SortedTable(Rows):
             kept[index] = False
             self.keep(kept)
 
+    def discard(self, keys: np.ndarray) -> None:
+        """Remove the rows of those keys that have one."""
+        row = self.find(keys)
+        self.drop(row[row >= 0])
+
 
 _Table = TypeVar("_Table", bound=SortedTable)
 

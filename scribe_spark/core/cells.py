@@ -291,7 +291,11 @@ def _trimmed_line(cells: pd.Series) -> pa.ChunkedArray:
 
 
 def _read(data: bytes, header: Header, types: object, **more: Any) -> pd.DataFrame:
-    """Return all columns by their numbers, as a name may occur twice."""
+    """Return the columns of a text in CSV, named 0, 1, ..., as its header may repeat names.
+
+    `types` are the types of `pandas.read_csv`, as are further arguments; a ValueError names a line
+    with too many cells.
+    """
     if len(header.names) > _MOST_COLUMNS:
         raise ValueError(f"it has more than {_MOST_COLUMNS:,} columns")
     with warnings.catch_warnings():

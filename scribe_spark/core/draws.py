@@ -155,23 +155,25 @@ _LOW_32 = np.uint64(2**32 - 1)
 def sample_others(
     shared: np.ndarray, others: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` of the others of each node, without repeats; all others if there are fewer.
+    """Draw `count` different numbers below ``others[i]`` for each node i, without repeats.
+
+    A node with at most `count` numbers to choose from gets all of them.
 
     Parameters
     ----------
     shared : ndarray of uint64, shape (n,)
-        The draw of each node; each step of the sampling adds its number.
+        The random bits of each node, from which its draws are derived.
     others : ndarray of int64, shape (n,)
-        The number of others of each node.
+        How many numbers each node chooses from, such as the number of other members of a group.
     count : int
-        The number to choose.
+        How many numbers a node draws.
 
     Returns
     -------
     of : ndarray of int64
-        The index of the node, ascending.
+        The node of each drawn number, as an index in `others`, ascending.
     chosen : ndarray of int64
-        Different numbers from 0 to `others` - 1.
+        The drawn numbers, from 0 to ``others[of] - 1``.
 
     References
     ----------

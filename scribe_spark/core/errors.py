@@ -134,7 +134,7 @@ def listed(names: Iterable[object]) -> str:
 
 
 def in_series(phrases: Collection[str], count: int) -> str:
-    """Return phrases separated by commas; they are the first of `count` phrases."""
+    """Return phrases separated by commas, and how many of `count` phrases are left out."""
     more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
     return ", ".join(phrases) + more
 

@@ -84,7 +84,11 @@ def read_text(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> pa.Table:
-    """Return the named columns of a text with a header, without checks of cells."""
+    """Return some columns of a text in CSV, by name, without checks of their cells.
+
+    `columns` must be in the header, `optional` ones may be; errors are about the setting `field`
+    with its `value`.
+    """
     _check_rows(data.count(b"\n"))
     data = without_comments(data)
     header = header_of(data, columns)
@@ -191,7 +195,10 @@ def _in_words(bad: np.ndarray, cells: Callable[[int], Mapping[Any, Any]], most: 
 
 
 def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: object) -> Any:
-    """Return a column as int64, float64, texts or Int64; raise if a cell is bad."""
+    """Return the values of a user's column: int64, float64, texts, or Int64 for optional cells.
+
+    An InputError about the setting `field` names the rows with cells that are not of the kind.
+    """
     found = converted(cells, kind)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     bad = missing

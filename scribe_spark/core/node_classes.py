@@ -86,7 +86,10 @@ class NodeClasses:
     def rates(
         self, nodes: np.ndarray, up: Any = 0, down: Any = 0, validation_us: Any = 0
     ) -> NodeRates:
-        """Return the rates of nodes; the arguments are for nodes whose class does not have them."""
+        """Return the rates and validation times of nodes by number.
+
+        A node whose class has no such setting gets `up`, `down` (bit/s) and `validation_us`.
+        """
         return NodeRates(
             self.values("up", nodes, up),
             self.values("down", nodes, down),

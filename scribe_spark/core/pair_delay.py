@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scribe_spark.core.units import canonical, parse_time
+from scribe_spark.core.units import canonical, parse_percentage, parse_time
 
 #: The shortest and the longest delay of a pair in microseconds; draws beyond them are cut.
 LEAST_US, MOST_US = 1, 10**9
@@ -93,11 +93,10 @@ def parse_jitter(text: str) -> int:
     >>> parse_jitter("10%"), parse_jitter("0.5 %")
     (100000, 5000)
     """
-    number = text.removesuffix("%").strip()
-    millionths = float(number) * 10**4 if _NUMBER.fullmatch(number) else -1.0
-    if not text.endswith("%") or not 0 <= millionths <= MOST_JITTER:
+    share = parse_percentage(text)
+    if share is None or share * 10**6 > MOST_JITTER:
         raise ValueError("must be a percentage from 0% to 1000%, such as 10%")
-    return round(millionths)
+    return round(share * 10**6)
 
 
 def jitter_in_words(millionths: int) -> str:

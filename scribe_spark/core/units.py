@@ -123,6 +123,21 @@ parse_rate = partial(parse, "rate", least=1)
 parse_time = partial(parse, "time")
 
 
+_PERCENTAGE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?%", re.ASCII)
+
+
+def parse_percentage(text: str) -> Fraction | None:
+    """Return the share that a percentage stands for; None of a text that is no percentage.
+
+    Examples
+    --------
+    >>> parse_percentage("2.5 %"), parse_percentage("2.5")
+    (Fraction(1, 40), None)
+    """
+    found = _PERCENTAGE.fullmatch(text)
+    return None if found is None else Fraction(found[1]) / 100
+
+
 def canonical(quantity: Quantity, value: int) -> str:
     """Return the one spelling of a value, in the largest unit that gives a whole number.
 

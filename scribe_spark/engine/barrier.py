@@ -122,7 +122,11 @@ def _in_tasks(
     patience: float | None,
     folder: str | None = None,
 ) -> DataFrame:
-    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy."""
+    """Return what tasks that exchange messages make of the rows of their buckets; lazy.
+
+    The result, like `rows`, has the columns of `ROWS`, and rows that report errors.  `patience` is
+    in seconds; tasks find each other through files in `folder`, if there is one.
+    """
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
     secret = secrets.token_bytes(32)
@@ -173,7 +177,10 @@ def _raise_error(read: pa.Table) -> None:
 
 
 def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
-    """Return the exchange of this task with the others of its stage."""
+    """Connect this task with all others of its barrier stage; return the exchange.
+
+    `secret` proves to tasks that a connection comes from a task of the same job.
+    """
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
 
@@ -201,10 +208,22 @@ def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | 
 def gather_in_files(
     folder: Path, rank: int, tasks: int, attempt: int, own: str, patience: float
 ) -> list[str]:
-    """Return the texts of all tasks of a stage, as `allGather` does, which takes a second.
+    """Exchange texts between all tasks of a stage, through files of a folder that they share.
 
-    Each task writes a file for each of its attempts.  A task that ran before the stage was run
-    again is recognised by a later attempt, or by its process, which has ended.
+    Spark's `allGather` does the same, but takes a second.  A task that Spark runs again writes a
+    new file; files of earlier attempts, and of processes that have ended, are ignored.
+
+    Parameters
+    ----------
+    own : str
+        The text of this task, which has the number `rank` of `tasks` and is in its `attempt`.
+    patience : float
+        Seconds after which a missing text raises a `PeerLost`.
+
+    Returns
+    -------
+    list of str
+        The texts of all tasks, by rank.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{rank} {attempt} {os.getpid()}"

@@ -127,7 +127,10 @@ class Inbox:
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
-        """Add a received message."""
+        """Add a message that the task `sender` has sent, or a part of it, and wake the reader.
+
+        `swap` is the number of the exchange to which the message belongs.
+        """
         with self._changed:
             self._messages[sender].append((swap, part, note))
             self._changed.notify_all()

@@ -126,7 +126,7 @@ class BucketRing:
     ) -> DataFrame:
         """Return rows about all nodes, computed in each bucket from the ring; lazy.
 
-        A user's overlay shows its tables with this method (docs/extending.md).
+        A user's overlay shows its tables with this method (docs/extending_overlay.md).
 
         Parameters
         ----------

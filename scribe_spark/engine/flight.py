@@ -103,7 +103,7 @@ class Server(fl.FlightServerBase):
     def do_exchange(
         self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
     ) -> None:
-        """Receive the messages of another task until its stream ends."""
+        """Receive the messages of another task, from its stream `reader`, until the stream ends."""
         (sender,) = _RANK.unpack(descriptor.command)
         if not self._ready.wait(PATIENCE):
             raise fl.FlightUnavailableError("the task has not begun")
@@ -255,7 +255,10 @@ def _received(chunk: Any) -> pa.Buffer:
 
 
 def _joined(first: pa.Buffer, size: int, read: Callable[[], pa.Buffer]) -> pa.Buffer:
-    """Join the slices of a message, of which `read` returns the next; copy no single slice."""
+    """Return a message of `size` bytes, which came in slices: `first`, and what `read` returns.
+
+    A message of one aligned slice is not copied.
+    """
     if first.size == size and first.address % _ALIGNED == 0:
         return first
     whole = pa.allocate_buffer(size)
@@ -308,7 +311,10 @@ class Flight(Exchange):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send messages: small ones at once, large ones in one thread per receiver."""
+        """Send each peer its part and the note; a large message is sent in a thread of its own.
+
+        A peer without a part gets the note alone; `swap` is the number of the exchange.
+        """
         small = []
         for peer in self.peers:
             message = _message(swap, parts.get(peer), note)

@@ -60,7 +60,12 @@ def _play(
     each: Callable[..., Iterable[Outbox]],
     exchange: Exchange | None,
 ) -> list[int]:
-    """Play all supersteps; ``each(step, buckets)`` yields the outbox of each bucket, in order."""
+    """Play a program until no message is under way; return how many each superstep sent.
+
+    `tables` are those of this task's buckets, `first` the messages of the first superstep;
+    ``each(step, buckets)`` plays ``step`` in buckets and yields their outboxes in order.  With an
+    `exchange`, messages also go to and come from other tasks.
+    """
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
     for to, kind, columns in deliver(bounds, first):
@@ -89,7 +94,11 @@ def _play(
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
-    """Return the messages that arrived for this task's bucket, and the number of all messages."""
+    """Send the `waiting` messages to the tasks of their buckets.
+
+    Return the messages for this task's bucket, and the number of messages that all tasks have sent;
+    `sent` is the number of this task.
+    """
     own = exchange.rank
     received = waiting.pop(own, [])
     away = {

@@ -251,7 +251,10 @@ class BucketTables:
         return taken
 
     def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return (bucket, name, columns) of tables whose whole names match, in order."""
+        """Return (bucket, name, columns) of each table whose name matches a regular expression.
+
+        The tables are sorted by bucket, then by name.
+        """
         found = self.called(pattern)
         if not found:
             return []

@@ -34,7 +34,10 @@ _MOST = 10_000
 
 
 def most_supersteps(nodes: int) -> int:
-    """Return the greatest number of supersteps of a step, or of plays of a repeated step."""
+    """Return the number of supersteps after which a step counts as endless, with so many nodes.
+
+    The same number limits how often a step is repeated.
+    """
     return min(_LEAST + _OF_A_NODE * nodes, _MOST)
 
 

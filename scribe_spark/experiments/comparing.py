@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +25,7 @@ from scribe_spark.core.errors import (
 )
 from scribe_spark.core.inputs import read_parquet
 from scribe_spark.core.paths import is_local, local_path
+from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
 from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
@@ -67,15 +67,16 @@ class Limits:
         measures: dict[str, float] = {}
         for text in texts:
             name, _, limit = text.rpartition("=")
-            if not re.fullmatch(r"[0-9]+(\.[0-9]+)?%", limit):
+            share = parse_percentage(limit)
+            if share is None:
                 remedy = "must be a percentage, such as 5% or scribe.rad.median=5%"
                 raise InputError("fail_above", text, remedy)
             if name in measures or (not name and headlines is not None):
                 raise InputError("fail_above", text, "gives a second limit; leave one of them out")
             if name:
-                measures[name] = float(limit[:-1])
+                measures[name] = float(share * 100)
             else:
-                headlines = float(limit[:-1])
+                headlines = float(share * 100)
         return cls(headlines, measures)
 
     def limit_of(self, row: Compared) -> float | None:

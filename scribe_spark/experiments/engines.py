@@ -60,8 +60,8 @@ class RoundCosts(NamedTuple):
 
 #: The costs by engine: with groups, and of Pastry alone (a fiftieth of the kernels' time, a quarter
 #: of the supersteps).  They are fitted to a table of docs/performance.md, which the command `python
-#: -m tools.world_buckets --engine tasks,jobs --write` measures; only how they compare matters.  The
-#: bytes are those of a million nodes.
+#: -m benchmarks.world_buckets --engine tasks,jobs --write` measures; only how they compare matters.
+#: The bytes are those of a million nodes.
 COSTS: dict[str, tuple[RoundCosts, RoundCosts]] = {
     "tasks": (
         RoundCosts(one=8e-6, floor=0.1, each=10e-6, bytes=13_000),

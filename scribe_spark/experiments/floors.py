@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError, RunError, exact, in_words, meant, unlike
 from scribe_spark.core.paths import is_local
+from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.comparing import read_side
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.worlds.summary import summary_units
 
-_FORM = re.compile(r"(?P<measure>\S+)=(?P<number>[0-9]+(\.[0-9]+)?)(?P<percent>%?)")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Floors:
         """Return the least values in users' texts, such as ``scribe.within_800ms=99%``."""
         least: dict[str, float] = {}
         for text in texts:
-            found = _FORM.fullmatch(text)
-            if found is None:
+            measure, _, value = text.rpartition("=")
+            share = parse_percentage(value)
+            if not measure or (share is None and not _NUMBER.fullmatch(value)):
                 remedy = "must be a measure and a number, such as scribe.within_800ms=99%"
                 raise InputError("fail_below", text, remedy)
-            if found["measure"] in least:
+            if measure in least:
                 raise InputError("fail_below", text, "gives a second limit; leave one of them out")
-            number = Decimal(found["number"])
-            least[found["measure"]] = float(number / 100 if found["percent"] else number)
+            least[measure] = float(value if share is None else share)
         return cls(least)
 
     def refuse_unknown(self, known: Collection[str]) -> None:

@@ -457,7 +457,20 @@ _FIGURE = re.compile(r"(?P<stem>figures/(?P<name>[\w-]+))\.(svg|png|csv)")
 
 
 def find_strange_file(files: Files, url: str, contents: Iterable[str]) -> str | None:
-    """Return the path below `url` of the first file that no command has written, or None."""
+    """Return the first file or link in a folder that no command of scribe-spark has written.
+
+    Parameters
+    ----------
+    url : str
+        The folder.
+    contents : iterable of str
+        The files and folders in it to look through, as paths below `url`.
+
+    Returns
+    -------
+    str or None
+        A path below `url`; None if commands have written all files.
+    """
     for path in contents:
         link = find_link(files, url, path)
         if link is not None:

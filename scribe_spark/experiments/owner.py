@@ -80,7 +80,7 @@ def _of_reference_tree(manifest: Manifest) -> Records:
 
 
 def point_file(name: str) -> str:
-    """Return the name of the text with a point's measures."""
+    """Return the path, below OUT, of the JSON file with the measures of a point."""
     return f"points/{name}.json"
 
 
@@ -107,7 +107,11 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return records with safe names; by default those that a command writes at its end."""
+    """Return what a manifest records of a folder; by default its ``tables`` and ``texts``.
+
+    `inside` are inner folders with manifests of their own; `finished` is True if the command has
+    ended, by default if the manifest has tables.  Names that lead out of the folder are refused.
+    """
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
     return Records(

@@ -192,7 +192,11 @@ class _Wanted:
 def _members(
     stages: Stages, live: SystemOnBuckets, number: np.ndarray, publish: Publishing
 ) -> tuple[Pairs, np.ndarray]:
-    """Return the members of groups that have a source, ascending, and the keys of guests."""
+    """Return the members of the groups `number`, as pairs, and the sources that are no members.
+
+    Pairs are (index of the group, ring position), ascending.  If the system lets sources join,
+    these are among the members; their keys (group, node) are the second result.
+    """
     ring = stages.overlay.ring
     index, node = ring.members_of(number, stages.memberships)
     key, guests = np.sort(key_of([index, node], len(ring))), whole_numbers()
@@ -211,7 +215,7 @@ def _group_of_picture(size: np.ndarray) -> np.ndarray:
 
 
 def _capacity(stages: Stages) -> np.ndarray | None:
-    """Return the user's limits of children, by position."""
+    """Return the user's limits of children by ring position: int64, (N,); None without a table."""
     if stages.config.trees.capacities is None:
         return None
     return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]
@@ -226,7 +230,10 @@ def _play(
     wanted: _Wanted,
     engine: InTask | OnSpark,
 ) -> None:
-    """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
+    """Play round 0 of a run for a system, and write the tables that views read.
+
+    `given` has the fields of `LivingRound` that depend on the run, `wanted` the tables.
+    """
     nodes, kinds = len(facts.ring), (*live.payload, *_control(live))
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     now = LivingRound(

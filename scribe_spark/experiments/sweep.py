@@ -325,7 +325,7 @@ def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
 
 
 def _values(name: str, given: Any, kind: SweepKind) -> tuple[Any, ...]:
-    """Return a setting's values from TOML."""
+    """Return the values of a swept setting from its list in TOML; refuse anything but a list."""
     if not isinstance(given, list):
         raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
     if kind.fields[name].kind.name == "list":

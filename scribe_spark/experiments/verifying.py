@@ -86,7 +86,7 @@ def verify(out: str, spark: SparkSession | None = None, expected: Owner | None =
 def _add_inner(
     found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner | None
 ) -> None:
-    """Verify an inner folder, and add the result."""
+    """Verify the folder `inside` of OUT, and add what is damaged to the result `found`."""
     try:
         inner = verify(join(out, inside), spark, owner)
     except InputError as error:

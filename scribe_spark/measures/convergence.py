@@ -59,7 +59,25 @@ def _travelled(
     legs: dict[str, np.ndarray],
     delays: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the routers of both members of each pair, and their summed distances."""
+    """Pair the members of each group at random, and follow both ways up to where they meet.
+
+    Parameters
+    ----------
+    asking : mapping
+        The members: ``group, node``.
+    drawn : ndarray
+        A draw of each member, by which members of a group are paired.
+    legs : mapping
+        The edges of the trees: ``group, parent, child``, and the routers of both ends.
+    delays : ndarray
+        The delay of each edge.
+
+    Returns
+    -------
+    tuple of ndarray
+        The routers of the first and the second member of each pair, and the sum of the delays of
+        both ways.
+    """
     # 1. the nodes of trees with their parents and the edges (legs) to these
     groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1

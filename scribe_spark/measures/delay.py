@@ -254,7 +254,7 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
-    """Return a metric of the largest group (rank 1)."""
+    """Return the metric that is called `found_as` in the results of :func:`_collect`."""
     return Metric(name, unit, figure, definition, collected("delay", found_as), forwards)
 
 

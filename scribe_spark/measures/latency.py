@@ -287,7 +287,10 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that the questions need beside latencies."""
+    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of replies.
+
+    A row is a delivery of a publication at a node, after a latency in microseconds.
+    """
     if sources is None or asked.replies is None or asked.replies.router_of is None:
         return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
     source, router_of = sources.of(publication), asked.replies.router_of

@@ -173,7 +173,11 @@ class _SearchLeaves(NodeProgram):
 
 @dataclass(frozen=True)
 class _RepairLeaves(NodeProgram):
-    """Rounds of questions, of two supersteps each, until no side changes."""
+    """Nodes that lost leaves ask their farthest leaves for leaf sets, until no leaf set changes.
+
+    A *side* of a leaf set has the leaves with greater or with smaller nodeIds.  Questions and their
+    answers take two supersteps.
+    """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

@@ -196,7 +196,11 @@ def randomised_hop(
 
 
 def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the candidates for the next hop of each message: index of the message, position."""
+    """Return the nodes that may be the next hops of messages: indices of messages, and positions.
+
+    They are the nodes in the tables of the node ``at[i]`` that are nearer to the key than this node
+    and share at least as many digits with it.
+    """
     ring, b = states.known, states.b
     leaves = states.leaves[at - states.first]
     cells = states.cells[at - states.first].reshape(len(at), -1)

@@ -336,7 +336,11 @@ def _live_ring(
 def _whole_prefixes(
     live: Ring, first: np.ndarray, bucket: int, bits: int
 ) -> list[tuple[int, int, int]]:
-    """Return all prefixes that overlap a bucket, uncut, in the form of :func:`prefixes`."""
+    """Return (prefix, start, stop) of each prefix of ids that a node of a bucket has.
+
+    A prefix has up to `bits` bits; `start` and `stop` are its range of positions in `live`, which
+    may begin before the bucket and end after it.  `first` has the first position of each bucket.
+    """
     start, stop = first[bucket : bucket + 2]
     if start == stop:
         return []

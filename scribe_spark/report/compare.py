@@ -342,7 +342,10 @@ def percent_text(percent: float | None) -> str:
 
 
 def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
-    """Return a table of measures; each side but the base has its difference beside its value."""
+    """Return a table with a row for each compared measure and a column for each folder.
+
+    `names` are the folders; beside the value of each but the first one is the difference from it.
+    """
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
         heads += [name, page.Cell("Difference", look="number apart"), "%"]
@@ -459,7 +462,12 @@ def shares_panel(
     tail: bool,
     looks: Mapping[str, Mapping[str, Any]],
 ) -> Panel:
-    """Return the panel of the shares of things with at most x, or at least x on log scales."""
+    """Return a panel of cumulated distributions, a line for each label of `found`.
+
+    A line is the share of `things` with a value of at most x or, if `tail`, of at least x on
+    logarithmic scales.  `axis` is the text of the horizontal axis; `looks` has the styles of the
+    lines.
+    """
     bound = "at least" if tail else "at most"
     y = f"{things} with {bound} x (%)"
     lines = [

@@ -167,7 +167,11 @@ _MAIN = ("6", "7", "8", "9", "10")
 
 
 def shown_figures(distributions: pd.DataFrame) -> list[FigureSpec]:
-    """Return an experiment's figures: those with data, and the main ones that no other replaces."""
+    """Return the figures of an experiment, given the rows of its table `distributions`.
+
+    These are the figures with rows, and of the paper's main experiment also those without rows,
+    unless a figure with rows replaces them.
+    """
     there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
     replaced = {main for other, main in main_figures().items() if other in there}
     return [spec for spec in FIGURES if spec.number in there | (set(_MAIN) - replaced)]
@@ -251,7 +255,10 @@ def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
 def read_histogram(
     distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
 ) -> Histogram:
-    """Return the rows of one curve; empty without data."""
+    """Return the histogram of one curve of a figure, from the table `distributions`.
+
+    The histogram is empty if the table has no such rows; with `positive`, values of 0 are left out.
+    """
     if not set(COLUMNS) <= set(distributions.columns):
         return Histogram()
     rows = distributions[

@@ -241,7 +241,11 @@ class Readout:
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return, of the values in each stretch of the least width, the one nearest to its middle."""
+    """Return some of the values `x` and their places `at`, at least a narrowest distance apart.
+
+    Of the places in each stretch of that width, counted from `left`, the one nearest to the middle
+    stays.
+    """
     stretch = np.floor((at - left) / _NARROWEST)
     apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
     order = np.lexsort((apart, stretch))

@@ -35,7 +35,11 @@ _TICKS = 7  # up to this number of values, each has its tick
 
 @dataclass(frozen=True)
 class _SweptPoints:
-    """The numbers of all points of a sweep."""
+    """The metrics of a sweep, by points.
+
+    `rows` has the swept fields, ``metric`` and ``value``; `grid` the values of each swept field;
+    `points` the values of the swept fields at each point, by the name of the point.
+    """
 
     rows: pd.DataFrame
     grid: Mapping[str, Sequence[Any]]
@@ -156,7 +160,10 @@ def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> p
 
 
 def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
-    """Return a legend of lines."""
+    """Return a legend with a sample of each line: `looks` has the lines' texts and styles.
+
+    `label` is the title of the legend; `name` begins the ids of the samples in the page.
+    """
     named = ((f"{name}-{number}", look, of) for number, (of, look) in enumerate(looks))
     return page.Legend(label, [(of, _sample(file, look, of)) for file, look, of in named])
 
@@ -164,7 +171,17 @@ def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]
 def _over_rounds(
     rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
 ) -> list[page.PageSection]:
-    """Return the section of the measures that a round of any point has, if there are few points."""
+    """Return the section with a figure for each measure by rounds, a line for each point.
+
+    Parameters
+    ----------
+    rounds : mapping
+        Folder of a point -> its measures by rounds; with many points there is no section.
+    labels : mapping
+        Folder of a point -> label of its line.
+    measures : mapping
+        Measure -> unit; a measure that no point has is left out.
+    """
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
     for measure, unit in measures.items() if 0 < len(rounds) <= MOST_LINES else ():
@@ -185,7 +202,7 @@ def _over_rounds(
 
 
 def _name(begin: str, measure: str) -> str:
-    """Return the name of a figure's files."""
+    """Return the name of the files of a measure's figure: ``rounds-scribe-rad-median``."""
     return re.sub(r"\W+|_", "-", f"{begin}.{measure}")
 
 
@@ -293,7 +310,7 @@ def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
 
 
 def _vertical(unit: str, y: Sequence[float]) -> Axis:
-    """Return the vertical axis of values."""
+    """Return a vertical axis with room for the values `y`, logarithmic over decades."""
     if _spans_decades(y):
         return Axis(unit, scale="log", ticks=6, tick=short_tick)
     if min(y) < 0:

@@ -344,7 +344,10 @@ def _over_rounds(
 
 
 def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return label -> values by round (or by `across`), for each measure that was taken."""
+    """Return the lines of a figure: label -> values by round, or by what `RoundPanel.across` names.
+
+    `table` has the world's measures by rounds; measures that it lacks have no line.
+    """
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
@@ -376,7 +379,7 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def _panel(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> Panel:
-    """Return a figure with the values in words."""
+    """Return a figure of the lines that :func:`_lines` has found, with their values in words."""
     told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()

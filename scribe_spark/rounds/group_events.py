@@ -82,10 +82,19 @@ class Groups:
         known: Ring,
         lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None,
     ) -> Groups:
-        """Build the table of groups that are given in any order.
+        """Return groups from their numbers and keys, in any order.
 
-        `lists` has for an operation the numbers of the groups that have a list, perhaps an empty
-        one, and the groups and nodes on the lists, by number.
+        Parameters
+        ----------
+        number : ndarray of int64, shape (G,)
+            The numbers of the groups.
+        keys : Keys, shape (G,)
+            Their groupIds.
+        known : Ring
+            The nodes.
+        lists : mapping, optional
+            Operation -> its access lists, as three arrays: the numbers of the groups that have a
+            list (which may be empty), and the group and the node number of each entry.
         """
         order = np.argsort(number)
         number, size = number[order], len(known)
@@ -420,7 +429,11 @@ class ChangeMembers(_OfMembers):
         return {}
 
     def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the sorted keys of events, and of messages of a kind."""
+        """Return the keys (group, node) of members that change, ascending.
+
+        They are the bucket's pairs of the round's events, and those that received a message of a
+        kind.
+        """
         keys = self.keys(bucket, pairs)
         return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])
 

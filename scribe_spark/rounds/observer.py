@@ -205,18 +205,18 @@ class Counts:
         self._parts: list[Columns] = []
 
     def add(self, name: str, values: np.ndarray) -> None:
-        """Count the occurrences of each value (integers)."""
+        """Count how often each whole number occurs in `values`, under a name."""
         self.add_counts(name, *np.unique(values, return_counts=True))
 
     def add_counts(self, name: str, values: np.ndarray, counts: np.ndarray) -> None:
-        """Add given counts of values."""
+        """Add ``counts[i]`` occurrences of the whole number ``values[i]`` under a name."""
         if len(values):
             value, count = values.astype(np.int64), counts.astype(np.int64)
             names = np.full(len(values), name)
             self._parts.append({"name": names, "value": value, "count": count})
 
     def add_total(self, name: str, count: int | np.integer) -> None:
-        """Count things that have no value."""
+        """Add `count` occurrences under a name that has no values: all are of the value 0."""
         self.add_counts(name, np.zeros(min(int(count), 1), np.int64), np.array([count]))
 
     def columns(self) -> dict[str, np.ndarray]:

@@ -483,14 +483,20 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     due = Publications.join(*(one.publications for one in played))
     last = played[-1]
     of = next((one for one in reversed(played) if one.multicasts is not None), last)
-    last = replace(last, multicasts=of.multicasts, begun=of.begun)
-    return replace(last, publications=due, counts=counts)
+    begun, multicasts = of.begun, of.multicasts
+    return replace(last, publications=due, counts=counts, multicasts=multicasts, begun=begun)
 
 
 def _without_events(now: LivingRound) -> LivingRound:
     nobody = whole_numbers(), whole_numbers()
-    now = replace(now, events=Events(), group_events=GroupEvents())
-    return replace(now, join=nobody, quit=nobody, publish=Publishing())
+    return replace(
+        now,
+        events=Events(),
+        group_events=GroupEvents(),
+        join=nobody,
+        quit=nobody,
+        publish=Publishing(),
+    )
 
 
 #: The length of the world's round in which a run of several own rounds is, in own rounds.

@@ -93,6 +93,10 @@ class CheckedSystem(SystemOnBuckets):
         """The number of own rounds of a run before the own round with its publications."""
         return self.system.rounds_before
 
+    def stays(self, name: str) -> bool:
+        """See `SystemOnBuckets.stays`; a `GrownOverlays` keeps its state in such tables."""
+        return self.system.stays(name)
+
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round of the user's system, and check its results."""
         done, where = self.system.play_round(player, kept, now), f"round {now.number}"

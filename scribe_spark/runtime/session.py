@@ -359,7 +359,11 @@ def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSess
 
 
 def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool) -> dict[str, str]:
-    """Return the settings that must be set before a session starts."""
+    """Return Spark's settings that must be set before a session starts.
+
+    The memory depends on the number of `nodes`, the `estimated_work` and whether the session plays
+    `worlds`.
+    """
     settings = {
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",

@@ -24,7 +24,10 @@ if TYPE_CHECKING:  # not on executors
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
-    """Return the number of partitions: the cores, at most 250,000 nodes each unless tasks stay."""
+    """Return the default number of partitions: the number of Spark's cores, or more.
+
+    If each superstep is a Spark job (not `in_tasks`), a partition has at most 250,000 nodes.
+    """
     return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
 
 

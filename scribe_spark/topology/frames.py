@@ -149,7 +149,7 @@ def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -> pd.Series:
-    """Return a column whose values may be NULL, in a type for its other values."""
+    """Return a user's column as Int64 or float64, in which cells may be NULL; refuse bad cells."""
     present = rows.loc[rows[name].notna(), [name]]
     values = typed(present, field, source, {name: kind}, empty=True)[name]
     values.index = present.index

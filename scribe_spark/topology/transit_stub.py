@@ -209,7 +209,11 @@ class Weights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> Weights:
-        """Return the weights for hop diameters D_top, D_T and D_S."""
+        """Return the policy weights of links.
+
+        They follow from hop diameters: of the graph of domains (`top`), and the
+        greatest ones of a transit and of a stub domain.
+        """
 
         def h(x: int) -> int:
             return x // 2 + 1
@@ -295,7 +299,10 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Return the transit domains, each in a square around its position, clamped into the grid."""
+    """Draw the routers and links of the transit domains.
+
+    Domain i has ``sizes.transit[i]`` routers in a square around ``places[i]``, moved into the grid.
+    """
     graphs = []
     for domain, size in enumerate(sizes.transit.tolist()):
         as_transit = domain < sizes.as_transit
@@ -311,7 +318,10 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Return each stub's transit router, and the stubs, each in a square near that router."""
+    """Draw the stubs; return the transit router of each stub, and their routers and links.
+
+    The routers of a stub are in a square that contains its transit router.
+    """
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
     least = np.maximum(0, transit.points - scales.stub)[owners]
     most = np.minimum(transit.points, scales.grid - scales.stub)[owners]

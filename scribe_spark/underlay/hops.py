@@ -93,7 +93,7 @@ class HopGraph:
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """Return the graph of directed links (indices of their ends), with each link's reverse."""
+        """Return the graph of links from ``src[i]`` to ``dst[i]`` (routers), both ways."""
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)

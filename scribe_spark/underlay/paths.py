@@ -33,7 +33,11 @@ def last_links(pred: np.ndarray) -> LastLink:
 def path_links(
     last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return every link of every route: the row of the route, and the number of the link."""
+    """Return every link of the routes from ``source[i]`` to ``target[i]``, indices of routers.
+
+    The columns are the route's row i and the link's number; ``last(source, target)`` returns the
+    router before the last one and the number of the last link.
+    """
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
     while len(row):
@@ -109,7 +113,11 @@ _MARKS = 2**25  # bytes
 def _merged(
     last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Return the links of trees 0, 1, ..., from the ends of the routes inwards."""
+    """Yield the links of trees of routes, level by level, from the ends of the routes to the roots.
+
+    Tree t has its root at ``root[t]``, and a route to each ``target[i]`` with ``tree[i] == t``; a
+    link that routes of a tree share occurs once.
+    """
     # tree * R + router: each router once per tree
     reached = np.zeros(len(root) * routers, dtype=bool)
     frontier = distinct((tree * routers + target)[target != root[tree]])

@@ -217,7 +217,10 @@ def _play_rounds(
     reporter: Reporter,
     messages: bool,
 ) -> None:
-    """Play rounds on the tables of a task until the time limit; store results beside the tables."""
+    """Play `rounds` on the tables of a task, until `seconds` are over; store results there, too.
+
+    `events` has the events by round; with `messages`, the messages of nodes are kept.
+    """
     started, left = time.monotonic(), list[RoundLeft]()
     state = of_engine(player)
     for number, done, played in state.play_rounds(rounds, events, started, messages):

@@ -217,7 +217,11 @@ def _check_timed(
     field: str,
     value: str,
 ) -> None:
-    """Refuse publications of unknown groups and of dead nodes; `rows` has the events of nodes."""
+    """Refuse a schedule of publications that a world cannot play; `field` and `value` name it.
+
+    There may be publications of unknown groups, of dead nodes (`rows` has the events of nodes), too
+    many, or too large ones.
+    """
     published = timed.events()
     checked = EventRows.join(rows.take(rows.of_node), published)
     bad = first_bad_cell(published, None, extent, groups.numbers)

@@ -223,7 +223,11 @@ class _Churn:
     def _listed(
         self, place: int, count: int, live: np.ndarray, taken: np.ndarray, at: int
     ) -> np.ndarray:
-        """Return the keys of nodes that join a group with few candidates."""
+        """Draw `count` nodes that join the group at `place` in round `at`: keys (place, node).
+
+        `live` are the numbers of live nodes, `taken` the keys of those that are members or join
+        already.
+        """
         number = int(self._groups.numbers[place])
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))

@@ -261,7 +261,11 @@ class SystemsInRound:
         return {"publications": publications, "by_part": by_part, **coverage, **self._tables}
 
     def play_systems(self, *, within: bool) -> None:
-        """Play the systems within the round of the nodes, or the others, one after the other."""
+        """Play systems one after the other.
+
+        With `within`, these are the systems whose messages travel by Pastry, which play during the
+        round of the nodes; otherwise they are all others, which play after that round.
+        """
         for name in self._systems.named(within=within):
             self._play(name, self._systems.systems[name], within)
 
@@ -332,7 +336,11 @@ class SystemsInRound:
         tally: Tally,
         taken: Mapping[str, Columns],
     ) -> None:
-        """Add the results of a system to those of the round."""
+        """Add the measures and tables of a system to those of the round.
+
+        `done` is what the system returned, `tally` has the messages that it sent, and `taken` the
+        tables that were measured in the buckets.
+        """
         live, lives, now = self._live, self._player.lives, self._now
         there, sent = lives.count_entered(), tally.by_kind()
         control = sum(sent.get(kind, 0) for kind in system.control)
@@ -375,7 +383,11 @@ def round_of_systems(
     groups: Groups,
     incarnation: np.ndarray,
 ) -> LivingRound:
-    """Return the description of a round for the systems of a world."""
+    """Return what a world's systems need to know of round `number`.
+
+    `events` has the events of nodes and of groups, `incarnation` the round in which each node
+    arrived or recovered last.
+    """
     of_nodes, of_groups = events
     ring = environment.facts.ring
     publish = of_groups.published(0 if live.links is None else live.links.size)

@@ -77,7 +77,7 @@ class Weibull:
 
 
 def refuse_many_events(field: str, value: float, expected: float, what: str = "events") -> None:
-    """Refuse a value that leads to too many events."""
+    """Refuse the value of a field with which a generator is `expected` to make too many events."""
     if expected > MOST_EVENTS:
         remedy = f"makes about {expected:,.0f} {what}; must be at most {MOST_EVENTS:,}"
         raise InputError(field, value, remedy)

@@ -56,7 +56,10 @@ def read_header(rows: DataFrame) -> tuple[int, int]:
 def lives_tables(
     bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
 ) -> dict[str, Columns]:
-    """Return the tables of a bucket that the player does not hold, before round `number`."""
+    """Return the tables of a save beside those of the bucket: lives, incarnations, a header.
+
+    `number` is the round that will be played next.
+    """
     own = slice(bounds[bucket], bounds[bucket + 1])
     header = {"buckets": len(bounds) - 1, "round": number, "version": VERSION}
     return {

@@ -111,7 +111,10 @@ def of_events(
 def refuse_many(
     times: RoundTimes, rows: TimedRows, groups: WorldGroups, field: str, value: object
 ) -> None:
-    """Refuse more publications than a world, or the names in a round, can number."""
+    """Refuse too many publications: in all, or of one node and group in a round.
+
+    The error is about the setting `field` with its `value`.
+    """
     if len(rows) > MOST_PUBLICATIONS:
         remedy = f"makes {len(rows):,} publications; must be at most {MOST_PUBLICATIONS:,}"
         raise InputError(field, value, f"{remedy}; give fewer")

@@ -210,7 +210,17 @@ class WorldState:
         keeps_messages: bool,
         memberships: DataFrame | None,
     ) -> PlayedRound:
-        """Play a round of a world with groups: its nodes, and each of its systems."""
+        """Play round `number` of a world with groups: the events, the nodes, and each system.
+
+        Parameters
+        ----------
+        events : mapping
+            The events of the round, by column.
+        keeps_messages : bool
+            True if all messages of nodes are recorded.
+        memberships : DataFrame, optional
+            Many joins and quits, which are not among the events.
+        """
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
         of_nodes, of_groups = split_events(number, events, self.ring, groups, live.times)
@@ -276,7 +286,11 @@ class WorldState:
     def _end(
         self, number: int, events: Events, tally: Tally, stress: Sequence[Program] = ()
     ) -> tuple[RoundResult, dict[str, float]]:
-        """Make the lookups; return the results and the measures of the nodes."""
+        """End the round `number` of the nodes: make the lookups, and measure.
+
+        Return the results of the round and its measures by name; `stress` are programs that measure
+        the stress of links.
+        """
         player, live = self.player, len(self.player.lives.live())
         if not self._protocols.has_pastry:
             nobody = np.empty(0, dtype=np.int64)

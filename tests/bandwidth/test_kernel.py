@@ -43,7 +43,7 @@ from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.topology import load
 from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
-from tools.gossipsub_results import TopicsInMemory, one_topic
+from tests.gossipsub.topics import TopicsInMemory, one_topic
 
 from .played import case_of, play_links
 

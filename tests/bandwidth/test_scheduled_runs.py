@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from extending import run_examples
+from extending import run_example
 from oracle.bandwidth import Link, Network, Node, Publication, Rules, play
 
 from scribe_spark import RunConfig, experiments
@@ -147,10 +147,9 @@ def given(tmp_path_factory) -> dict:
 @pytest.fixture(scope="module")
 def done(spark, given, tmp_path_factory):
     """Play a run of all systems; one of them a user's."""
-    run_examples("A multicast system for runs")
-    unregister_system("circle")
+    run_example("chain")
     try:
-        config = RunConfig(**given | {"variants": "reference_tree"})
+        config = RunConfig(**given | {"variants": "reference_tree,chain"})
         out = str(tmp_path_factory.mktemp("scheduled") / "out")
         execution = Execution(out=out, master="local[2]", partitions=2, engine="tasks")
         experiments.check(config, execution)

@@ -9,9 +9,9 @@ from scribe_spark.core.arrays import expand
 from scribe_spark.systems.gossipsub import mesh as mesh_module
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import BACK_OFF, GRAPH
-from tools.gossipsub_results import DrawnDelays, TopicsInMemory, build_topics
 
 from .played import other_ends
+from .topics import DrawnDelays, TopicsInMemory, build_topics
 
 
 def topics(sizes: list[int], seed: int = 1, **given) -> TopicsInMemory:

@@ -22,9 +22,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from bars import Row, print_rows, write_rows
 
 from narada.played import Played
 from scribe_spark.config import TopologyConfig
@@ -32,10 +32,8 @@ from scribe_spark.core import draws
 from scribe_spark.systems.narada import VECTOR_BYTES
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
-from tools.pages import with_lines
 
 LAN_US = 1_000
-MARKS = "<!-- narada: begin -->\n", "<!-- narada: end -->\n"
 SOURCES = 16
 HEAD = "| members | what | bar | measured | holds |\n|---|---|---|---|---|"
 
@@ -49,20 +47,6 @@ REFERENCE = {
 }
 #: The same of 128 members, as recalled from the paper (R).
 RECALLED = ("90", "9", "1.3-1.8; 2.2", "5.8", "-")
-
-
-class Row(NamedTuple):
-    """A measured value beside its bar."""
-
-    members: int
-    what: str
-    bar: str
-    measured: str
-    holds: bool | None = None  # None: nothing is asserted
-
-    def __str__(self) -> str:
-        holds = {None: "-", True: "yes", False: "NO"}[self.holds]
-        return f"| {self.members} | {self.what} | {self.bar} | {self.measured} | {holds} |"
 
 
 @dataclass(frozen=True)
@@ -235,10 +219,10 @@ def rows(members: int, periods: int, seeds: Sequence[int]) -> Iterator[Row]:
         ),
     ]
     for (what, here, holds), bar in zip(table, reference, strict=True):
-        yield Row(members, what, bar, here, holds if members in (128, 256) else None)
+        yield Row((str(members), what), bar, here, holds if members in (128, 256) else None)
     bar = {128: "1.47", 1024: "2.23"}.get(members, "-")
-    yield Row(members, "mean stress of core links in use", bar, shown("mean stress", ".2f"))
-    yield Row(members, "further periods until all are reached", "-", shown("more", ".1f"))
+    yield Row((str(members), "mean stress of core links in use"), bar, shown("mean stress", ".2f"))
+    yield Row((str(members), "further periods until all are reached"), "-", shown("more", ".1f"))
 
 
 def timed(members: int, periods: int) -> Row:
@@ -250,8 +234,7 @@ def timed(members: int, periods: int) -> Row:
         played.play()
     seconds = time.perf_counter() - begin
     return Row(
-        members,
-        f"seconds of {periods} periods",
+        (str(members), f"seconds of {periods} periods"),
         "< 72 (30 calibrations)",
         f"{seconds:.1f}",
         seconds < 72,
@@ -264,16 +247,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--periods", type=int, default=170)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--page", type=Path)
-    given, found = parser.parse_args(arguments), list[Row]()
-    print(HEAD, flush=True)
-    for members in given.members:
-        for row in rows(members, given.periods, range(1, given.seeds + 1)):
-            print(row, flush=True)
-            found.append(row)
+    given = parser.parse_args(arguments)
+    seeds = range(1, given.seeds + 1)
+    every = (row for members in given.members for row in rows(members, given.periods, seeds))
+    found = print_rows(HEAD, every)
     print(timed(512, 100))
     if given.page is not None:
-        lines = [HEAD, *(str(row) for row in found if row.holds is not None)]
-        given.page.write_text(with_lines(given.page.read_text("utf-8"), MARKS, lines), "utf-8")
+        write_rows(given.page, "narada", HEAD, found)
 
 
 if __name__ == "__main__":

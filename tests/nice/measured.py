@@ -39,7 +39,6 @@ HEAD = [
     "| messages a member and s | bytes | periods until quiet, most | holds |",
     "|---" * 11 + "|",
 ]
-MARKS = "<!-- nice: begin -->\n", "<!-- nice: end -->\n"
 
 #: By members: layers; mean stress (least and most), its maximum; RDP, mean and 90 %; peers; control
 #: messages and bytes a member and second.
@@ -228,7 +227,7 @@ def main() -> None:
     print(*lines, sep="\n")
     if given.page is not None:
         text = given.page.read_text("utf-8")
-        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
+        given.page.write_text(with_lines(text, "nice", lines), "utf-8")
 
 
 if __name__ == "__main__":

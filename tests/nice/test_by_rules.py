@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from identifiers import parts
-from oracle.nice_by_rules import (
+from oracle.nice import (
     COMEBACK,
     KINDS,
     LIVELY,

@@ -18,11 +18,12 @@ whole microseconds throughout.
 ``flooding``         flooding over Pastry, by rows
 ``can``              CAN, CAN multicast, CAN as the overlay
 ``gossipsub``        GossipSub, in runs and in worlds
-``nice_by_rules``    NICE: groups, a function for each rule (a module)
+``nice``             NICE: groups, a function for each rule (a module)
 ``plumtree``         HyParView and Plumtree: event by event, a handler for each message
 ``overcast``         Overcast: members that search, check in and evaluate, round by round
 ``reference_tree``   Costa and Frey: the tree of hosts over a DHT
 ``narada``           Narada: a mesh of members, and distance vectors (a module)
 ``anycast``          anycast in a Scribe tree (a module)
+``period_events``    what happens before a period, in the cases of ``narada`` and ``nice``
 ===================  ===========================================================================
 """

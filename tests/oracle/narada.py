@@ -17,7 +17,8 @@ from typing import Any
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.draws import bits_np
 
-Pair = tuple[int, int]
+from .period_events import Events, Pair
+
 Message = tuple[int, int, int]  # group, sender, receiver
 
 KINDS = "vector", "probe", "answer", "link", "unlink"
@@ -39,16 +40,6 @@ class Settings:
     neighbour_silence: int = 6
     silence: int = 5
     unreachable: int = 20_000_000
-
-
-@dataclass(frozen=True)
-class Events:
-    """What happens before a period; nodes that died may live again at once."""
-
-    joins: tuple[Pair, ...] = ()
-    quits: tuple[Pair, ...] = ()
-    died: tuple[int, ...] = ()
-    alive: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

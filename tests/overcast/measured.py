@@ -24,8 +24,6 @@ from scribe_spark.core import draws
 from scribe_spark.topology import load
 from tools.pages import with_lines
 
-MARKS = ("<!-- overcast: begin -->\n", "<!-- overcast: end -->\n")
-
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
 QUIET, MOST = 60, 2000  # rounds without a change that end a part; rounds of a part
 LEASES = 400  # rounds in which all certificates arrive
@@ -211,7 +209,7 @@ def main() -> None:
         print(line, flush=True)
         table += [line] if line.startswith("|") else []
     if page is not None:
-        page.write_text(with_lines(page.read_text("utf-8"), MARKS, table), "utf-8")
+        page.write_text(with_lines(page.read_text("utf-8"), "overcast", table), "utf-8")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import networkx
 import numpy as np
 import scipy.sparse as sparse
+from bars import Row, print_rows, write_rows
 from scipy.sparse import csgraph
 
 from plumtree.played import Command, Overlay, drawn_delay, waves
@@ -34,28 +34,13 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
 from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
-from tools.pages import with_lines
 
 SECOND = 1_000_000
 LEAST_US = 10_000
 DELAY = drawn_delay(LEAST_US, 90_000)
 SHUFFLES = 5  # rounds before failures
 HEAD = "| what | bar | measured | holds |\n|---|---|---|---|"
-MARKS = "<!-- plumtree: begin -->\n", "<!-- plumtree: end -->\n"
 NOBODY = np.empty(0, dtype=np.int64)
-
-
-class Row(NamedTuple):
-    """A measured value beside its bar."""
-
-    what: str
-    bar: str
-    measured: str
-    holds: bool | None = None  # None: nothing is asserted
-
-    def __str__(self) -> str:
-        holds = {None: "-", True: "yes", False: "NO"}[self.holds]
-        return f"| {self.what} | {self.bar} | {self.measured} | {holds} |"
 
 
 @dataclass(frozen=True)
@@ -142,7 +127,7 @@ def exact_rows(nodes: int) -> Iterator[Row]:
             found.append(np.bincount([copy[0] for copy in overlay.copies()]).tolist())
         here = " and ".join(_listed(one, ",d") for one in np.unique(found, axis=0).tolist())
         holds = found == [bar, bar] if degree == 5 else None
-        yield Row(f"3 publications: copies, degree {degree}", _listed(bar, ",d"), here, holds)
+        yield Row((f"3 publications: copies, degree {degree}",), _listed(bar, ",d"), here, holds)
 
 
 def view_rows(grown: Grown) -> Iterator[Row]:
@@ -159,7 +144,7 @@ def view_rows(grown: Grown) -> Iterator[Row]:
         here = f"{one_sided}; {degree:.3f}; {mean:.3f}; {most:.0f}"
         holds = one_sided == 0 and degree >= 4.9 and 6.3 <= mean <= 6.5 and most <= 10
         of_page = bool(holds) if rounds else None
-        yield Row(what, "0; >= 4.9; 6.3-6.5; <= 10", here, of_page)
+        yield Row((what,), "0; >= 4.9; 6.3-6.5; <= 10", here, of_page)
 
 
 def component_rows(grown: Grown) -> Iterator[Row]:
@@ -172,7 +157,7 @@ def component_rows(grown: Grown) -> Iterator[Row]:
         near = all(abs(a - b) <= 0.03 for a, b in zip(found, expected.values(), strict=True))
         what = f"{_listed(expected, '.0%')} fail: largest component"
         bar = f"{_listed(expected.values(), '.3f')}" + " (+-.03)" * holds
-        yield Row(what, bar, _listed(found, ".3f"), near if holds else None)
+        yield Row((what,), bar, _listed(found, ".3f"), near if holds else None)
     for share in (0.3, 0.5, 0.8, 0.9):
         fails: list[Command] = [
             (grown.end_us, "fail", node, 0) for node in grown.failing(share).tolist()
@@ -189,7 +174,9 @@ def component_rows(grown: Grown) -> Iterator[Row]:
         what = f"{share:.0%} fail, breaks: after 1 s; a shuffle"
         bar, holds_of = ">= .98; >= .999", found[0] >= 0.98 and found[1] >= 0.999
         is_bar = share == 0.8
-        yield Row(what, bar if is_bar else "-", _listed(found, ".4f"), holds_of if is_bar else None)
+        yield Row(
+            (what,), bar if is_bar else "-", _listed(found, ".4f"), holds_of if is_bar else None
+        )
     overlay, parts = grown.copy(breaks=False), []
     overlay.play([(grown.end_us, "fail", node, 0) for node in grown.failing(0.8).tolist()])
     living = overlay.table(STATE)["key"].tolist()
@@ -198,7 +185,7 @@ def component_rows(grown: Grown) -> Iterator[Row]:
         overlay.play([(at_us, "refresh", node, 0) for node in living])
         parts.append(largest(overlay.table(STATE)))
     what = "80% fail, noticed on sending, after 1; 2 rounds of shuffles: largest component"
-    yield Row(what, ".67; .9905 (other)", _listed(parts, ".4f"))
+    yield Row((what,), ".67; .9905 (other)", _listed(parts, ".4f"))
 
 
 def _listed(values: Iterable[float], form: str) -> str:
@@ -250,7 +237,7 @@ def reliability_rows(grown: Grown) -> Iterator[Row]:
         how += ", shuffles in the 2nd, 4th, 6th second" if shuffles else ""
         found = reliability(grown, share, breaks, 8, shuffles)
         here = ", ".join(f"{value:.4f}" for value in found)
-        yield Row(f"{share:.0%} fail, {how}: reliability", bar, here)
+        yield Row((f"{share:.0%} fail, {how}: reliability",), bar, here)
 
 
 def scenario(what: str, nodes: int, seed: int, rules: str, messages: int) -> tuple[float, float]:
@@ -306,7 +293,7 @@ def iroh_rows(seeds: int, others: bool) -> Iterator[Row]:
             here = f"{min(rmr):.3f}-{max(rmr):.3f}; {min(ldh):.1f}-{max(ldh):.1f}"
             holds_of = holds if rules == IROH else None
             seeds_of = f"{len(some)} seeds" + f", {rules}" * (rules != IROH)
-            yield Row(f"{nodes:,}, {what}, {seeds_of}", beside, here, holds_of)
+            yield Row((f"{nodes:,}, {what}, {seeds_of}",), beside, here, holds_of)
 
 
 def main() -> None:
@@ -319,15 +306,9 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["exact", "grown", "iroh"])
     parser.add_argument("--page", type=Path)
     arguments = parser.parse_args()
-    rows = []
-    print(HEAD)
-    for row in _rows(arguments):
-        print(row, flush=True)
-        rows.append(row)
+    rows = print_rows(HEAD, _rows(arguments))
     if arguments.page is not None:
-        lines = [HEAD, *(str(row) for row in rows if row.holds is not None)]
-        text = arguments.page.read_text("utf-8")
-        arguments.page.write_text(with_lines(text, MARKS, lines), "utf-8")
+        write_rows(arguments.page, "plumtree", HEAD, rows)
 
 
 def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
@@ -337,7 +318,7 @@ def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
         begins = time.process_time()
         grown = Grown(arguments.nodes, arguments.seed)
         taken = f"{time.process_time() - begins:.1f}"
-        yield Row(f"waves and {SHUFFLES} rounds of shuffles, seconds of CPU", "-", taken)
+        yield Row((f"waves and {SHUFFLES} rounds of shuffles, seconds of CPU",), "-", taken)
         for rows in (view_rows, component_rows, reliability_rows):
             yield from rows(grown)
     if "iroh" in arguments.parts:

@@ -12,8 +12,7 @@ from scribe_spark.experiments.reference_tree import tidy
 from tools import results
 from tools.pastry_results import REFERENCE_TREE
 
-MARKS = REFERENCE_TREE.marks or ()
-ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- trees: -->\n", "<!-- end of trees -->\n"
 
 
 def write(out: Path, name: str, measured) -> None:
@@ -31,11 +30,11 @@ def test_tables_between_the_marks(tmp_path):
     large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
     write(tmp_path, "scaling-pastry", {TreePoint("scaling", 1024, 128, 2, "pastry"): large})
     file = tmp_path / "page.md"
-    file.write_text("before\n" + MARKS[0] + "old\n" + MARKS[1] + "after\n")
+    file.write_text(f"before\n{BEGIN}old\n{END}after\n")
     results.main(["reference-tree", str(tmp_path), "--page", str(file)])
     page = file.read_text("utf-8")
-    assert page.startswith("before\n" + MARKS[0])
-    assert page.endswith(MARKS[1] + "after\n")
+    assert page.startswith(f"before\n{BEGIN}")
+    assert page.endswith(f"{END}after\n")
     assert "old" not in page
     for line in (
         "*More children* (120 hosts, 256 keys): with up to 3 children, at most 10.00 % of the "
@@ -58,8 +57,3 @@ def test_every_experiment_is_a_command():
         pairs = zip(words[::2], words[1::2], strict=True)
         ReferenceTreeConfig(**{flag[2:]: int(v) if flag == "--connections" else v
                                for flag, v in pairs})  # fmt: skip
-
-
-def test_the_page_has_the_marks():
-    text = (ROOT / "docs" / "reference_tree.md").read_text("utf-8")
-    assert all(mark in text for mark in MARKS)

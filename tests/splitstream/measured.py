@@ -115,7 +115,6 @@ REFERENCES = (
     ),
 )
 
-MARKS = ("<!-- splitstream: begin -->\n", "<!-- splitstream: end -->\n")
 HEAD = (
     "| bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
     "| max | SUBs a pair | orphans | messages an anycast | hops "
@@ -369,7 +368,7 @@ def main() -> None:
         lines.append(row)
     if given.page is not None:
         text = given.page.read_text("utf-8")
-        given.page.write_text(with_lines(text, MARKS, lines), "utf-8")
+        given.page.write_text(with_lines(text, "splitstream", lines), "utf-8")
     net = Net(1_000)
     print(
         "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"

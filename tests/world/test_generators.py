@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from extending import run_examples
+from extending import run_example
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -538,7 +538,7 @@ def test_ready_worlds_are_possible_and_as_their_comments_say():
 
 
 def test_a_generator_of_ones_own_as_the_guide_says(nodes):
-    run_examples("A generator of events")
+    run_example("rolling_restart")
     try:
         config = WorldConfig(nodes=40, rounds=4, generator="rolling-restart")
         check_world(config)

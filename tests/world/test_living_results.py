@@ -28,8 +28,8 @@ def write(folder: Path, value: float) -> None:
 def test_churn_is_told_by_rounds_and_in_the_steady_state_of_all_seeds(tmp_path):
     write(tmp_path / "churn", 1.0)
     write(tmp_path / "churn-2", 3.0)
-    page = page_of("living").text(tmp_path, tmp_path / "page.md")
-    rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    page = page_of("living").parts["churn"].lines(tmp_path)
+    rows = [line[2:-2].split(" | ") for line in page if line.startswith("| ")]
     assert [row[0] for row in rows[1:]] == ["0-19", "20-39", "steady, 2 seeds"]
     assert rows[2][3] == "1"
     steady = dict(zip(rows[0], rows[-1], strict=True))

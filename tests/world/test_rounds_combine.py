@@ -23,13 +23,9 @@ from world_states import Played, flooders
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures
 from tests.world.test_group_overlays import Meshed
-from tools.pages import with_lines
+from tools.pages import lines_of, with_lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
-MARKS = (
-    "<!-- rounds: written by `tests/world/test_rounds_combine.py` -->\n",
-    "<!-- end of rounds -->\n",
-)
 
 #: The mark of a system that has every measure, equal on every engine and number of buckets.
 YES = "\N{CHECK MARK}"
@@ -155,8 +151,8 @@ def test_the_table_has_a_row_for_each_cell() -> None:
     heads = ["variant", "delivery", "source", *(SYSTEMS | OTHERS).values()]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     if os.environ.get("WRITE_COMBINATIONS"):
-        rows = [row_of(cell) for cell in CELLS]
-        PAGE.write_text(with_lines(PAGE.read_text("utf-8"), MARKS, lines + rows), "utf-8")
-    begin, end = MARKS
-    table = PAGE.read_text("utf-8").partition(begin)[2].partition(end)[0]
-    assert table.splitlines() == lines + [row_of_marks(cell) for cell in CELLS]
+        measured = [row_of(cell) for cell in CELLS]
+        PAGE.write_text(with_lines(PAGE.read_text("utf-8"), "rounds", lines + measured), "utf-8")
+    assert lines_of(PAGE.read_text("utf-8"), "rounds") == lines + [
+        row_of_marks(cell) for cell in CELLS
+    ]

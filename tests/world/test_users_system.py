@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from extending import run_examples
+from extending import run_example
 from identifiers import parts
 from in_tasks import Jobs
 from in_threads import play_in_threads
@@ -36,7 +36,7 @@ from tests.world.test_group_overlays import network_of, system_of
 @pytest.fixture(scope="module", autouse=True)
 def random_tree():
     """The class of the guide's system."""
-    names = run_examples("A multicast system for runs and worlds")
+    names = run_example("random_tree")
     yield names["RandomTree"]
     unregister_system("random_tree")
 
@@ -50,10 +50,11 @@ def rounds_of(
     engine: type = InTask,
     exchange: Any = None,
     rounds: int = 3,
+    units: Any = None,
 ):
     """What each round of a small world leaves."""
     world = world_of(replace(random_world(5, most=20, rounds=3)))
-    more = {"random_tree": CheckedSystem("random_tree", tree, {})}
+    more = {"random_tree": CheckedSystem("random_tree", tree, units or {})}
     played = Played(world, buckets, exchange, more=more, engine=engine)
     return played.play(saves=engine is InTask, rounds=rounds)
 
@@ -67,6 +68,20 @@ def test_its_rounds_are_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
     assert rounds_of(random_tree(2), 2, Jobs, rounds=2) == one[:2]
     tasks = play_in_threads(2, lambda exchange: rounds_of(random_tree(2), 2, exchange=exchange))
     assert all(other == one for other in tasks)
+
+
+def test_a_system_with_memory_keeps_its_tables_on_any_buckets():
+    """The elders of the page: a parent is drawn once, and again only if it fails."""
+    elders = run_example("elders")["Elders"]()
+    unregister_system("elders")
+    one = rounds_of(elders, 1, units={"repairs": "events"})
+    drawn, sent = (
+        [measures.get(f"random_tree.messages.{kind}", 0) for measures, *_ in one]
+        for kind in ("join", "payload")
+    )
+    assert min(sent) > 0
+    assert drawn[0] > 2 * max(drawn[1:])
+    assert rounds_of(elders, 7, units={"repairs": "events"}) == one
 
 
 # --- round 0 in a run

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from extending import run_examples
+from extending import run_example
 from in_memory import InMemory
 from living_worlds import measured_round
 from overlay_state import OverlayState, perfect_start
@@ -170,7 +170,7 @@ def test_messages_are_routed_by_what_nodes_know_now(begin):
 
 def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation, begin):
     """The guide's census before the first round and after the third."""
-    census = run_examples("An application")["census"]
+    census = run_example("census")["census"]
     world, counts = begin(CONFIG), {}
     for more in (0, 3):
         for _ in range(more):

@@ -107,7 +107,11 @@ class Discover(WaveProgram):
     def _nearest(
         self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
-        """Return the nearest live node among each search's current node and the named ones."""
+        """Return the live node that is nearest to the arriving node, for each search.
+
+        The candidates of row i are the present node ``at[i]`` and the nodes ``others[i]`` (NONE
+        where there is none), to all of which the arriving node measures the delay.
+        """
         known, is_alive = self.environment.facts.ring, self.environment.is_alive
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
         here, column = np.nonzero(asked != NONE)

@@ -113,7 +113,11 @@ def _entering(
 def _fill_side(
     states: States, nodes: np.ndarray, keys: np.ndarray, width: int, side: int
 ) -> np.ndarray:
-    """Keep the l/2 nearest of a side's leaves and the offers; return the changed nodes."""
+    """Put offered nodes into one side of leaf sets; return the rows of `states` that have changed.
+
+    A side keeps the l/2 nearest of its leaves and the offers.  `keys` are ``i * width + d`` for an
+    offer to ``nodes[i]`` (a row of `states`) that is d places away on the ring.
+    """
     size, half, columns = len(states.known), states.half, side_columns(states, side)
     touched = distinct_indices(len(nodes), keys // width)
     index = nodes[touched]

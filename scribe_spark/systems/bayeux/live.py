@@ -8,7 +8,7 @@ Rules: docs/rules.md, B1 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -463,7 +463,11 @@ class LiveBayeux(SystemOnBuckets):
 
 
 class _BayeuxRound:
-    """A round: the state of the orchestrator, and the steps."""
+    """A round of Bayeux: the steps that its programs play, and what is kept from round to round.
+
+    `root`, `lost` and `joined` have a value for each session: the position of its root, the round
+    in which the root died (or NONE), and whether the root has received a JOIN.
+    """
 
     def __init__(
         self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
@@ -552,10 +556,11 @@ class _BayeuxRound:
         of_groups = self._multicasts().measured(every=False)
         lost = now.lost_copies(sessions.facts, of_groups.publication)
         late = now.late_copies(sessions.facts, of_groups.publication)
+        of_session = partial(_first_publications, of_groups.group, self.partitions)
         if lost is not None:
-            lost = _LostInSessions(lost, of_groups.group, self.partitions)
+            lost = _LostInSessions(lost, of_session)
         if late is not None:
-            late = partial(_late_in_sessions, late, of_groups.group, self.partitions)
+            late = partial(_late_in_sessions, late, of_session)
         player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = notes_copies(now.measures), now.scheduled
@@ -629,25 +634,29 @@ class _BayeuxRound:
         return Begun(group, publication, came["member"], root, *way, along)
 
 
+def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
+    """Return the indices of sessions' groups in `groups`, the groups of the first publications."""
+    return find_sorted(groups, session // partitions)
+
+
 @dataclass(frozen=True)
 class _LostInSessions(Lost):
-    """The losses of copies in sessions: those of the first publications of some groups."""
+    """The losses of copies in sessions: those of the first publications of the groups."""
 
     lost: Lost
-    groups: np.ndarray
-    partitions: int
+    of_session: Callable[[np.ndarray], np.ndarray]  # see `_first_publications`
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`; publications are sessions."""
-        return self.lost(find_sorted(self.groups, publication // self.partitions), links)
+        return self.lost(self.of_session(publication), links)
 
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`; publications are sessions."""
-        return self.lost.withheld(find_sorted(self.groups, publication // self.partitions), links)
+        return self.lost.withheld(self.of_session(publication), links)
 
 
 def _late_in_sessions(
-    late: Late, groups: np.ndarray, partitions: int, session: np.ndarray, *columns: Any
+    late: Late, of_session: Callable[[np.ndarray], np.ndarray], session: np.ndarray, *columns: Any
 ) -> np.ndarray:
-    """Return the jitter of copies of the first publications of some groups."""
-    return late(find_sorted(groups, session // partitions), *columns)
+    """Return the jitter of copies in sessions, as `_LostInSessions` does for losses."""
+    return late(of_session(session), *columns)

@@ -63,14 +63,17 @@ class Transmissions:
         lost: np.ndarray,
         number: np.ndarray | None = None,
     ) -> None:
-        """Add transmissions, of publications with these numbers."""
+        """Add a transmission per row, from node to node (positions); `lost` ones do not arrive.
+
+        `number` has the publications' numbers, which tell the sizes of copies with a schedule.
+        """
         row = {"session": session, "sender": sender, "to": to, "lost": lost}
         if self.sizes is not None and number is not None:
             row["size"] = self.sizes[number]
         self.rows.append(row)
 
     def write(self, sessions: Sessions, tables: Tables) -> None:
-        """Count the transmissions."""
+        """Count the transmissions in the bucket's tables, as messages of the kind."""
         if self.rows:
             sessions.observe(tables, self.kind, **concatenate(self.rows))
 

@@ -55,14 +55,18 @@ class GroupRings:
         return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-        """Return the places of members: int64."""
+        """Return the place of each node at a `position` in the ring of its `group`: int64."""
         return np.searchsorted(self.group * size + self.position, group * size + position)
 
 
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
-    """Return perfect tables and leaf sets of the places of whole groups, in their rings."""
+    """Return perfect leaf sets and routing tables of the places from `first` to `last` - 1.
+
+    A place is a member of a group; `ring` has the nodes of all places, ``begins[g]`` the first
+    place of group g.  A place knows places of its group only; half a leaf set has `half` of them.
+    """
     own = begins[(begins > first) & (begins < last)] - first
     rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
     cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)
@@ -214,7 +218,12 @@ class Flood:
         return copies, passed
 
     def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the ranges without an entry that contain a node."""
+        """Return the ranges of ids of which copies' receivers know no node, although there is one.
+
+        The copy i is at the node ``at[i]``, whose routing table is ``own[i]`` (rows x digits, NONE
+        in an empty cell); ``deeper[i]`` marks the rows that the copy covers.  The columns of the
+        result are ``message`` (the index of the copy), ``row`` and ``digit`` of the empty cells.
+        """
         ring, b = self.facts.ring, own.shape[2].bit_length() - 1
         message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
         node = at[message]
@@ -233,7 +242,11 @@ class Flood:
         missed: Columns,
         shape: tuple[int, ...],
     ) -> np.ndarray:
-        """Return the copy that carries each range, -1 for none: rule F3."""
+        """Return the copy on which each range of ids travels on, -1 for none: rule F3.
+
+        `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
+        `missed` has the ranges of :meth:`_missing`; `shape` is that of a routing table.
+        """
         rows, base = shape
         place = (message * rows + row) * base + digit
         order = np.argsort(place)
@@ -296,7 +309,10 @@ def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b:
 def _with_digit(
     hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest or largest id with the first `row` digits of another id, and a digit."""
+    """Return the least id (or the greatest, if `last`) that begins with some digits: its halves.
+
+    These are the first ``row[i]`` digits of the id ``(hi[i], lo[i])``, and then ``digit[i]``.
+    """
     per_half, ones = 64 // b, np.uint64(2**64 - 1)
     in_hi = row < per_half
     place = (64 - b * (row % per_half + 1)).astype(np.uint64)
@@ -343,7 +359,10 @@ class LiveFlooding(GroupOverlays):
         )
 
     def _states(self, rings: GroupRings, network: Network) -> States:
-        """Return the tables of all places in the groups' rings: F1."""
+        """Return leaf sets and routing tables over the rings of the groups: rule F1.
+
+        A node has tables in each of its groups, at its *place*, its position in `rings`.
+        """
         count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
         bounds = rings.begins, 0, count
@@ -351,7 +370,10 @@ class LiveFlooding(GroupOverlays):
 
 
 def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
-    """Return the copies of each publication, level by level: rule F2."""
+    """Return the copies of publications in the rings of their groups, level by level: rule F2.
+
+    `cells` are the routing tables by place (see :meth:`_states`); K is `nodes`.
+    """
     place, row, digit = np.nonzero(cells >= 0)
     entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
     row_of_place = place * rows + row
@@ -384,7 +406,7 @@ class FloodedOverlay(GroupOverlays):
 
     @property
     def begun(self) -> None:
-        """All publications: the clock replays their copies."""
+        """None: the clock with bandwidth replays the copies of all publications."""
         return None
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:

@@ -78,7 +78,7 @@ class Held(SortedTable):
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for rows of some publications."""
+        """Return True for the table's rows of the publications `message`; K is `size`."""
         return np.isin(self.key // size, message)
 
 
@@ -299,7 +299,11 @@ class Gossip(Lacking):
     def _links_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
-        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
+        """Return the links of IHAVEs with an effect: to dead nodes, and to nodes without a message.
+
+        `places` are the keys (topic, node) of the nodes that send IHAVEs; a link in a mesh gets
+        none.
+        """
         ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
         key = distinct(np.concatenate([whole_numbers(), *ends]))
         key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
@@ -389,7 +393,11 @@ def _distinct(rows: Columns) -> Columns:
 def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
-    """Return the links among those with the smallest draws; see `Gossip.draws`."""
+    """Return the links in `key` whose draws are among the smallest ones of their nodes.
+
+    `outside` are all links of the nodes from which gossip is drawn, ascending, with their draws
+    `bits` and the index `of` the node of each; of the links of node i, ``most[i]`` are drawn.
+    """
     own = find_sorted(outside, key)
     offsets = offsets_of(np.bincount(of, minlength=len(most)))
     pair, other = expand(offsets[of[own]], offsets[of[own] + 1])

@@ -302,7 +302,11 @@ class SpreadMessages(PublicationProgram):
         sender: np.ndarray,
         way: np.ndarray,
     ) -> np.ndarray:
-        """Keep the earliest of the offers; return the keys whose time or hops changed."""
+        """Let nodes keep the earliest of the copies that reach them, as their first copy.
+
+        A copy of the key (message, node) comes from `sender` at a time, after some hops and a
+        `way`.  Return the keys whose first copy has another time or number of hops than before.
+        """
         row = arrivals.find(key)
         some = np.flatnonzero(self._may_be_first(arrivals, row, at))
         some = some[first_of_each(key[some], (at[some], hops[some], sender[some]))]
@@ -326,7 +330,11 @@ class SpreadMessages(PublicationProgram):
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return True for offers no later than a copy of this heartbeat, or without a copy."""
+        """Return True for copies that may be the first ones of their nodes.
+
+        `row` has the row of `arrivals` with the node's first copy so far, or NONE; one of an
+        earlier heartbeat is not replaced.
+        """
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
         no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
@@ -413,7 +421,10 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Keep the copies that were not held back."""
+        """Record the copies that nodes received, and which of them are first copies.
+
+        By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
+        """
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         node, sender, message = came[AT], came["sender"], came["message"]
         row = arrivals.find(message * self._size + node)
@@ -459,7 +470,7 @@ class SendCopies(PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for lost copies that nodes sent in the given lazy heartbeats."""
+        """Return True for copies that were lost when nodes sent them in a `heartbeat`."""
         lost = np.zeros(len(message), dtype=bool)
         for one in distinct(heartbeat).tolist():
             some = heartbeat == one
@@ -537,7 +548,11 @@ class _LostCopies(Lost):
 def _links(
     clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
 ) -> Columns:
-    """Return the links of meshes and of sources' connections, for messages published now."""
+    """Return the links on which copies of the messages `new` may go, for the clock with bandwidth.
+
+    They are the links of the meshes of their topics (``mesh`` is True) and the links on which their
+    sources send besides.
+    """
     space, key = topics.space, read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)
     has[messages.topic[new]] = True
@@ -555,7 +570,7 @@ def _links(
 def _of_sources(
     topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
 ) -> Iterator[np.ndarray]:
-    """Yield the links outside the meshes on which sources send."""
+    """Yield the keys of links on which the sources of the messages `new` send, meshes or not."""
     space, topic, source = topics.space, messages.topic, messages.source
     if topics.rules.flood_publish:
         place = distinct(key_of([topic[new], source[new]], space.size))

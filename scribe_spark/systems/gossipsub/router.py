@@ -210,7 +210,7 @@ class LinkSpace:
         return table.key[expand(*self.rows(table, place))[1]]
 
     def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
-        """Return the number of rows of each place."""
+        """Return the number of rows in `table` that each place (key of topic and node) has."""
         first, last = self.rows(table, place)
         return last - first
 
@@ -301,7 +301,11 @@ class Router:
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """Graft drawn eligible peers; with a `way`, only peers with a connection of that way."""
+        """Add drawn eligible peers to meshes, ``wanted[i]`` for ``place[i]``; return the new links.
+
+        With a `way`, only peers are eligible whose connection was made in that way.  `purpose`
+        names the draw.
+        """
         of, row = self._eligible(place, heartbeat)
         if way:
             kept = (self.connections.way[row] & way) > 0
@@ -375,13 +379,11 @@ class Router:
     def disconnect(self, key: np.ndarray) -> None:
         """Remove connections and their mesh links; rule G17."""
         for links in (self.connections, self.mesh):
-            row = links.find(key)
-            links.drop(row[row >= 0])
+            links.discard(key)
 
     def take_prunes(self, key: np.ndarray, until: int) -> None:
         """Handle received PRUNEs; rule G8."""
-        row = self.mesh.find(key)
-        self.mesh.drop(row[row >= 0])
+        self.mesh.discard(key)
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:

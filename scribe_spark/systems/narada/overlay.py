@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Narada(GrownOverlays):
-    """Narada with some parameters."""
+    """Narada by rules D1 to D14; `rules` is its section of the config."""
 
     rules: NaradaConfig
     tables: ClassVar[tuple[str, ...]] = TABLES
@@ -80,7 +80,10 @@ class Narada(GrownOverlays):
 
 
 def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
-    """Return the source of each publication, or the member nearest to it: entries, or NONE."""
+    """Return the entry of `meshes` at which each publication starts, or NONE.
+
+    It is that of the source, or of the member nearest to a source that is no member.
+    """
     root = meshes.find(overlays.of, overlays.source)
     root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)
     guest, member = np.flatnonzero(root < 0), np.flatnonzero(meshes.is_in)

@@ -85,7 +85,7 @@ class NaradaPeriod:
         self._sent[kind].append({"group": of.group[a], "sender": of.node[a], "to": of.node[b]})
 
     def _draw(self, purpose: str, e: np.ndarray, *more: np.ndarray | int) -> np.ndarray:
-        """Return a draw of each entry."""
+        """Return random bits of each entry `e`, keyed by its group, its node and `more`: uint64."""
         of = self._meshes
         keys = self._period.group_number[of.group[e]], self._ring.node[of.node[e]], *more
         return draws.bits_np(self._network.seed, f"narada {purpose}", *keys)

@@ -36,7 +36,7 @@ class Clusters:
 
     @classmethod
     def of(cls, head: np.ndarray, key: np.ndarray) -> Clusters:
-        """Return the clusters of ascending seats."""
+        """Return clusters, given the head of the cluster of each seat; keys of seats ascend."""
         order = np.argsort(head, kind="stable")
         head = head[order]
         first = run_starts(head)
@@ -70,11 +70,11 @@ class Layer:
     head: np.ndarray = field(default_factory=whole_numbers)
 
     def take(self, some: np.ndarray) -> Layer:
-        """Return some of the seats."""
+        """Return the layer with the seats that an index or a mask selects."""
         return Layer(self.key[some], self.head[some])
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
-        """Return the layer with more seats."""
+        """Return the layer with further seats, in any order, and the heads of their clusters."""
         key, head = np.r_[self.key, key], np.r_[self.head, head]
         order = np.argsort(key, kind="stable")
         return Layer(key[order], head[order])

@@ -64,7 +64,7 @@ class NicePeriod:
         return {kind: concatenate(rows) for kind, rows in self._messages.items()}
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
-        """Send messages, each with a number of entries."""
+        """Send messages of a kind between keys (group, node); count `entries` as bytes."""
         if len(sender):
             group, node = np.divmod(sender, self._size)
             self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})

@@ -177,7 +177,7 @@ class Plumtree:
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
     def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
-        """Set the timer of publications."""
+        """Wake the nodes of events after `wait_us`: the timers of the events' publications."""
         at_us = events.time_us + wait_us
         self._timer_us[self._row(events)] = at_us
         self._clock.wake("wait", events, at_us, publication=events["publication"], again=again)

@@ -187,7 +187,7 @@ class _Networks:
 def _first_ids(
     bits: int, hosts: int, seed: int, purpose: str, ring: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct random keys, as two arrays of halves."""
+    """Return `hosts` different keys of so many bits, drawn for a ring: upper and lower halves."""
     if bits <= _COUNTED_BITS:
         keys = draws.distinct_below(2**bits, hosts, seed, purpose, ring).astype(np.uint64)
         return np.zeros_like(keys), keys

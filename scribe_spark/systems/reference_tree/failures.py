@@ -90,7 +90,10 @@ def failures_by_depth(
 
 
 def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:
-    """Return the keysets after a host has left; the two adjacent hosts have other keysets."""
+    """Return the keysets of a ring after a host has left it; those of its two neighbours change.
+
+    `ids` has the id of each host by number, also of the host that leaves.
+    """
     n = len(rings)
     place = int(np.flatnonzero(rings.node == host)[0])
     if not 1 < place < n - 2:  # at key 0 the order of the last keys may change

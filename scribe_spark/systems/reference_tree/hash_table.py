@@ -107,7 +107,7 @@ class Rings:
         node: np.ndarray,
         rings: int,
     ) -> Rings:
-        """Return the keysets of all hosts on all rings; the hosts may be in any order."""
+        """Return the keysets of hosts, from the id, the ring and the number of each host."""
         order = lexsort(ids, ring)
         ids, ring, node = ids[order], ring[order], node[order]
         starts = np.searchsorted(ring, np.arange(rings + 1))

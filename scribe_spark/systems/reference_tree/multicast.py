@@ -313,7 +313,7 @@ class PrunedTrees:
 
 
 def _copies(trees: PrunedTrees, kernel: Kernel, lan_us: int) -> pa.RecordBatch:
-    """Rows of :func:`copies`."""
+    """Return the copies on pruned trees, as rows of :func:`copies`."""
     sender, receiver = trees.copies
     router = kernel.index(trees.router)
     delay_us = node_delays(kernel, lan_us, router[sender], router[receiver])

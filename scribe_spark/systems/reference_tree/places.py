@@ -166,7 +166,10 @@ def _searched(
     *,
     named: bool = False,
 ) -> DataFrame:
-    """Play the searches of all hosts; return their places, or the look-ups (`named`)."""
+    """Let every host search for its parent and its children in the tree, over the DHT.
+
+    Return a row for each host's place in the tree or, if `named`, a row for each look-up.
+    """
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):
         facts, hosts = table_of_hosts(nodes, tree, assignment, buckets)

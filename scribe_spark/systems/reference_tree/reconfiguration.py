@@ -59,7 +59,7 @@ class HostLinks:
 
     @classmethod
     def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> HostLinks:
-        """Return links from unsorted pairs without duplicates."""
+        """Return the links from each host to a neighbour; pairs are in any order, each once."""
         return cls(np.sort(host * hosts + neighbour), hosts)
 
     @classmethod
@@ -90,7 +90,7 @@ class HostLinks:
         return HostLinks(self.pairs[row], self.hosts)
 
     def with_others(self, some: np.ndarray, links: HostLinks) -> HostLinks:
-        """Return these links, in which the pairs of some hosts (ascending) are replaced."""
+        """Return the links with the pairs of the hosts `some` (ascending) replaced by `links`."""
         _, row = expand(*self._rows(some))
         kept = np.ones(len(self.pairs), dtype=bool)
         kept[row] = False
@@ -131,7 +131,10 @@ class Reconfigure:
         return outbox
 
     def _compare(self, tables: Tables) -> Outbox:
-        """Return the notices of the hosts that have computed in the round before."""
+        """Return a notice to each neighbour that a host has gained or lost in the round before.
+
+        The hosts are those that have computed their neighbours; their new links are recorded.
+        """
         if COMPUTING not in tables:
             return {}
         hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]

@@ -292,7 +292,11 @@ def _parts(
     unknown: tuple[Numbers, Numbers],
     below: bool,
 ) -> Branches:
-    """Return the searches of the subtrees with unknown owners on one side of each node."""
+    """Return the searches that go on below a node, in the subtrees whose owners are unknown.
+
+    `branches` are searches that have reached the node (its key); `unknown` has the first and the
+    last key whose owner the asking host does not know; `below` selects the side of smaller keys.
+    """
     part = tree.part(branches.subtree, node, np.full(len(branches), below))
     rows = np.flatnonzero((part.last >= unknown[0]) & (part.first <= unknown[1]))
     branches, part = branches.take(rows), part[rows]
@@ -349,7 +353,7 @@ def look_up(
 ) -> tuple[Columns, Outbox]:
     """Start the searches of hosts of a bucket, and continue those that came to the bucket.
 
-    Return the results for hosts of the bucket (see :func:`results`), and the messages.  Look-ups
+    Return the results for hosts of the bucket (see :func:`_results`), and the messages.  Look-ups
     are appended to ``asked[kind]``.
     """
     found = [_results(hosts[:0], hosts[:0], hosts[:0], up=False)]

@@ -172,7 +172,18 @@ class ReferenceTree:
         return where(entire, self.rows(2 ** (self.bits - 1), len(subtrees)), node)
 
     def part(self, subtrees: Subtrees, node: Numbers, below: np.ndarray) -> Part:
-        """Return the part below or above the node of each subtree; it must not be empty."""
+        """Return the keys of each subtree on one side of its node, and how they are divided.
+
+        Parameters
+        ----------
+        subtrees : Subtrees
+            Ranges of keys, shape (n,).
+        node : Numbers
+            The key of each subtree's node.
+        below : ndarray of bool
+            True for the keys that are less than the node's, else those that are greater; a side
+            without keys is not allowed.
+        """
         one = self.number(1)
         first = where(below, subtrees.first, node + one)
         last = where(below, node - one, subtrees.last)
@@ -256,7 +267,10 @@ class _Descent:
     wraps: np.ndarray
 
     def in_one(self, rows: np.ndarray, first: Numbers, last: Numbers) -> None:
-        """Follow one subtree until the interval, which does not wrap, lies in several children."""
+        """Walk down from the root to the node in an interval of keys, or to where it splits.
+
+        `first` and `last` are the ends of the interval of each row, which does not wrap around 0.
+        """
         tree, here, depth = self.tree, self.tree.entire(len(rows)), 0
         one = tree.number(1)
         while len(rows):

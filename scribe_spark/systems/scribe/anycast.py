@@ -158,7 +158,7 @@ class Anycast(RoundProgram):
         outside = (row < 0) & starts
         self._route(scribe, take(walks, outside))
         walks, row = take(walks, ~outside), row[~outside]
-        accepts = self._ask(scribe, tables, walks, row)
+        accepts = self._ask(scribe, tables, walks)
         accepted = take(walks, accepts)
         _end(scribe, accepted, accepted[AT])
         self._walk(scribe, take(walks, ~accepts), row[~accepts])
@@ -181,10 +181,9 @@ class Anycast(RoundProgram):
         walks, to = take(walks, goes), to[goes]
         _move(scribe, {**walks, "path": np.c_[walks["path"], to]}, to)
 
-    def _ask(self, scribe: Scribe, tables: Tables, walks: Columns, row: np.ndarray) -> np.ndarray:
+    def _ask(self, scribe: Scribe, tables: Tables, walks: Columns) -> np.ndarray:
         """Return True for walks whose members accept; the upcall `accept` (rules A3, A4)."""
-        accepts = (row >= 0) & (walks[AT] != walks["origin"])
-        accepts[accepts] = scribe.state.entries.member[row[accepts]]
+        accepts = scribe.is_member(walks["group"], walks[AT]) & (walks[AT] != walks["origin"])
         if not accepts.any():
             return accepts
         asks, node = take(walks, accepts), scribe.ring.node

@@ -431,7 +431,10 @@ def _drops_before(tables: Tables) -> np.ndarray:
 def tables_of(
     scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return all edges to children of some nodes, and the columns of :func:`choose_drops`."""
+    """Return the edges from nodes to their children, and the columns of :func:`choose_drops`.
+
+    `before` has an edge for each time that it was dropped in this round.
+    """
     limits = scribe.limits
     assert limits is not None
     asked = np.zeros(scribe.state.size, dtype=bool)
@@ -467,7 +470,7 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     pair, child = scribe.split(edge)
     group, parent = scribe.split(pair)
     dropped = edge[drops]
-    scribe.state.children.drop(scribe.state.children.find(dropped))
+    scribe.state.children.discard(dropped)
     scribe.note(DROPS, edge=dropped)
     # 1. notify the dropped children that are alive
     told = drops[scribe.send("shed", parent[drops], child[drops])]

@@ -27,8 +27,8 @@ def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
     return (publication & SOURCE) % nodes if nodes else publication & SOURCE
 
 
-def size_key(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the keys of `RoundOfGroups.sizes`."""
+def key_in_round(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Return keys that tell apart the publications of one round; see `RoundOfGroups.sizes`."""
     return group << SOURCE_BITS | publication & SOURCE
 
 
@@ -40,7 +40,7 @@ def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.n
     sizes = scribe.round.sizes
     if sizes is None:
         return None
-    row = find_sorted(sizes["key"], size_key(group, publication))
+    row = find_sorted(sizes["key"], key_in_round(group, publication))
     found = np.full(len(group), NONE, dtype=np.int64)
     there = (row >= 0) & (publication >> SOURCE_BITS == scribe.number)
     found[there] = sizes["size"][row[there]]
@@ -70,7 +70,7 @@ def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _names(scribe: Scribe) -> int:
-    """Return the number of names of publications of a group in a round."""
+    """Return how many different publications of a group in a round ids can tell apart."""
     round = scribe.round
     if not round.nodes:
         return node_numbers(scribe.ring)
@@ -111,10 +111,7 @@ def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
         return whole_numbers()
     keys, node = np.divmod(tables[GOT]["key"], scribe.state.size)
     group, _ = publications_of(scribe, keys)
-    row = scribe.entry(group, node)
-    is_member = row >= 0
-    is_member[is_member] = scribe.state.entries.member[row[is_member]]
-    return keys[is_member]
+    return keys[scribe.is_member(group, node)]
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:

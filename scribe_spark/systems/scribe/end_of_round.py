@@ -29,9 +29,9 @@ from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
-    SOURCE,
     first_copies,
     keep_got,
+    key_in_round,
     pending_keys,
     publication_keys,
     publications_of,
@@ -301,8 +301,8 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
     there = row >= 0
     there[there] = stayed[row[there]]
     some = some[there]
-    own = due.group << SOURCE_BITS | due.publication & SOURCE
-    theirs = missing.group[some] << SOURCE_BITS | missing.publication[some] & SOURCE
+    own = key_in_round(due.group, due.publication)
+    theirs = key_in_round(missing.group[some], missing.publication[some])
     order = np.argsort(own)
     which = order[find_sorted(own[order], theirs)]
     is_late = missing.late[some] >= 0
@@ -382,8 +382,7 @@ def out_of_order(
     has = by_rank[highest[last] - np.arange(len(pair)) * span]
     state.newest = newest
     behind = has != newest[pair // size]
-    row = state.lacking.find(pair[~behind])
-    state.lacking.drop(row[row >= 0])
+    state.lacking.discard(pair[~behind])
     state.lacking.put(pair[behind], newest=has[behind])
     _forget_resent(scribe)
     return wrong[len(pair) :]

@@ -215,9 +215,8 @@ class RefuseUnknownMembers(RoundProgram):
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if _REFUSED in inbox:
-            unknown_members = scribe.state.unknown_members
             pair = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
-            unknown_members.drop(unknown_members.find(pair))
+            scribe.state.unknown_members.discard(pair)
         if _JOIN in inbox:
             self._arrive(scribe, inbox[_JOIN])
         if not superstep:

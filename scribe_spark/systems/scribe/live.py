@@ -35,7 +35,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.duplicates import node_numbers, size_key
+from scribe_spark.systems.scribe.duplicates import key_in_round, node_numbers
 from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.events import PlayEvents
 from scribe_spark.systems.scribe.measures import (
@@ -142,7 +142,7 @@ class LiveScribe(SystemOnBuckets):
         )
 
     def _round(self, player: SystemPlayer, now: LivingRound) -> RoundOfGroups:
-        """Return the parameters of a round."""
+        """Return what the programs of groups need to know of the round `now`."""
         assert now.groups is not None
         make = self.application
         if self.rules.reliable:
@@ -233,7 +233,7 @@ def _names(now: LivingRound) -> np.ndarray:
 
 def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
     """Return `RoundOfGroups.sizes`."""
-    key = size_key(now.publish.group, _names(now))
+    key = key_in_round(now.publish.group, _names(now))
     order = np.argsort(key)
     return {"key": key[order], "size": now.publish.size[order]}
 

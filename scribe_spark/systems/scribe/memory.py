@@ -208,7 +208,7 @@ class SharedRings:
             self._merge()
 
     def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Write names, where each row occurs once."""
+        """Write names as :meth:`write` does, into rings of different rows."""
         new = (number > self.top(rows) - self.size) & (self.read(rows, number) != name)
         if not new.any():
             return

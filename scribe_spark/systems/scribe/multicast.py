@@ -142,7 +142,7 @@ def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray
 
 
 def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndarray) -> None:
-    """Send messages to live nodes."""
+    """Queue payloads as messages of a kind to their nodes, which are alive."""
     columns = payloads.to_columns()
     scribe.tell(kind, columns.pop("node"), **columns, **more)
 
@@ -155,7 +155,7 @@ def note_payloads(
     to: np.ndarray,
     is_lost: np.ndarray,
 ) -> None:
-    """Record sent copies, if the round is timed."""
+    """Record that nodes sent copies of publications, lost ones included, if the round is timed."""
     if scribe.timed:
         lost = {} if scribe.losses is None else {"lost": is_lost}
         ends = {"sender": sender, "to": to}
@@ -180,9 +180,7 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
 
 def drop_children(scribe: Scribe, came: Columns) -> None:
     """Drop the children that refused a message."""
-    edge = scribe.edge(came["group"], came[AT], came["child"])
-    row = scribe.state.children.find(edge)
-    scribe.state.children.drop(row[row >= 0])
+    scribe.state.children.discard(scribe.edge(came["group"], came[AT], came["child"]))
 
 
 def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:

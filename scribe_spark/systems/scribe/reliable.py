@@ -210,7 +210,11 @@ class Reliable(Remembering):
         self.ready = call[which], name
 
     def _start(self, calls, rows, edge, end, first) -> np.ndarray:
-        """Return the number after which each child's messages begin; NONE if some are missing."""
+        """Return the number after which messages for each child begin; NONE if some are missing.
+
+        Row i is about the child in row ``edge[i]`` of `served` and its parent in ``rows[i]`` of
+        `records`, whose messages from ``first[i]`` to ``end[i]`` are here without a gap.
+        """
         at, since, floor = self.served.at[edge], self.served.since[edge], self.records.floor[rows]
         since = np.where(at < 0, calls.round, since)
         start = np.maximum(at, floor)
@@ -227,7 +231,11 @@ class Reliable(Remembering):
         return np.where(here & (end >= 0), start, NONE)
 
     def _serve(self, calls, rows, call, child, edge, end, first) -> Emitted:
-        """Send children the messages that they lack, where all of them are here."""
+        """Return retransmissions to children whose missing messages are all here.
+
+        `child` and `edge` (a row of `served`) have a row for each child of the node of ``call``;
+        `end` and `first` are those of :meth:`_end` by call.
+        """
         start = self._start(calls, rows[call], edge, end[call], first[call])
         at, end, row = self.served.at[edge], end[call], rows[call]
         answered = (start >= 0) & (

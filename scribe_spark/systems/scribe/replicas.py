@@ -232,9 +232,7 @@ def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
 
 def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
     """Roots remove the leaves that have dropped their copies."""
-    edge = scribe.edge(came["group"], came[AT], came["leaf"])
-    row = scribe.state.replicas.find(edge)
-    scribe.state.replicas.drop(row[row >= 0])
+    scribe.state.replicas.discard(scribe.edge(came["group"], came[AT], came["leaf"]))
 
 
 # --- the nodes nearest to groupIds, as nodes know them from their leaf sets

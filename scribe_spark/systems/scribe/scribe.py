@@ -337,7 +337,10 @@ class Scribe:
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
-        """Count messages as `counted`, and queue those that arrive; return which ones."""
+        """Send a message of a kind, with columns, to each node; return True for each that arrives.
+
+        Messages to dead nodes are lost.  All messages are counted as those of the kind `counted`.
+        """
         arrives = self.send(counted, sender, to)
         columns = {AT: to, **columns}
         if not arrives.all():

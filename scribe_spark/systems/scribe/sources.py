@@ -230,8 +230,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
     pair, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
     fate, root = came["fate"][first], came["root"][first]
     addresses = scribe.state.addresses
-    forgotten = addresses.find(pair[(fate == _NO_ROOT) & (root < 0)])
-    addresses.drop(forgotten[forgotten >= 0])
+    addresses.discard(pair[(fate == _NO_ROOT) & (root < 0)])
     if scribe.round.source != "routed":
         addresses.put(pair[fate == _SENT], root=root[fate == _SENT])
 

@@ -216,7 +216,7 @@ class Values:
         return len(self.lengths)
 
     def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Add lists; return their indices."""
+        """Add lists of some lengths, whose numbers are concatenated; return their indices."""
         index = len(self.lengths) + np.arange(len(lengths))
         self.lengths = np.r_[self.lengths, lengths]
         self.numbers = np.r_[self.numbers, numbers]
@@ -245,7 +245,7 @@ class Paths:
         return len(self.nodes)
 
     def add(self, nodes: np.ndarray) -> np.ndarray:
-        """Add paths; return their rows."""
+        """Add the paths in the rows of `nodes`, with NONE after the end; return their new rows."""
         rows = len(self.nodes) + np.arange(len(nodes), dtype=np.int32)
         nodes = nodes[:, : int((nodes >= 0).sum(axis=1).max(initial=0))]
         joined = concatenate([{"": self.nodes}, {"": nodes.astype(np.int32)}])

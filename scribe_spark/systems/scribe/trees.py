@@ -378,7 +378,11 @@ def settled_round(
     rule: NextHop,
     lan_us: int,
 ) -> RoundOfGroups:
-    """Return the parameters of a settled round; groups ascend, too many raise InputError."""
+    """Return the parameters of a settled round of groups, whose numbers ascend.
+
+    `size` is the number of nodes, `rule` the overlay's next hop; an InputError refuses more groups
+    than keys can number.
+    """
     from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
 
     refuse_groups(len(number), size)

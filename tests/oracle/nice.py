@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from keyed import bits
 
+from .period_events import Events, Pair
+
 #: No node, and the layer of the first copy of a source.
 NONE = -1
 
-Pair = tuple[int, int]
 Message = tuple[int, int, int]  # group, sender, receiver
 Layers = dict[int, dict[int, int]]  # layer -> node -> leader of its cluster there
 
@@ -46,16 +47,6 @@ class Settings:
     newcomers: int = 100
     silence: int = 3
     guard: bool = True
-
-
-@dataclass(frozen=True)
-class Events:
-    """What happens before a period; nodes that died may live again at once."""
-
-    joins: tuple[Pair, ...] = ()
-    quits: tuple[Pair, ...] = ()
-    died: tuple[int, ...] = ()
-    alive: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Each world is a process of its own, watched from outside: the proportional set s
 driver, of the largest other Python process, of the JVMs, and of all together.  Its seconds stand
 beside a calibration of the same minutes.
 
-    python -m tools.world_buckets --nodes 300000 --buckets 1,2 --engine tasks,jobs --write
+    python -m benchmarks.world_buckets --nodes 300000 --buckets 1,2 --engine tasks,jobs --write
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from benchmarks.calibration import calibrate
 from benchmarks.watch import TreeMemory, watch
 from scribe_spark.core.paths import replace_file
-from tools.pages import table, with_lines
+from tools.pages import lines_of, table, with_lines
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
-MARKS = ("<!-- world_buckets: begin -->\n", "<!-- world_buckets: end -->\n")
+NAME = "world_buckets"  # of the marks around the table
 
 #: Of every world here: 25 % of the nodes fail in round 3; reliable delivery, a publication of each
 #: group in a round.
@@ -58,9 +58,9 @@ def main() -> None:
     ]
     if given.write:
         text = DOCS.read_text("utf-8")
-        old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
+        old = lines_of(text, NAME)[2:]
         mine = {tuple(row.split("|")[1:5]): row for row in (*old, *rows)}
-        text = with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()])
+        text = with_lines(text, NAME, [*table(COLUMNS, []), *mine.values()])
         replace_file(DOCS, text.encode())
 
 

@@ -1,0 +1,38 @@
+"""Measured values beside bars: rows of a table in Markdown, and the table in a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.pages import with_lines
+
+
+class Row(NamedTuple):
+    """A measured value beside its bar; `what` has the cells before the bar."""
+
+    what: tuple[str, ...]
+    bar: str
+    measured: str
+    holds: bool | None = None  # None: nothing is asserted
+
+    def __str__(self) -> str:
+        holds = {None: "-", True: "yes", False: "NO"}[self.holds]
+        return "| " + " | ".join((*self.what, self.bar, self.measured, holds)) + " |"
+
+
+def print_rows(head: str, rows: Iterable[Row]) -> list[Row]:
+    """Print a table row by row; return the rows."""
+    print(head, flush=True)
+    found = []
+    for row in rows:
+        print(row, flush=True)
+        found.append(row)
+    return found
+
+
+def write_rows(page: Path, name: str, head: str, rows: Iterable[Row]) -> None:
+    """Write the rows that have a tolerance between the marks of a name."""
+    lines = [head, *(str(row) for row in rows if row.holds is not None)]
+    page.write_text(with_lines(page.read_text("utf-8"), name, lines), "utf-8")

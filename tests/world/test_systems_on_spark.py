@@ -1,0 +1,324 @@
+"""Systems with own rounds on Spark: worlds in tasks, as jobs and after a stop; runs; settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+from small_network import NETWORK, table
+from stopping import Stops
+
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.core.errors import InputError
+from scribe_spark.experiments import PHASES, run, run_world
+
+#: The groups of a system.
+SMALL = {**NETWORK, "nodes": 50, "groups": 3, "group_size": 25}
+LARGER = {**NETWORK, "nodes": 60, "groups": 3, "group_size": 40}
+GROUPS = {
+    "narada": {**SMALL, "systems": "narada"},
+    "nice": {**LARGER, "systems": "nice"},
+    "overcast": {**SMALL, "systems": "overcast"},
+    "plumtree": {**SMALL, "systems": "plumtree"},
+    "splitstream": {**LARGER, "systems": ("scribe", "splitstream")},
+}
+
+#: The world of each system, besides `GROUPS` and `OF_ALL`.
+OF_ALL = {
+    **{"share": 0.2, "generator": "mass-failure+publications", "publish_source": "any"},
+    **{"measures": ("delay", "node_stress", "link_stress"), "link_stress_period": 2},
+}
+WORLDS = {
+    "narada": {"rounds": 12, "event_round": 9, "narada_join_periods": 4},
+    "nice": {"rounds": 5, "event_round": 3, "nice_newcomers": 20, "round_seconds": 30.0},
+    "overcast": {
+        **{"rounds": 3, "event_round": 1, "round_seconds": 6.0},
+        **{"overcast_linear": 1, "overcast_lease": 5},
+    },
+    "plumtree": {"rounds": 3, "event_round": 2},
+    "splitstream": {"rounds": 6, "event_round": 2, "splitstream_bound": 18, "lost_after": 2},
+}
+
+SIZES = {"message_size": "20KB", "uplink": "20Mbit/s", "downlink": "50Mbit/s"}
+SEVERAL = SIZES | {
+    **{"generator": "mass-failure", "publications": 3, "interval": "30ms", "validation": "2ms"},
+    "published_by": "members",
+}
+#: Publications of all groups in all rounds, some of them together, by sources that live.
+SCHEDULE = ["time,group,node,size"] + [
+    f"{30_000 * (n // 12) + 7 * (n % 5)}ms,{1 + n % 3},{n},{1 + n % 4}0KB" for n in range(24)
+]
+SCHEDULED = SEVERAL | {
+    **{"publications": None, "interval": "0us", "published_by": "source"},
+    "schedule": "schedule.csv",
+}
+
+#: How a world is played beside one in one bucket.
+WAYS = {
+    "tasks": {"buckets": 2, "engine": "tasks"},
+    "jobs": {"buckets": 2, "engine": "jobs"},
+    "seven": {"buckets": 7, "engine": "jobs"},
+    "stopped": {"buckets": 2, "resume": True},
+}
+
+#: ``value(measure, round)`` returns a measure of the system.
+Value = Callable[[str, int], float]
+
+
+def of_narada(value: Value) -> bool:
+    met = value("multicasts.reached", 8) == 1 and value("known", 8) == 25
+    return met and value("messages.lost vector", 9) > 0
+
+
+def of_nice(value: Value) -> bool:
+    met = value("waiting", 4) == value("unsound", 4) == value("waiting", 0) == 0
+    return met and value("splits", 0) > 0 and value("new_leaders", 3) > 0
+
+
+def of_overcast(value: Value) -> bool:
+    return (
+        0 < value("shared", 2) <= value("bottleneck", 2) <= 1 and value("messages.check-in", 2) > 0
+    )
+
+
+def of_plumtree(value: Value) -> bool:
+    return value("publications.lost", 0) == value("publications.lost", 1) == 0
+
+
+def of_splitstream(value: Value) -> bool:
+    lost = [value("publications.lost", number) for number in (0, 2)]
+    return value("open", 0) == value("open", 5) == 0 and lost[0] == 0 < lost[1]
+
+
+class World(NamedTuple):
+    """A world: its system, its settings, the ways in which it is played, and its measures."""
+
+    system: str
+    more: Mapping[str, Any]
+    ways: str
+    shows: Callable[[Value], bool]
+    slow: bool = True
+
+    def config(self, folder: Path) -> WorldConfig:
+        more = dict(self.more)
+        if "schedule" in more:
+            more["schedule"] = str(folder / "schedule.csv")
+            Path(more["schedule"]).write_text("\n".join(SCHEDULE))
+        return WorldConfig(**GROUPS[self.system] | OF_ALL | WORLDS[self.system] | more)
+
+
+MATCHED = {"splitstream_policy": "spare-capacity"}
+CASES = {
+    "narada": World("narada", {}, "seven stopped", of_narada),
+    "narada, sizes": World("narada", SIZES, "seven stopped", of_narada),
+    "narada, 30 s": World("narada", {"round_seconds": 30.0}, "seven stopped", of_narada),
+    "nice": World("nice", {}, "tasks seven stopped", of_nice),
+    "overcast": World("overcast", {}, "tasks", of_overcast, slow=False),
+    "overcast, all ways": World("overcast", {}, "seven stopped", of_overcast),
+    "overcast, sizes": World("overcast", SIZES, "tasks seven stopped", of_overcast),
+    "plumtree": World("plumtree", {}, "jobs", of_plumtree, slow=False),
+    "plumtree, all ways": World("plumtree", {}, "seven", of_plumtree),
+    "plumtree, sizes": World("plumtree", SIZES, "tasks", of_plumtree),
+    "plumtree, several": World("plumtree", SEVERAL, "tasks", of_plumtree),
+    "plumtree, schedule": World(
+        "plumtree", SCHEDULED, "tasks jobs stopped", of_plumtree, slow=False
+    ),
+    "splitstream": World("splitstream", {}, "tasks jobs seven stopped", of_splitstream),
+    "splitstream, matched": World(
+        "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
+    ),
+}
+
+
+def play(spark, out: Path, config: WorldConfig, told: Stops | None = None, **how) -> None:
+    run_world(spark, config, Execution(out=str(out), **how), told or Stops())
+
+
+def play_with_a_stop(spark, out: Path, config: WorldConfig) -> None:
+    """Play a world that is interrupted in the middle, and that continues from there."""
+    half = f"round {config.world.rounds // 2}:"
+    with pytest.raises(KeyboardInterrupt):
+        play(spark, out, config, Stops(half), **WAYS["stopped"])
+    told = Stops()
+    play(spark, out, config, told, **WAYS["stopped"])
+    assert any("continues with round" in line for line in told.lines)
+
+
+def slow(cases: Mapping[str, Any], marked: Callable[[Any], bool]) -> list[Any]:
+    """Return cases as parameters of a test; the marked ones are slow."""
+    marks = (pytest.mark.slow, ())
+    return [pytest.param(one, id=name, marks=marks[not marked(one)]) for name, one in cases.items()]
+
+
+@pytest.mark.parametrize("world", slow(CASES, lambda world: world.slow))
+def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, world, monkeypatch):
+    config = world.config(tmp_path)
+    play(spark, tmp_path / "one", config, buckets=1)
+    for way in world.ways.split():
+        if way == "stopped":
+            monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
+            play_with_a_stop(spark, tmp_path / way, config)
+        else:
+            play(spark, tmp_path / way, config, **WAYS[way])
+        for name in ("rounds", "publications"):
+            one = table(tmp_path / "one", name)
+            pd.testing.assert_frame_equal(table(tmp_path / way, name), one)
+    values = table(tmp_path / "one", "rounds").set_index(["measure", "round"])["value"]
+    assert world.shows(lambda name, of: values.get((f"{world.system}.{name}", of), 0))
+
+
+# --- runs
+
+
+class Tables(NamedTuple):
+    """Tables of a run, with the rows of its system, and the sizes of the groups."""
+
+    sizes: pd.Series
+    copies: pd.DataFrame
+    deliveries: pd.DataFrame
+    tree_edges: pd.DataFrame
+    system_state: pd.DataFrame
+    control: pd.DataFrame
+
+    def entries(self, kind: str) -> pd.Series:
+        """Return the entries of a kind by groups."""
+        state = self.system_state
+        return state[state["kind"] == kind].groupby("group")["entries"].sum()
+
+
+def rows_of(out: Path, name: str, system: str) -> pd.DataFrame:
+    """Return the rows of a system in a table; none where a run of the system has no such table."""
+    if not (out / "tables" / name).exists():
+        return pd.DataFrame()
+    rows = table(out, name)
+    return rows[rows["system"] == system]
+
+
+def copies_of_narada(of: Tables) -> None:
+    payload = of.copies[of.copies["kind"] == "payload"].groupby("group").size()
+    assert payload.between(of.sizes - 1, of.sizes).all()
+    assert (of.entries("members") == of.sizes**2).all()
+    assert (of.entries("neighbours") >= 2 * (of.sizes - 1)).all()
+    assert {*of.control["kind"]} == {"vector", "probe", "answer", "link", "unlink"}
+
+
+def copies_on_a_tree(of: Tables) -> None:
+    edges = of.tree_edges
+    assert not edges.duplicated(["group", "child"]).any()
+    assert edges.groupby("group").size().between(of.sizes - 1, of.sizes).all()
+
+
+def copies_on_all_views(of: Tables) -> None:
+    payload = of.copies[of.copies["kind"] == "payload"]
+    assert (payload.groupby("group").size() == of.entries("active") - (of.sizes - 1)).all()
+    assert (payload.groupby("group")["first"].sum() == of.sizes - 1).all()
+    assert (payload["sent_ms"] >= 0).all()
+    assert len(of.entries("active")) == len(of.sizes)
+
+
+class Run(NamedTuple):
+    """A run: its system, its settings, and what holds for its copies."""
+
+    system: str
+    more: Mapping[str, Any] = {}
+    engine: str = "tasks"
+    copies: Callable[[Tables], None] | None = None
+    slow: bool = True
+
+
+UPLINK = {"message_size": "20KB", "uplink": "20Mbit/s"}
+RUNS = {
+    "narada": Run("narada", {"narada_periods": 40}, copies=copies_of_narada),
+    "nice": Run("nice", copies=copies_on_a_tree),
+    "nice, jobs": Run("nice", engine="jobs", copies=copies_on_a_tree),
+    "overcast": Run("overcast", {"overcast_rounds": 30}, copies=copies_on_a_tree),
+    "overcast, jobs": Run("overcast", {"overcast_rounds": 30}, "jobs", copies_on_a_tree),
+    "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
+    "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views, slow=False),
+    "splitstream": Run("splitstream"),
+    "splitstream, sizes": Run("splitstream", UPLINK),
+}
+
+
+@pytest.mark.parametrize("case", slow(RUNS, lambda case: case.slow))
+def test_a_run_reaches_each_member_once(spark, tmp_path, case):
+    config = RunConfig(**GROUPS[case.system], **case.more)
+    out = tmp_path / "out"
+    execution = Execution(out=str(out), master="local[2]", engine=case.engine)
+    run(spark, config, execution, PHASES[:3] if "message_size" in case.more else PHASES)
+    members = table(out, "members")
+    of_system = [rows_of(out, name, case.system) for name in Tables._fields[1:]]
+    of = Tables(members.groupby("group").size(), *of_system)
+    reached = of.deliveries[["group", "node"]]
+    assert not reached.duplicated().any()
+    assert len(reached.merge(members[["group", "node"]])) == len(reached)
+    assert reached.groupby("group").size().between(of.sizes - 1, of.sizes).all()
+    if case.copies is not None:
+        case.copies(of)
+
+
+# --- refused settings
+
+#: A config of SplitStream, whose stripes depend on the digits of Pastry.
+STRIPES = {"systems": "splitstream", "nodes": 100, "groups": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"overcast_lease": 3}, "overcast_lease = 3: must be at least 4"),
+        ({"overcast_tolerance": 0.0}, "overcast_tolerance = 0.0: must be at least 0.01"),
+        ({"overcast_decide": "delay"}, "overcast_decide = 'delay': must be one of shared"),
+        ({"transit_rate": "0Mbit/s"}, "transit_rate = '0Mbit/s': must be above 0"),
+        ({"plumtree_active": 1}, "plumtree_active = 1: must be at least 2"),
+        ({"plumtree_growth": 1.0}, "plumtree_growth = 1.0: must be at least 1.1"),
+        ({"plumtree_rules": "babel"}, "plumtree_rules = 'babel': must be one of paper, iroh"),
+        ({"plumtree_first_wait_ms": 0.0}, "plumtree_first_wait_ms = 0.0: must be at least 0.001"),
+        ({"plumtree_repair": 1}, "plumtree_repair = 1: must be true or false"),
+        (STRIPES | {"splitstream_stripes": 12}, "splitstream_stripes = 12: must be a power of 16"),
+        (STRIPES | {"splitstream_stripes": 4}, "splitstream_stripes = 4: must be a power of 16"),
+        ({"splitstream_bound": -1}, "splitstream_bound = -1: must be at least 0"),
+        ({"splitstream_waves": 0}, "splitstream_waves = 0: must be at least 1"),
+        ({"splitstream_policy": "mace"}, "splitstream_policy = 'mace': must be one of freepastry"),
+    ],
+)
+def test_impossible_settings_are_refused(given, words):
+    for config in (RunConfig, WorldConfig):
+        with pytest.raises(InputError) as refused:
+            config(**given)
+        assert str(refused.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("members", "bound", "words"),
+    [
+        (5_001, 17, "splitstream_bound = 17: must be 18 or more with more than 5,000 members"),
+        (500_001, 24, "systems = 'splitstream': supports groups of 500,000 members"),
+        (5_001, 18, None),
+        (5_001, 0, None),
+        (5_000, 17, None),
+    ],
+)
+def test_tight_bounds_and_large_groups_are_refused(members, bound, words):
+    given = {"groups": 1, "group_size": members, "nodes": 1_000_000}
+    given |= {"systems": "splitstream", "splitstream_bound": bound}
+    if words is None:
+        RunConfig(**given)
+        return
+    with pytest.raises(InputError) as refused:
+        RunConfig(**given)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_group_of_a_table_that_is_too_large_is_refused_in_one_line(spark, tmp_path):
+    rows = "\n".join(f"1,{node}" for node in range(1_025))
+    (tmp_path / "members.csv").write_text(f"group,node\n{rows}\n")
+    config = WorldConfig(
+        **NETWORK, nodes=1_100, members=str(tmp_path / "members.csv"), systems="narada", rounds=2
+    )
+    with pytest.raises(InputError, match=r"^systems = 'narada': has 1,025 members in group 1; "):
+        play(spark, tmp_path / "out", config, buckets=2)
