@@ -15,6 +15,7 @@ from stopping import Stops
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, run, run_world
+from scribe_spark.systems.registry import find_system
 
 #: The groups of a system.
 SMALL = {**NETWORK, "nodes": 50, "groups": 3, "group_size": 25}
@@ -259,6 +260,10 @@ def test_a_run_reaches_each_member_once(spark, tmp_path, case):
     assert reached.groupby("group").size().between(of.sizes - 1, of.sizes).all()
     if case.copies is not None:
         case.copies(of)
+    known = find_system(case.system)
+    assert known is not None
+    if known.picture is not None and "message_size" not in case.more:
+        assert f"picture-{case.system}" in (out / "report.html").read_text("utf-8")
 
 
 # --- refused settings
