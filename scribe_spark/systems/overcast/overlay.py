@@ -31,7 +31,7 @@ _MEASURED = "measured"
 
 @dataclass(frozen=True)
 class Overcast(GrownOverlays):
-    """Overcast by rules E1 to E14; `rules` is its section of the config (`Section.for_tasks`)."""
+    """Overcast; `rules` are `Section.for_tasks`.  Rules E1 to E14."""
 
     rules: OvercastConfig
 

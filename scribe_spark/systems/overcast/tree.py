@@ -326,10 +326,7 @@ class Round:
         return goes, above[better]
 
     def _best_child(self, actor: np.ndarray, of: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return, for each row in `actor`, the child of the row in `of` to which it moves, or NONE.
-
-        Of the children whose bandwidth to the root is about `least` or more, it is the nearest.
-        """
+        """Return the nearest child of a node that offers about a bandwidth; NONE without one."""
         ends = (
             np.searchsorted(self.children["key"], (self.key[of] + more) * self.size)
             for more in (0, 1)

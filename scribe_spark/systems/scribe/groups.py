@@ -264,11 +264,7 @@ def _creators(numbers: np.ndarray, among: int, seed: int) -> np.ndarray:
 def _created(
     numbers: np.ndarray, sizes: np.ndarray, creators: np.ndarray, ids: str, batch: pa.RecordBatch
 ) -> dict[str, np.ndarray]:
-    """Return the groups whose creator is in a batch of nodes: columns of :func:`keyed_groups`.
-
-    `numbers`, `sizes` and `creators` have a value for each group; `ids` is the setting
-    ``group_ids``.
-    """
+    """Return the groups whose creator is in a batch of nodes."""
     node = batch.column("node").to_numpy()
     order = np.argsort(node)
     found = find_sorted(node[order], creators)

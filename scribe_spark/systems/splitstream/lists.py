@@ -39,7 +39,7 @@ class Lists(Rows):
 
     @classmethod
     def of(cls, row: np.ndarray, values: np.ndarray, count: int) -> Lists:
-        """Return `count` lists; ``values[i]`` belongs to the list ``row[i]``, and rows ascend."""
+        """Return lists of values, whose rows are ascending."""
         return cls(offsets_of(np.bincount(row, minlength=count)), values.astype(np.int32))
 
     @classmethod

@@ -236,11 +236,7 @@ def _with_newcomers(
     wave: np.ndarray,
     size: int,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Remove the rows of `nodes` that `gone` marks, and add rows for newcomers.
-
-    `new` has the keys (group, node) of the newcomers; `is_member` and `wave` have a value for each
-    of them.  Return the table, sorted by key, and the wave of each of its rows, NONE for old ones.
-    """
+    """Return the table of nodes without those that are gone and with newcomers, and their waves."""
     stay = take(nodes, ~gone)
     group, node = np.divmod(new, size)
     nothing = np.full(len(new), NONE, dtype=np.int64)

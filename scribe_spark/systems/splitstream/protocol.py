@@ -345,7 +345,7 @@ class Hops:
         return pair, at, dropped
 
     def _siblings(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return a child (row) of each node `at` that fits its dropped pair's stripe, or NONE."""
+        """Return a sibling of each dropped pair with the stripe's digits (a row), or NONE."""
         forest = self.forest
         to = np.full(len(pair), NONE, dtype=np.int64)
         stripe = pair % forest.stripes
