@@ -350,6 +350,7 @@ class BucketClock:
 
     def receive(self, rows: np.ndarray) -> None:
         """Enter messages of all buckets to this one."""
+        rows = np.ascontiguousarray(rows)  # equal messages may come as one row, for `times`
         window = self.window_of(rows)
         if self._setting.wires is None:
             self._calendar.add(window, rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from scribe_spark.bandwidth import (
     play_windows,
 )
 from scribe_spark.clock import Wires
+from scribe_spark.clock.bucket import BucketClock
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 
@@ -137,3 +140,15 @@ def test_a_play_of_few_nodes_has_as_many_windows_as_it_needs(buckets):
         for hops in (0, 1)
     ]  # fmt: skip
     assert [one[:3] for one in overlay.receipts()] == sorted(expected)
+
+
+def test_equal_messages_that_came_as_one_row_are_received():
+    row = np.array([[7, 0, 1, 2, 3, 4]], dtype=np.int32)
+    equal = np.concatenate([np.broadcast_to(row, (3, 6))])  # its last axis is not contiguous
+    given: list[np.ndarray] = []
+    calendar = SimpleNamespace(add=lambda window, rows: given.extend([window, rows]))
+    setting = SimpleNamespace(window_us=2, wires=None)
+    clock = SimpleNamespace(_setting=setting, _calendar=calendar)
+    clock.window_of = partial(BucketClock.window_of, clock)
+    BucketClock.receive(clock, equal)
+    assert [one.tolist() for one in given] == [[3, 3, 3], [row[0].tolist()] * 3]
