@@ -303,7 +303,7 @@ class WorldConfig(ExperimentConfig):
         )
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Return what worlds cannot have, too."""
+        """Yield the faults of any experiment, and those of settings that worlds cannot have."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures

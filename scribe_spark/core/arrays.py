@@ -315,14 +315,14 @@ class Rows:
 
 
 def joined(columns: Sequence[Any]) -> Any:
-    """Return arrays one after the other; narrower arrays of two dimensions are filled with -1."""
+    """Return arrays one after the other; in narrower ones, the last dimension is filled with -1."""
     first = columns[0]
     if not isinstance(first, np.ndarray):
         return type(first).join(*columns)
-    if first.ndim == 2:
-        width = max(column.shape[1] for column in columns)
+    if first.ndim > 1:
+        width, others = max(column.shape[-1] for column in columns), [(0, 0)] * (first.ndim - 1)
         columns = [
-            np.pad(column, ((0, 0), (0, width - column.shape[1])), constant_values=NONE)
+            np.pad(column, (*others, (0, width - column.shape[-1])), constant_values=NONE)
             for column in columns
         ]
     return np.concatenate(columns)
@@ -346,6 +346,27 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     if not circles and not ends.all():
         raise RuntimeError("the parents are no forest: some nodes are their own ancestors")
     return np.where(ends, depth, -1)
+
+
+def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the children of some nodes of a forest, of which `above` has the parents or NONE.
+
+    Returns
+    -------
+    index, child : ndarray of int64
+        The index in `of`, ascending, and the child, ascending for each index.
+    """
+    if not len(of):
+        return whole_numbers(), whole_numbers()
+    different = distinct(of)
+    index = np.full(len(above) + 1, NONE)  # the last one for NONE
+    index[different] = np.arange(len(different))
+    parent = index[above]
+    child = np.flatnonzero(parent >= 0)
+    child = child[np.argsort(parent[child], kind="stable")]
+    offsets = offsets_of(np.bincount(parent[child], minlength=len(different)))
+    row, place = expand(offsets[index[of]], offsets[index[of] + 1])
+    return row, child[place]
 
 
 # --- tables sorted by a key that is one number

@@ -40,7 +40,7 @@ _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in (
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> page.Report:
-    """Draw the figures and write the page."""
+    """Return the page and the figures of the experiments, from rows of values and metrics."""
     sections = [
         page.PageSection(f"section-{number}", title, [intro, page.Figures(drawn)], count=len(drawn))
         for number, (title, intro, drawn) in enumerate(

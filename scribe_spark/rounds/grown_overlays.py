@@ -14,6 +14,7 @@ Rules: docs/rules.md, O1 to O5, O10 to O12.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -99,6 +100,22 @@ class Period:
     network: Network
     handed: Mapping[str, Columns] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+
+
+class Sent:
+    """The control messages of a period, as `GrownOverlays.play_period` returns them."""
+
+    def __init__(self) -> None:
+        self._rows = defaultdict[str, list[Columns]](list)
+
+    def note(self, kind: str, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
+        """Note messages between positions; what a node tells itself is no message."""
+        away, ends = sender != to, {"group": group, "sender": sender, "to": to}
+        self._rows[kind].append({name: one[away].astype(np.int32) for name, one in ends.items()})
+
+    def by_kind(self) -> dict[str, Columns]:
+        """Return the messages by kind."""
+        return {kind: concatenate(rows) for kind, rows in self._rows.items()}
 
 
 class GrownOverlays(GroupOverlays):

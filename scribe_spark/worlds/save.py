@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 6
+VERSION = 7
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:

@@ -110,13 +110,14 @@ def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
 
 @pytest.mark.parametrize("sizes", [{}, SIZES])
 def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes):
-    config = RunConfig(**GROWN | {"systems": "gossipsub", "withhold": "40%"}, **sizes, **THIN)
+    given = {"nodes": 60, "groups": 3, "systems": "gossipsub", "withhold": "40%"}
+    config = RunConfig(**NETWORK, **given, **sizes, **THIN, overlay="perfect")
     silent = withheld_nodes(config)
     sent = {}
     for kind in ("payload", "all"):
         given, out = config.replace(withhold_kind=kind), tmp_path / kind
         phases = "topology", "overlay", "trees"
-        run(spark, given, Execution(out=str(out)), phases=phases).close()
+        run(spark, given, Execution(out=str(out), engine="tasks"), phases=phases).close()
         copies, sources = table(out, "copies"), table(out, "groups").set_index("group")["root"]
         own = copies["sender"] == copies["group"].map(sources)
         others = copies[silent.of_nodes(copies["sender"].to_numpy()) & ~own]

@@ -154,13 +154,12 @@ def test_flows_share_links():
     least = [
         min(kernel.link_rates[routes.link[routes.of == row]], default=np.inf) for row in range(4)
     ]
-    assert alone.of_edges(routes, group).tolist() == least
+    assert alone.bandwidth(routes, group, child).tolist() == least
     halves = [least[0] / 2, least[1] / 2, *least[2:]]
-    assert shared.of_edges(routes, group).tolist() == halves
-    assert shared.of_probes(routes, group, child).tolist() == halves  # instead of the own flow
+    assert shared.bandwidth(routes, group, child).tolist() == halves  # with their own flows
     other = np.array([11, 12, 13, 14])
     thirds = [least[0] / 3, least[1] / 3, least[2] / 2, np.inf]
-    assert shared.of_probes(routes, group, other).tolist() == thirds
+    assert shared.bandwidth(routes, group, other).tolist() == thirds
 
 
 def test_a_large_group_is_refused():

@@ -43,11 +43,10 @@ from scribe_spark.systems.scribe.trees import (
     settled_environment,
     settled_round,
 )
+from scribe_spark.systems.splitstream import FREEPASTRY, SPARE
+from scribe_spark.systems.splitstream.channels import NODES, ids_of
 from scribe_spark.systems.splitstream.config import SplitStreamConfig
-from scribe_spark.systems.splitstream.find_routes import ROUTES
-from scribe_spark.systems.splitstream.forest import stripe_keys
-from scribe_spark.systems.splitstream.period import NODES
-from scribe_spark.systems.splitstream.policies import FREEPASTRY, SPARE
+from scribe_spark.systems.splitstream.routes import ROUTES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
@@ -156,8 +155,8 @@ class Net:
         return perfect_states(self.ring, np.arange(self.nodes), 16, B, self.kernel)
 
     def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
-        """The next hops of live nodes to all ids, as `find_routes.FindRoutes` hands them over."""
-        ids = stripe_keys(key, B, 1, spare=spare)
+        """The next hops of live nodes to all ids, as `routes.FindRoutes` hands them over."""
+        ids = ids_of(key, S, spare=spare)
         live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
         states = self.states
         if len(live) < self.nodes:
@@ -185,7 +184,7 @@ class Net:
 
     def scribe_trees(self, key: Keys) -> np.ndarray:
         """Return the parents in the package's own Scribe trees of the ids of stripes."""
-        ids, facts = stripe_keys(key, B, 1, spare=False), RingInMemory(self.ring)
+        ids, facts = ids_of(key, S, spare=False), RingInMemory(self.ring)
         bounds = np.array([0, self.nodes])
         engine = InTask([Tables.of(self.states.tables())])
         rule = PastryNextHop(facts)

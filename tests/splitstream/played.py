@@ -20,9 +20,8 @@ from scribe_spark.pastry.perfect_tables import perfect_states
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.system import LivingRound, Publishing
-from scribe_spark.systems.splitstream.forest import stripe_keys
-from scribe_spark.systems.splitstream.period import CHANNELS, NODES
-from scribe_spark.systems.splitstream.policies import FREEPASTRY, SPARE
+from scribe_spark.systems.splitstream import FREEPASTRY, SPARE, channels
+from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 
 __all__ = ["Case", "Day", "Seen", "play", "random_case"]
@@ -134,22 +133,14 @@ class Seen:
         """The nodes of a group's channel, with parents (n, S) and ancestors (n, S, w)."""
         nodes = self.state[NODES]
         mine = nodes["group"] == group
-        found = {name: column[mine] for name, column in nodes.items()}
-        lists = found["ancestors"]
-        return found | {"ancestors": by_stripe(lists, case.rules.stripes)}
-
-
-def by_stripe(lists: np.ndarray, stripes: int) -> np.ndarray:
-    """Lists of ancestors by node, stripe and place: (n, S, w)."""
-    count, columns = lists.shape
-    return lists.reshape(count, columns // stripes, stripes).transpose(0, 2, 1)
+        return {name: column[mine] for name, column in nodes.items()}
 
 
 def ids_of(case: Case, group: int) -> Keys:
     """The ids of a group's stripes, and of its spare group, if there is one."""
     hi, lo = parts([case.keys[sorted(case.keys)[group]]])
-    digits = (case.rules.stripes.bit_length() - 1) // case.b
-    return stripe_keys(Keys(hi, lo), case.b, digits, spare=case.rules.policy == SPARE)
+    spare = case.rules.policy == SPARE
+    return channels.ids_of(Keys(hi, lo), case.rules.stripes, spare=spare)
 
 
 def play(case: Case, buckets: int = 1, blind: bool = False) -> list[Seen]:

@@ -17,12 +17,12 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.find_routes import ROUTES
+from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
 from scribe_spark.systems.splitstream.forest import ENDLESS
-from scribe_spark.systems.splitstream.period import CHANNELS, NODES
+from scribe_spark.systems.splitstream.routes import ROUTES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
-from splitstream.played import Rules, by_stripe, play
+from splitstream.played import Rules, play
 
 
 @pytest.mark.parametrize("seed", seeds(range(200), 8))
@@ -112,8 +112,8 @@ def start(
     none = np.full(len(nodes), -1)
     kernel.state[NODES] = {
         **{"group": none * 0, "node": np.array(nodes), "died": none, "spare_parent": none},
-        "member": none < 0,
-        **dict.fromkeys(("parent", "ancestors"), np.array(above, dtype=np.int32)),
+        **{"member": none < 0, "parent": np.array(above, dtype=np.int32)},
+        "ancestors": np.array(above, dtype=np.int32)[:, :, None],
     }
     kernel.state[CHANNELS] = {
         "group": np.array([0]),
@@ -164,7 +164,7 @@ def state_of(nodes: Columns, stripes: int, alive: np.ndarray) -> dict[str, Any]:
     """Return the state after a period, in the form of `Channel.outputs`."""
     at = nodes["node"].tolist()
     parent = dict(zip(at, nodes["parent"].tolist(), strict=True))
-    lists = by_stripe(nodes["ancestors"], stripes).tolist()
+    lists = nodes["ancestors"].tolist()
     return {
         "nodes": sorted(at),
         "parents": {str(x): parent[x] for x in at},

@@ -119,9 +119,9 @@ def same(one, other) -> None:
     for name, column in one.items():
         theirs = other[name]
         if name == "ancestors":
-            width = min(column.shape[1], theirs.shape[1])
-            assert all((lists[:, width:] < 0).all() for lists in (column, theirs))
-            column, theirs = column[:, :width], theirs[:, :width]
+            width = min(column.shape[2], theirs.shape[2])
+            assert all((lists[:, :, width:] < 0).all() for lists in (column, theirs))
+            column, theirs = column[:, :, :width], theirs[:, :, :width]
         assert np.array_equal(column, theirs), name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -221,11 +222,11 @@ def copies_on_all_views(of: Tables) -> None:
 
 
 class Run(NamedTuple):
-    """A run: its system, its settings, and what holds for its copies."""
+    """A run: its system, its settings, its engines, and what holds for its copies."""
 
     system: str
     more: Mapping[str, Any] = {}
-    engine: str = "tasks"
+    engines: tuple[str, ...] = ("tasks",)
     copies: Callable[[Tables], None] | None = None
     slow: bool = True
     drawn: int = 0  # the edges of the picture; 0: none is compared
@@ -235,10 +236,8 @@ UPLINK = {"message_size": "20KB", "uplink": "20Mbit/s"}
 RUNS = {
     "narada": Run("narada", {"narada_periods": 40}, copies=copies_of_narada),
     # the picture has all members of one group but the top leader
-    "nice": Run("nice", copies=copies_on_a_tree, drawn=39),
-    "nice, jobs": Run("nice", engine="jobs", copies=copies_on_a_tree, drawn=39),
-    "overcast": Run("overcast", {"overcast_rounds": 30}, copies=copies_on_a_tree),
-    "overcast, jobs": Run("overcast", {"overcast_rounds": 30}, "jobs", copies_on_a_tree),
+    "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_on_a_tree, drawn=39),
+    "overcast": Run("overcast", {"overcast_rounds": 30}, ("tasks", "jobs"), copies_on_a_tree),
     "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
     "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views, slow=False),
     "splitstream": Run("splitstream"),
@@ -249,21 +248,29 @@ RUNS = {
 @pytest.mark.parametrize("case", slow(RUNS, lambda case: case.slow))
 def test_a_run_reaches_each_member_once(spark, tmp_path, case):
     config = RunConfig(**GROUPS[case.system], **case.more)
-    out = tmp_path / "out"
-    execution = Execution(out=str(out), master="local[2]", engine=case.engine)
-    run(spark, config, execution, PHASES[:3] if "message_size" in case.more else PHASES)
-    members = table(out, "members")
-    of_system = [rows_of(out, name, case.system) for name in Tables._fields[1:]]
-    of = Tables(members.groupby("group").size(), *of_system)
-    reached = of.deliveries[["group", "node"]]
-    assert not reached.duplicated().any()
-    assert len(reached.merge(members[["group", "node"]])) == len(reached)
-    assert reached.groupby("group").size().between(of.sizes - 1, of.sizes).all()
-    if case.copies is not None:
-        case.copies(of)
-    if case.drawn:
-        assert len(table(out, "pictures")) == case.drawn
-        assert f"picture-{case.system}" in (out / "report.html").read_text("utf-8")
+    phases = PHASES[:3] if "message_size" in case.more else PHASES
+    metrics = []
+    for engine in case.engines:
+        out = tmp_path / engine
+        execution = Execution(out=str(out), master="local[2]", engine=engine)
+        run(spark, config, execution, phases)
+        members = table(out, "members")
+        of_system = [rows_of(out, name, case.system) for name in Tables._fields[1:]]
+        of = Tables(members.groupby("group").size(), *of_system)
+        reached = of.deliveries[["group", "node"]]
+        assert not reached.duplicated().any()
+        assert len(reached.merge(members[["group", "node"]])) == len(reached)
+        assert reached.groupby("group").size().between(of.sizes - 1, of.sizes).all()
+        if case.copies is not None:
+            case.copies(of)
+        if case.drawn:
+            assert len(table(out, "pictures")) == case.drawn
+            assert f"picture-{case.system}" in (out / "report.html").read_text("utf-8")
+        if phases == PHASES:
+            rows = json.loads((out / "metrics.json").read_text("utf-8"))
+            metrics.append({row["name"]: row["value"] for row in rows})
+    assert all(one == metrics[0] for one in metrics)
+    assert all(one[f"{case.system}.reached"] == 1 for one in metrics)
 
 
 # --- refused settings

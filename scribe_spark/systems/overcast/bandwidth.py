@@ -17,15 +17,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Routes:
-    """Routes, row by row, and their links.
-
-    Attributes
-    ----------
-    hops : ndarray of int64, shape (r,)
-        The number of links of each route.
-    of, link : ndarray of int64
-        The row of the route, and the number of the link.
-    """
+    """Routes and their links: ``hops`` by route; the route ``of`` each ``link``."""
 
     hops: np.ndarray
     of: np.ndarray
@@ -37,12 +29,6 @@ class Routes:
         of, link = kernel.route_links(a, b)
         return cls(np.bincount(of, minlength=len(a)), of, link)
 
-    def least(self, rate: np.ndarray) -> np.ndarray:
-        """Return the least of the numbers of each route's links: infinite without links."""
-        found = np.full(len(self.hops), np.inf)
-        np.minimum.at(found, self.of, rate)
-        return found
-
 
 @dataclass(frozen=True)
 class Flows:
@@ -50,8 +36,6 @@ class Flows:
 
     Attributes
     ----------
-    kernel : Kernel
-        The network.
     rates : ndarray of int64, shape (L,)
         The rates of links in bits per second.
     shared : bool
@@ -62,7 +46,6 @@ class Flows:
         The links below each child, as keys (row of the child, link), ascending.
     """
 
-    kernel: Kernel
     rates: np.ndarray
     shared: bool
     key: np.ndarray
@@ -79,26 +62,20 @@ class Flows:
         on_links = key_of([group[routes.of], routes.link], len(rates))
         key, count = np.unique(on_links, return_counts=True)
         own = np.sort(key_of([child[routes.of], routes.link], len(rates)))
-        return cls(kernel, rates, shared, key, count, own)
+        return cls(rates, shared, key, count, own)
 
-    def on(self, routes: Routes, group: np.ndarray) -> np.ndarray:
-        """Return the flows of the groups on all links of routes: int64."""
-        index = find_sorted(self.key, key_of([group[routes.of], routes.link], len(self.rates)))
-        return np.where(index < 0, 0, self.count[index]) if len(self.key) else index * 0
+    def bandwidth(self, routes: Routes, group: np.ndarray, child: np.ndarray) -> np.ndarray:
+        """Return the bandwidths that children have on routes: float64, infinite without links.
 
-    def of_edges(self, routes: Routes, group: np.ndarray) -> np.ndarray:
-        """Return the bandwidths of edges that are flows: float64 in bits per second."""
-        rates = self.rates[routes.link]
-        return routes.least(rates / self.on(routes, group) if self.shared else rates)
-
-    def of_probes(self, routes: Routes, group: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """Return the bandwidths that children would have on other routes: float64.
-
-        A probe counts one flow more, and not the prober's own.
+        A child's own flow, if it has one, goes over the route.
         """
         rates = self.rates[routes.link]
-        if not self.shared:
-            return routes.least(rates)
-        mine = key_of([child[routes.of], routes.link], len(self.rates))
-        without = self.on(routes, group) - (find_sorted(self.own, mine) >= 0)
-        return routes.least(rates / (without + 1))
+        if self.shared:
+            on_links, below = (
+                key_of([one[routes.of], routes.link], len(self.rates)) for one in (group, child)
+            )
+            flows = np.r_[self.count, 0][find_sorted(self.key, on_links)]
+            rates = rates / (flows - (find_sorted(self.own, below) >= 0) + 1)
+        least = np.full(len(routes.hops), np.inf)
+        np.minimum.at(least, routes.of, rates)
+        return least

@@ -12,7 +12,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.bandwidth import Flows, Routes
-from scribe_spark.systems.overcast.tree import CERTIFICATES, MEMBERS
+from scribe_spark.systems.overcast.tables import CERTIFICATES, MEMBERS
 from scribe_spark.underlay.protocol import narrowest
 
 #: Measure of a round -> the sums of which it is the quotient.
@@ -67,7 +67,7 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     for name, shared in (("shared", True), ("bottleneck", False)):
         flows = Flows.of(kernel, shared, routes, of[child], child)
         edge = np.zeros(len(lives))
-        edge[child] = flows.of_edges(routes, of[child])
+        edge[child] = flows.bandwidth(routes, of[child], child)
         edge[is_root] = np.inf
         least, depth = down_trees(edge, child, parent, is_root)
         found[f"{name}_sum"] = add_up(least, limited)
@@ -95,7 +95,7 @@ def drawn(members: Columns, network: Network) -> Columns:
     routes = Routes.between(network.kernel, router[parent], router[child])
     flows = Flows.of(network.kernel, True, routes, group[child], child)
     edge = np.full(len(router), np.inf)
-    edge[child] = flows.of_edges(routes, group[child])
+    edge[child] = flows.bandwidth(routes, group[child], child)
     least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
     rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
     ends = {"parent": members["node"][parent], "child": members["node"][child]}

@@ -15,15 +15,8 @@ from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.measures import QUOTIENTS, drawn, measured, tree_edges
-from scribe_spark.systems.overcast.tree import (
-    ADOPT,
-    CERTIFICATES,
-    CHECK_IN,
-    CHILDREN,
-    MEMBERS,
-    PROBE,
-    Round,
-)
+from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS
+from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
 
 #: The table of the measures of trees at the end of a round of the world.
 _MEASURED = "measured"

@@ -13,37 +13,33 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
-    expand,
+    divided,
     find_sorted,
     index_in_run,
+    read_table,
     run_starts,
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.engine.packing import take
+from scribe_spark.rounds.grown_overlays import Period, Sent
 from scribe_spark.systems.overcast import SHARED
 from scribe_spark.systems.overcast.bandwidth import Flows, Routes
-from scribe_spark.systems.overcast.certificates import (
-    Certificates,
-    certificate,
-    no_certificates,
-)
 from scribe_spark.systems.overcast.config import OvercastConfig, refuse_large
-
-#: Tables of the state.
-MEMBERS, CHILDREN, CERTIFICATES = "members", "children", "certificates"
+from scribe_spark.systems.overcast.tables import (
+    CERTIFICATES,
+    CHILDREN,
+    MEMBERS,
+    Certificates,
+    Children,
+    Members,
+)
 
 #: Kinds of messages.
 PROBE, ADOPT, CHECK_IN = "probe", "adopt", "check-in"
 
-#: The columns of a member beside its group, its position and whether it lives; NONE: unset.
-_COLUMNS = ("rank", "parent", "current", "number", "next_evaluation", "next_check_in")
-
 #: The rank of the root; linear nodes have the next ones, other members NONE.
 _ROOT = 0
-
-_CHILDREN = ("key", "last", "number")
 
 #: The number of probes whose routes are in memory at once.
 _PROBES = 2**18
@@ -54,40 +50,28 @@ class Round:
 
     Attributes
     ----------
-    group, node : ndarray of int64, shape (m,)
-        The members, ascending; positions.
-    alive : ndarray of bool, shape (m,)
-        False for pointers.
-    rank, number, next_evaluation, next_check_in : ndarray of int64, shape (m,)
-        Columns of members; numbers are rounds.
-    parent : ndarray of int64, shape (m,)
-        The row of the parent.
-    current : ndarray of int64, shape (m,)
-        The position at which a member searches.
+    key, group, node : ndarray of int64, shape (m,)
+        The keys of the members, ascending, their groups (indices) and positions.
+    alive, rank, parent, current, number, next_evaluation, next_check_in : ndarray, shape (m,)
+        The columns of `tables.Members`, but `parent` has rows.
     of : ndarray of int64, shape (m,)
         The index of the group in the builder.
     root, entry : ndarray of int64, shape (g,)
         The rows of the root and of the node at which newcomers begin, of each group.
+    edge : ndarray of float64, shape (m,)
+        The bandwidth of the edge from the parent; -1 without one.
     moves, told_to_root : int
         The accepted members that had a parent; the certificates that reached a root.
     """
-
-    group: np.ndarray
-    node: np.ndarray
-    alive: np.ndarray
-    rank: np.ndarray
-    parent: np.ndarray
-    current: np.ndarray
-    number: np.ndarray
-    next_evaluation: np.ndarray
-    next_check_in: np.ndarray
 
     def __init__(self, rules: OvercastConfig, state: dict[str, Columns], period: Period) -> None:
         self.rules, self.now, self.period = rules, period.number, period
         self.size, self.network = len(period.alive), period.network
         self.moves = self.told_to_root = 0
-        self._sent: dict[str, list[Columns]] = {PROBE: [], ADOPT: [], CHECK_IN: []}
-        self._take_in_events(state)
+        self.sent = Sent()
+        self.children = read_table(Children, state, CHILDREN)
+        self.certificates = read_table(Certificates, state, CERTIFICATES)
+        self._take_in_events(Members.of(state.get(MEMBERS), self.size))
         self._choose_roots()
         self._count_flows()
 
@@ -96,45 +80,33 @@ class Round:
         self.check_in()
         self.end_leases()
         self.ask(*self.decide())
-        return {kind: concatenate(rows) for kind, rows in self._sent.items() if rows}
+        return self.sent.by_kind()
 
     # --- events
 
-    def _take_in_events(self, state: dict[str, Columns]) -> None:
+    def _take_in_events(self, members: Members) -> None:
         """Let members go and come: rule E6, a and b."""
-        size, period = self.size, self.period
-        names = ("group", "node", *_COLUMNS)
-        had = state.get(MEMBERS) or {
-            **{name: np.empty(0, dtype=np.int64) for name in names},
-            "alive": np.empty(0, dtype=bool),
-        }
+        period, size = self.period, self.size
         join, quit = (key_of(pair, size) for pair in (period.join, period.quit))
-        key = key_of([had["group"], had["node"]], size)
-        stays = had["alive"] & period.alive[had["node"]] & (find_sorted(quit, key) < 0)
-        again = find_sorted(join, key) >= 0
-        new = {name: np.full(len(join), NONE) for name in _COLUMNS}
-        new |= {"group": join // size, "node": join % size, "alive": np.ones(len(join), dtype=bool)}
-        rows = concatenate([take({**had, "alive": stays}, ~again), new])
-        order = np.lexsort((rows["node"], rows["group"]))
-        for name, column in take(rows, order).items():
-            setattr(self, name, column)
-        self.key = key_of([self.group, self.node], size)
+        again, had = find_sorted(join, members.key) >= 0, members.alive
+        members.alive = had & period.alive[members.key % size]
+        members.alive &= find_sorted(quit, members.key) < 0
+        gone = members.key[had & (~members.alive | again)]
+        members.keep(~again)
+        members.insert(join, **dict.fromkeys(members.columns(), NONE) | {"alive": True})
+        self.key, self.alive = members.key, members.alive
+        self.group, self.node = divided(self.key, size)
         self.newcomer = find_sorted(join, self.key) >= 0
-        self.rank[~self.alive] = NONE
-        at = key_of([self.group, self.parent], size)
-        self.parent = np.where(self.parent < 0, NONE, find_sorted(self.key, at))
-        starts = run_starts(self.group)
-        self.of = np.cumsum(np.isin(np.arange(len(self.key)), starts)) - 1
+        self.rank = np.where(self.alive, members.rank, NONE)
+        above = self._row(members.parent, np.arange(len(self.key)))
+        self.parent = np.where(members.parent < 0, NONE, above)
+        self.current, self.number = members.current.copy(), members.number.copy()
+        self.next_evaluation = members.next_evaluation.copy()
+        self.next_check_in = members.next_check_in.copy()
+        self.of = np.searchsorted(distinct(self.group), self.group)
         refuse_large(int(np.bincount(self.of[self.alive], minlength=1).max()))
-        gone = key[had["alive"] & (~stays | again)]
-        none = {name: np.empty(0, dtype=np.int64) for name in _CHILDREN}
-        lists = {name: state[CHILDREN][name] if CHILDREN in state else none[name] for name in none}
-        self.children = take(lists, find_sorted(gone, lists["key"] // size) < 0)
-        known = dict(state.get(CERTIFICATES) or no_certificates())
-        known.pop("group", None)
-        self.certificates = Certificates(size, known)
-        if len(gone):
-            self.certificates.forget(gone)
+        for table in (self.children, self.certificates) if len(gone) else ():
+            table.keep(find_sorted(gone, table.key // size) < 0)
 
     def _choose_roots(self) -> None:
         """Choose roots and linear nodes, or close their lines: rule E6, c to e."""
@@ -153,17 +125,24 @@ class Round:
         line = line[np.lexsort((self.rank[line], self.of[line]))]
         nth = index_in_run(self.of[line])
         self.rank[line] = nth
-        first = np.flatnonzero(nth == 0)
+        first = line[nth == 0]
         self.root, self.entry = np.full((2, groups), NONE)
-        self.root[self.of[line[first]]] = line[first]
+        self.root[self.of[first]] = first
         self.entry[self.of[line]] = line  # the last one of equal indices stays
         for column in (self.parent, self.current, self.next_evaluation, self.next_check_in):
-            column[line[first]] = NONE
-        begins = np.flatnonzero(self.newcomer & (self.rank < 0))
-        self.current[begins] = self.node[self.entry[self.of[begins]]]
+            column[first] = NONE
+        self._begin_anew(np.flatnonzero(self.newcomer & (self.rank < 0)))
         below = np.flatnonzero(nth)
         below = below[self.parent[line[below]] != line[below - 1]]
         self.adopt(line[below], line[below - 1])
+
+    def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
+        """Return the rows of positions in the groups of other rows; NONE."""
+        return find_sorted(self.key, self.group[like] * self.size + position)
+
+    def _begin_anew(self, row: np.ndarray) -> None:
+        """Let members search from the end of the line."""
+        self.current[row] = self.node[self.entry[self.of[row]]]
 
     def _draw(self, purpose: str, row: np.ndarray, *more: int) -> np.ndarray:
         """Return the draws of members: uint64."""
@@ -177,13 +156,10 @@ class Round:
         """Count the flows of the round, and the bandwidths of edges: rule E4."""
         child = np.flatnonzero(self.alive & (self.parent >= 0))
         child = child[self.alive[self.parent[child]]]
-        routes = self.routes(self.parent[child], child)
-        is_shared = self.rules.decide == SHARED
-        of = routes, self.group[child], child
-        self.flows = Flows.of(self.network.kernel, is_shared, *of)
-        #: float64, shape (m,): the bandwidth of the edge from the parent; -1 without one
+        of = self.routes(self.parent[child], child), self.group[child], child
+        self.flows = Flows.of(self.network.kernel, self.rules.decide == SHARED, *of)
         self.edge = np.full(len(self.key), -1.0)
-        self.edge[child] = self.flows.of_edges(routes, self.group[child])
+        self.edge[child] = self.flows.bandwidth(*of)
         self.edge[self.root[self.root >= 0]] = np.inf
 
     def routes(self, a: np.ndarray, b: np.ndarray) -> Routes:
@@ -197,8 +173,8 @@ class Round:
         for first in range(0, len(child), _PROBES):
             some = slice(first, first + _PROBES)
             routes = self.routes(parent[some], child[some])
-            where = self.group[child[some]], child[some]
-            bandwidth[some], hops[some] = self.flows.of_probes(routes, *where), routes.hops
+            bandwidth[some] = self.flows.bandwidth(routes, self.group[child[some]], child[some])
+            hops[some] = routes.hops
         return bandwidth, hops
 
     # --- check-ins and leases
@@ -211,14 +187,15 @@ class Round:
         is_answered = self.alive[parent]
         self._search(due[~is_answered])
         child = due[is_answered]
-        listed = find_sorted(self.children["key"], self._edge_key(child))
-        last = self.children["last"].copy()
-        last[listed[listed >= 0]] = self.now
-        self.children = {**self.children, "last": last}
-        again = child[listed < 0]  # the parent has come back and does not know the child
+        key = self._edge_key(child)
+        listed = self.children.find(key)
+        known = listed >= 0
+        number = self.children.number[listed[known]]
+        self.children.put(key[known], last=self.now, number=number)
+        again = child[~known]  # the parent has come back and does not know the child
         self.number[again] = self.now
         self._list(again)
-        some, row = self.certificates.fresh_of(self.key[child])
+        some, row = self.certificates.fresh_of(self.key[child], self.size)
         self._tell(again, child[some], row)
         self.next_check_in[child] = self._next_check_in(child)
 
@@ -235,12 +212,12 @@ class Round:
 
     def end_leases(self) -> None:
         """Let parents count silent children as dead: rule E8."""
-        is_over = self.children["last"] <= self.now - self.rules.lease
-        over = take(self.children, is_over)
-        self.children = take(self.children, ~is_over)
-        parent = over["key"] // self.size % self.size
-        if len(parent):
-            self.certificates.merge(certificate(over["key"], over["number"], parent, False))
+        is_over = self.children.last <= self.now - self.rules.lease
+        if is_over.any():
+            over = self.children.take(is_over)
+            self.children.keep(~is_over)
+            parent = over.key // self.size % self.size
+            self.certificates.merge(Certificates.of(over.key, over.number, parent, False))
 
     def _next_check_in(self, row: np.ndarray) -> np.ndarray:
         earlier = 1 + self._draw("check-in", row, self.now) % np.uint64(3)
@@ -252,25 +229,22 @@ class Round:
 
     def _list(self, child: np.ndarray) -> None:
         """Record the children that parents adopt now."""
-        now = np.full(len(child), self.now)
-        new = {"key": self._edge_key(child), "last": now, "number": now}
-        kept = find_sorted(np.sort(new["key"]), self.children["key"]) < 0
-        rows = concatenate([take(self.children, kept), new])
-        self.children = take(rows, np.argsort(rows["key"], kind="stable"))
+        self.children.put(self._edge_key(child), last=self.now, number=self.now)
 
     def _tell(self, adopted: np.ndarray, child: np.ndarray, row: np.ndarray) -> None:
         """Let members tell their parents rows of certificates; if adopted, all and their own."""
-        some, all_rows = self.certificates.of(self.key[adopted])
+        some, all_rows = self.certificates.below(self.key[adopted], self.size)
         child, row = np.r_[child, adopted[some]], np.r_[row, all_rows]
-        parent = np.r_[self.parent[child], self.parent[adopted]]
-        self.told_to_root += int(np.count_nonzero(self.rank[parent] == _ROOT))
-        if not len(parent):
+        parent, above = self.parent[child], self.parent[adopted]
+        reached = np.r_[parent, above]
+        self.told_to_root += int(np.count_nonzero(self.rank[reached] == _ROOT))
+        if not len(reached):
             return
-        above = self.parent[adopted]
-        own = certificate(self._edge_key(adopted), self.number[adopted], self.node[above], True)
-        told = self.certificates.told(row, self.key[self.parent[child]])
+        told = self.certificates.told(row, self.key[parent], self.size)
+        edge, number = self._edge_key(adopted), self.number[adopted]
+        own = Certificates.of(edge, number, self.node[above], True)
         self.certificates.mark_told(row)
-        self.certificates.merge(told, own)
+        self.certificates.merge(Certificates.join(told, own))
 
     # --- moves
 
@@ -293,13 +267,10 @@ class Round:
         """Return the searching members whose node lives, and its row; others begin anew."""
         row = np.flatnonzero(self.alive & (self.current >= 0))
         self._send(PROBE, row, self.current[row])
-        at = find_sorted(self.key, key_of([self.group[row], self.current[row]], self.size))
+        at = self._row(self.current[row], row)
         lives = (at >= 0) & self.alive[at]
         self._begin_anew(row[~lives])
         return row[lives], at[lives]
-
-    def _begin_anew(self, row: np.ndarray) -> None:
-        self.current[row] = self.node[self.entry[self.of[row]]]
 
     def _evaluating(self) -> np.ndarray:
         """Return the members that evaluate their position, and have a living parent.
@@ -330,20 +301,15 @@ class Round:
 
         Of the children whose bandwidth to the root is about `least` or more, it is the nearest.
         """
-        ends = (
-            np.searchsorted(self.children["key"], (self.key[of] + more) * self.size)
-            for more in (0, 1)
-        )
-        index, row = expand(*ends)
-        child = self.children["key"][row] % self.size
+        index, row = self.children.below(self.key[of], self.size)
+        child = self.children.key[row] % self.size
         other = child != self.node[actor[index]]
         index, child = index[other], child[other]
         self._send(PROBE, actor[index], child)
-        at = find_sorted(self.key, key_of([self.group[actor[index]], child], self.size))
-        fits = (at >= 0) & self.alive[at] & (self.rank[at] < 0) & (self.parent[at] >= 0)
-        fits &= self.edge[at] >= 0
-        # who has too little bandwidth is not probed for the computation
-        fits &= self.edge[at] >= self.rules.tolerance * least[index]
+        at = self._row(child, actor[index])
+        # who has too little bandwidth, or no edge, is not probed for the computation
+        enough = self.edge[at] >= self.rules.tolerance * least[index]
+        fits = (at >= 0) & (self.rank[at] < 0) & enough
         index, at = index[fits], at[fits]
         bandwidth, hops = self.probe(actor[index], at)
         bandwidth = np.minimum(bandwidth, self.edge[at])
@@ -396,21 +362,19 @@ class Round:
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages from members to positions."""
-        ends = {"group": self.group[sender], "sender": self.node[sender], "to": to}
-        self._sent[kind].append(ends)
+        self.sent.note(kind, self.group[sender], self.node[sender], to)
 
     # --- the state
 
     def tables(self) -> dict[str, Columns]:
         """Return the tables of the state; pointers to which nobody points are left out."""
-        named = distinct(self.parent[self.parent >= 0])
-        kept = self.alive | (find_sorted(named, np.arange(len(self.key))) >= 0)
+        kept = self.alive.copy()
+        kept[self.parent[self.parent >= 0]] = True
         kept &= (self.root >= 0)[self.of]
-        columns = {name: getattr(self, name) for name in _COLUMNS}
+        columns = {name: getattr(self, name) for name in (*Members().columns(), "group", "node")}
         columns["parent"] = np.where(self.parent < 0, NONE, self.node[self.parent])
-        columns |= {"group": self.group, "node": self.node, "alive": self.alive}
-        by_key = {CHILDREN: self.children, CERTIFICATES: self.certificates.rows}
-        grouped = {
-            name: {"group": rows["key"] // self.size**2, **rows} for name, rows in by_key.items()
+        known = {CHILDREN: self.children, CERTIFICATES: self.certificates}
+        return {MEMBERS: take(columns, kept)} | {
+            name: {"group": table.groups(self.size), **table.to_columns()}
+            for name, table in known.items()
         }
-        return {MEMBERS: take(columns, kept), **grouped}

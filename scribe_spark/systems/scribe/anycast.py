@@ -25,16 +25,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    find_sorted,
-    index_sorted,
-    whole_numbers,
-    without,
-)
+from scribe_spark.core.arrays import NONE, Rows, index_sorted, whole_numbers, without
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.lists import Lists, visit
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import Columns, count_rows, take
@@ -203,70 +196,32 @@ class Anycast(RoundProgram):
         """Mark the nodes as visited, list their neighbours in the tree, and go on (A3 to A6)."""
         if not len(row):
             return
-        at, size = walks[AT], scribe.state.size
-        walks = {**walks, "visited": np.c_[walks["visited"], at], "path": walks["path"][:, :0]}
-        visited, listed = (_Listed.of_rows(walks[name]) for name in ("visited", "listed"))
-        seen = distinct(np.r_[visited.key(size), listed.key(size)])
-        # 1. the children in a drawn order, what was listed, and the parent
-        children = self._children(scribe, walks, row).but(seen, size)
+        at, entries = walks[AT], scribe.state.entries
+        walks = {**walks, "path": walks["path"][:, :0]}
+        # 1. the living children in a drawn order, what was listed, and the parent
         above = np.full(len(row), NONE)
-        above[row >= 0] = scribe.state.entries.parent[row[row >= 0]]
-        seen = distinct(np.r_[seen, children.key(size)])
-        parts = children, listed, _Listed.of_rows(above[:, None]).but(seen, size)
-        of, node = (np.concatenate([getattr(part, x) for part in parts]) for x in ("of", "node"))
-        order = np.argsort(of, kind="stable")
-        # 2. the first living node is the next one; those before it leave the list
-        found = _Listed(of[order], node[order])
-        alive = np.flatnonzero(scribe.is_alive(found.node))
-        goes, first = np.unique(found.of[alive], return_index=True)
-        to = np.full(len(at), NONE)
-        to[goes] = found.node[alive[first]]
-        last = np.full(len(at), len(found.of))
-        last[goes] = alive[first]
-        rest = np.arange(len(found.of)) > last[found.of]
-        walks["listed"] = _Listed(found.of[rest], found.node[rest]).padded(len(at))
-        _refuse_long(walks)
+        above[row >= 0] = entries.parent[row[row >= 0]]
+        above[~scribe.is_alive(above)] = NONE
+        front, back = self._children(scribe, walks), Lists.of_rows(above[:, None])
+        visited, listed = (Lists.of_rows(walks[name]) for name in ("visited", "listed"))
+        visited, listed = visit(visited, listed, at, front, back, scribe.state.size)
+        # 2. the first one is the next one
+        to, listed = listed.popped()
+        walks |= {"visited": visited.padded(), "listed": listed.padded()}
+        _refuse_long(visited.lengths() + listed.lengths())
         _end(scribe, take(walks, to < 0), NONE)
         _move(scribe, take(walks, to >= 0), to[to >= 0])
 
-    def _children(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> _Listed:
-        """Return the children of the nodes where the walks are, in drawn orders."""
+    def _children(self, scribe: Scribe, walks: Columns) -> Lists:
+        """Return the living children of the nodes where the walks are, in drawn orders."""
         of, edge = scribe.children_of(scribe.key(walks["group"], walks[AT]))
         child = scribe.state.children.key[edge] % scribe.state.size
+        alive = scribe.is_alive(child)
+        of, child = of[alive], child[alive]
         keys = walks["number"][of], scribe.groups.number[walks["group"][of]]
         drawn = draws.bits_np(scribe.seed, "anycast", *keys, scribe.ring.node[child])
         order = np.lexsort((child, drawn, of))
-        return _Listed(of[order], child[order])
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """The nodes in the lists of messages, message by message: the message, and the node."""
-
-    of: np.ndarray
-    node: np.ndarray
-
-    @classmethod
-    def of_rows(cls, nodes: np.ndarray) -> _Listed:
-        """Return the lists in the rows of an array, which are padded with NONE."""
-        of, place = np.nonzero(nodes >= 0)
-        return cls(of, nodes[of, place])
-
-    def key(self, size: int) -> np.ndarray:
-        """Return keys (message, node); `size` is the number of all nodes."""
-        return self.of * size + self.node
-
-    def but(self, keys: np.ndarray, size: int) -> _Listed:
-        """Return the lists without nodes whose keys are among ascending ones."""
-        new = find_sorted(keys, self.key(size)) < 0
-        return _Listed(self.of[new], self.node[new])
-
-    def padded(self, count: int) -> np.ndarray:
-        """Return the lists of messages 0, 1, ... as the rows of an array, padded with NONE."""
-        place = np.arange(len(self.of)) - np.searchsorted(self.of, self.of)
-        rows = np.full((count, int(place.max(initial=-1)) + 1), NONE)
-        rows[self.of, place] = self.node
-        return rows
+        return Lists.of(of[order], child[order], len(walks[AT]))
 
 
 def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
@@ -285,10 +240,8 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
     scribe.note(ENDED, **results)
 
 
-def _refuse_long(walks: Columns) -> None:
+def _refuse_long(lengths: np.ndarray) -> None:
     """Refuse messages with too many nodes in their lists."""
-    lists = (np.count_nonzero(walks[name] >= 0, axis=1) for name in ("visited", "listed"))
-    most = int(sum(lists).max())
-    if most > MOST_LISTED:
+    if lengths.max() > MOST_LISTED:
         remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
-        raise InputError("nodes in the lists of an anycast", most, remedy)
+        raise InputError("nodes in the lists of an anycast", lengths.max(), remedy)

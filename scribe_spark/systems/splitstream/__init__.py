@@ -1,7 +1,22 @@
 """SplitStream: a channel's stripes go down trees of their own, whose inner nodes should differ.
 
-See `protocol` for the messages, `policies` for what full nodes do, `spare` for the anycasts,
-`routes` for where SUBSCRIBEs enter a channel.
+Messages between nodes, and who handles them:
+
+===============  ===========================================================  =================
+message          meaning                                                      handler
+===============  ===========================================================  =================
+``subscribe``    a node asks for a stripe, or passes a request on             `Hops.answer`
+``anycast``      an orphan looks for a node with room (JOINREQ)               `Hops.answer`
+``ack``          the sender is the parent now; has its path to the root       `Hops.on_ack`
+``drop``         the sender is no parent; names a sibling to ask              `Hops.on_drop`
+``path``         the sender's path to the root has changed                    `Hops.on_path`
+``leave``        the sender is no child any more                              `Hops.on_leave`
+``fail``         nobody had room                                              `Hops.on_fail`
+``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
+===============  ===========================================================  =================
+
+Read `channels` (who comes and goes), `forest` (the trees), `routes` (where SUBSCRIBEs enter a
+channel), `policies` (what full nodes do) and `protocol` (the messages, hop by hop).
 
 References
 ----------
@@ -18,6 +33,16 @@ from scribe_spark.rounds.declaration import TREE, Picture, System
 
 if TYPE_CHECKING:
     from scribe_spark.rounds.system import SystemOnBuckets
+
+#: The policies of full nodes.
+FREEPASTRY, SPARE = "freepastry", "spare-capacity"
+
+SUBSCRIBE, ANYCAST, ACK, DROP = "subscribe", "anycast", "ack", "drop"
+PATH, LEAVE, FAIL = "path", "leave", "fail"
+SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"
+
+#: All kinds of control messages.
+CONTROL = (SUBSCRIBE, ACK, DROP, PATH, LEAVE, FAIL, ANYCAST, SPARE_JOIN, SPARE_LEAVE)
 
 #: The measures of each round of a world -> their units.
 MEASURES = {

@@ -1,6 +1,7 @@
-"""The answers of a full node to a SUBSCRIBE: the two published policies, rules L6 and L7.
+"""What full nodes do with newcomers, and whom refused requests ask next: rules L6 to L8.
 
-Requests at one node are answered one after the other; a *turn* has one request of each node.
+The two published policies answer the same questions.  Requests at one node are answered one after
+the other: a *turn* has one request of each node.
 
 References
 ----------
@@ -11,137 +12,239 @@ had.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, offsets_of
+from scribe_spark.core.arrays import NONE, Rows, children_in, distinct, expand, offsets_of
+from scribe_spark.core.lists import Lists
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import SPARE_JOIN, SPARE_LEAVE
 from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.routes import Routes
 
-#: The names of the policies.
-FREEPASTRY, SPARE = "freepastry", "spare-capacity"
+#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
+#: list is empty; as an anycast.
+BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
+
+
+@dataclass(frozen=True)
+class Requests(Rows):
+    """SUBSCRIBEs and anycasts under way."""
+
+    pair: np.ndarray  # the subscriber and the stripe
+    at: np.ndarray  # the node (a row) to which the request goes
+    sender: np.ndarray
+    due: np.ndarray  # the hop in which the request arrives
+    how: np.ndarray
+    visited: Lists
+    todo: Lists
 
 
 class FullNodes:
-    """The children of full nodes while they answer requests: a child may take another's place."""
+    """The children of full nodes, each in a place that a newcomer may take."""
 
     def __init__(self, forest: Forest, rows: np.ndarray) -> None:
-        self.rows = distinct(rows)
-        marked = np.zeros(len(forest) + 1, dtype=bool)  # the last one for NONE
-        marked[self.rows] = True
-        holder = forest.holder // forest.stripes
-        child = np.flatnonzero(marked[holder])
-        self.child = child[np.argsort(holder[child], kind="stable")]
-        of = find_sorted(self.rows, holder[self.child])
-        self._offsets = offsets_of(np.bincount(of, minlength=len(self.rows)))
+        self._rows = distinct(rows)
+        of, self.child = children_in(forest.holder // forest.stripes, self._rows)
+        self._offsets = offsets_of(np.bincount(of, minlength=len(self._rows)))
 
     def places_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of the children of different nodes: the index in `rows`, the place."""
-        at = find_sorted(self.rows, rows)
+        """Return the places of the children of nodes: the index in `rows`, the place."""
+        at = np.searchsorted(self._rows, rows)
         return expand(self._offsets[at], self._offsets[at + 1])
 
 
-def drop_by_prefix(
-    forest: Forest,
-    full: FullNodes,
-    pair: np.ndarray,
-    at: np.ndarray,
-    sender: np.ndarray,
-    final: np.ndarray,
-) -> np.ndarray:
-    """Return the place of the child that each newcomer replaces by FreePastry's policy; or NONE.
+class Turn:
+    """Requests at different full nodes, and the children there: arrays by request, and by place.
 
-    Parameters
-    ----------
-    forest : Forest
-        The trees.
-    full : FullNodes
-        The children of the nodes.
-    pair : ndarray of int64, shape (n,)
-        The newcomers.
-    at : ndarray of int64, shape (n,)
-        Different full nodes (rows).
-    sender : ndarray of int64, shape (n,)
-        The nodes that sent the requests.
-    final : ndarray of bool, shape (n,)
-        True for requests that have no other node to ask.
+    ``children`` and ``own`` have the numbers of children by request and stripe, and True for the
+    stripes that the node is there for: those rooted there, and the primary one.
     """
-    width = forest.stripes
-    who, stripe = np.divmod(pair, width)
-    mine = at * width + stripe
-    in_charge = forest.fits(at, stripe) | forest.root[mine]
-    row, place = full.places_of(at)
-    child, of = np.divmod(full.child[place], width)
-    own = of == stripe[row]
-    has_own = np.bincount(row[own], minlength=len(pair)) > 0
-    chosen = np.full(len(pair), NONE, dtype=np.int64)
 
-    def draw(some: np.ndarray) -> None:
-        """Draw one of some children for each newcomer."""
-        by, at_row = row[some], at[row[some]]
-        numbers = stripe[by], forest.number(who[by]), forest.number(child[some])
-        some = some[least_of(by, forest.draw("drop", at_row, *numbers))]
-        chosen[row[some]] = place[some]
-
-    # 1. a child of this stripe that matches in fewer digits
-    some = np.flatnonzero(own & (in_charge & ~final)[row])
-    by = row[some]
-    worse = forest.match(child[some], stripe[by]) < forest.match(who[by], stripe[by])
-    draw(some[worse])
-    # 2. without one, a child of another stripe: neither the node's own nor rooted here; otherwise
-    #    of the stripe with the most children, two or more
-    frees = np.where(final, forest.root[mine], in_charge & ~has_own)
-    others = frees[row] & ~own
-    free = others & ~forest.fits(at[row], of) & ~forest.root[at[row] * width + of]
-    some = np.flatnonzero(free)
-    by = row[some]
-    first = least_of(
-        by, forest.draw("stripe", at[by], stripe[by], forest.number(who[by]), of[some])
-    )
-    of_row = np.full(len(pair), NONE, dtype=np.int64)
-    of_row[by[first]] = of[some[first]]
-    children = np.bincount(row * width + of, minlength=len(pair) * width).reshape(-1, width)
-    children[np.arange(len(pair)), stripe] = 0
-    most = children.argmax(axis=1)
-    of_row = np.where((of_row < 0) & (children.max(axis=1) > 1), most, of_row)
-    draw(np.flatnonzero(others & (of == of_row[row])))
-    # 3. the child that has sent a final request
-    swaps = (final & (chosen < 0))[row] & own & (child == sender[row])
-    chosen[row[swaps]] = place[swaps]
-    return chosen
+    def __init__(self, forest: Forest, full: FullNodes, asks: Requests) -> None:
+        self.index, width = np.arange(len(asks)), forest.stripes
+        self.stripe = asks.pair % width
+        self.row, self.place = full.places_of(asks.at)
+        self.child, self.of = np.divmod(full.child[self.place], width)
+        cell = np.bincount(self.row * width + self.of, minlength=len(asks) * width)
+        self.children = cell.reshape(len(asks), width)
+        self.rooted = forest.root.reshape(-1, width)[asks.at]
+        self.own = self.rooted | (np.arange(width) == forest.primary[asks.at][:, None])
 
 
-def push_down(forest: Forest, full: FullNodes, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Return the place of the child that each newcomer replaces with a spare group; or NONE.
+class FreePastry:
+    """A full node takes newcomers to its own stripes in place of others: rule L6."""
 
-    The parameters are those of :func:`drop_by_prefix`.
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+
+    def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
+        """Return the place that each newcomer at a full node takes; NONE: the node refuses."""
+        turn, forest, final = Turn(self.forest, full, asks), self.forest, asks.how == FINAL
+        stripe, row, chosen = turn.stripe, turn.row, np.full(len(asks), NONE)
+        mine = turn.index, stripe
+        takes = np.where(final, turn.rooted[mine], turn.own[mine])
+        # 1. a child of this stripe that matches in fewer digits, or one of another stripe
+        same = takes & ~final & (turn.children[mine] > 0)
+        gives = np.where(same, stripe, self._other_stripe(turn, asks, takes & ~same))
+        some = np.flatnonzero(turn.of == gives[row])
+        of_stripe, who = stripe[row[some]], asks.pair[row[some]] // forest.stripes
+        worse = forest.match(turn.child[some], of_stripe) < forest.match(who, of_stripe)
+        some = some[worse | ~same[row[some]]]
+        drawn = forest.draw("drop", asks.pair[row[some]], forest.number(turn.child[some]))
+        some = some[least_of(row[some], drawn)]
+        chosen[row[some]] = turn.place[some]
+        # 2. the child that has sent a final request
+        swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
+        swaps &= turn.child == asks.sender[row]
+        chosen[row[swaps]] = turn.place[swaps]
+        return chosen
+
+    def _other_stripe(self, turn: Turn, asks: Requests, frees: np.ndarray) -> np.ndarray:
+        """Return the stripe of which a node drops a child for a newcomer, or NONE.
+
+        It is drawn from those that are not the node's own; else the largest one, with two or more.
+        """
+        children = np.where(frees[:, None], turn.children, 0)
+        children[turn.index, turn.stripe] = 0
+        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)
+        row, stripe = np.nonzero((children > 0) & ~turn.own)
+        first = least_of(row, self.forest.draw("stripe", asks.pair[row], stripe))
+        found[row[first]] = stripe[first]
+        return found
+
+    def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
+        """Return the visited nodes, and whom refused requests ask first and last.
+
+        These are the node's children in the stripe and its parent; those with the stripe as primary
+        one are first, the parent is between.
+        """
+        forest, count, mine = self.forest, len(asks), self.forest.asked(asks.pair, asks.at)
+        who, stripe = np.divmod(asks.pair, forest.stripes)
+        parent = forest.living_parent(mine)
+        row, child = forest.children_of(mine)
+        good = forest.alive[child] & (child != who[row]) & (child != parent[row])
+        row, child = row[good], child[good]
+        above = np.flatnonzero((parent >= 0) & (parent != who))
+        drawn = forest.draw("child", asks.pair[row], forest.number(child))
+        drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
+        is_parent = np.arange(len(drawn)) >= len(child)
+        row, node = np.r_[row, above], np.r_[child, parent[above]]
+        fits = forest.primary[node] == stripe[row]
+        order = np.lexsort((drawn, fits == is_parent, row))
+        row, node, fits = row[order], node[order], fits[order]
+        front, back = (Lists.of(row[some], node[some], count) for some in (fits, ~fits))
+        return asks.at, front, back
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return who has to take a subscriber that finds nobody: the parent, or the root; NONE."""
+        mine = self.forest.asked(asks.pair, asks.at)
+        parent = self.forest.living_parent(mine)
+        parent[parent == asks.pair // self.forest.stripes] = NONE
+        return np.where(self.forest.root[mine], asks.at, parent)
+
+
+class SpareCapacity:
+    """A full node pushes a child down, which finds a member of the spare group: rules L7 and L8.
+
+    The tree of the spare group consists of Pastry's routes from its members, which have room, to
+    its id, as Scribe's trees do.  ``parent`` has the next node of the channel on these routes, a
+    row; ``inside`` is True for the nodes in the tree.
     """
-    count, width = len(pair), forest.stripes
-    who, stripe = np.divmod(pair, width)
-    row, place = full.places_of(at)
-    child, of = np.divmod(full.child[place], width)
-    children = np.bincount(row * width + of, minlength=count * width).reshape(count, width)
-    children[np.arange(count), stripe] += 1  # the newcomer
-    # 1. stripes from this one on: neither the node's own nor rooted here
-    each = (stripe[:, None] + np.arange(width)) % width
-    rooted = forest.root[at[:, None] * width + each]
-    many = np.take_along_axis(children, each, axis=1)
-    mine = forest.primary[at]
-    free = (each != mine[:, None]) & ~rooted & (many > 0)
-    others, index = free.any(axis=1), np.arange(count)
-    # otherwise, of its own and those rooted here, the one with the most children, two or more
-    crowd = np.where((rooted | (each == mine[:, None])) & (many > 1), many, 0)
-    last = each[index, crowd.argmax(axis=1)]
-    chosen = np.where(others, each[index, free.argmax(axis=1)], last)
-    alone = np.where(others, chosen == stripe, crowd.max(axis=1) == 0)
-    # 2. a child of that stripe; the newcomer is one of them unless it is pushed down anyway
-    here = np.flatnonzero((of == chosen[row]) & ~alone[row])
-    with_new = np.flatnonzero((chosen == stripe) & ~alone)
-    by, member = np.r_[row[here], with_new], np.r_[child[here], who[with_new]]
-    places = np.r_[place[here], np.full(len(with_new), NONE)]
-    drawn = forest.draw("drop", at[by], stripe[by], forest.number(who[by]), forest.number(member))
-    by_match = (~others & (chosen == mine))[by]
-    drawn[by_match] = forest.match(member[by_match], chosen[by[by_match]])
-    order = np.argsort(member, kind="stable")  # the least node of equals
-    first = order[least_of(by[order], drawn[order])]
-    found = np.full(count, NONE, dtype=np.int64)
-    found[by[first]] = places[first]
-    return found
+
+    def __init__(self, forest: Forest, routes: Routes, sent: Sent) -> None:
+        self.forest, self._routes, self._sent = forest, routes, sent
+        self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
+
+    def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
+        """Return the place that each newcomer at a full node takes; NONE: it is pushed down."""
+        turn, forest = Turn(self.forest, full, asks), self.forest
+        index, stripe, row = turn.index, turn.stripe, turn.row
+        # 1. the first stripe from this one on that is not the node's own, or its largest own one
+        cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes
+        turn.children[index, stripe] += 1  # the newcomer
+        children, own = (np.take_along_axis(one, cyclic, 1) for one in (turn.children, turn.own))
+        others, crowd = (children > 0) & ~own, np.where(own & (children > 1), children, 0)
+        is_other = others.any(axis=1)
+        gives = cyclic[index, np.where(is_other, others.argmax(axis=1), crowd.argmax(axis=1))]
+        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = NONE  # itself
+        # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
+        here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
+        by = np.r_[row[here], with_new]
+        child = np.r_[turn.child[here], asks.pair[with_new] // forest.stripes]
+        place = np.r_[turn.place[here], np.full(len(with_new), NONE)]
+        order = np.argsort(child, kind="stable")  # the least node of equals
+        by, child, place = by[order], child[order], place[order]
+        drawn = forest.draw("drop", asks.pair[by], forest.number(child))
+        worst = (~is_other & (gives == forest.primary[asks.at]))[by]
+        drawn[worst] = forest.match(child[worst], gives[by[worst]])
+        first, chosen = least_of(by, drawn), np.full(len(asks), NONE)
+        chosen[by[first]] = place[first]
+        return chosen
+
+    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """Return the sibling that a dropped pair asks, in its primary stripe: a row, or NONE."""
+        row, child = self.forest.children_of(by)
+        good = self.forest.alive[child]
+        good &= self.forest.primary[child] == pair[row] % self.forest.stripes
+        row, child, found = row[good], child[good], np.full(len(pair), NONE)
+        first = least_of(row, self.forest.draw("sibling", pair[row], self.forest.number(child)))
+        found[row[first]] = child[first]
+        return found
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return NONE: an anycast that finds nobody fails."""
+        return np.full(len(asks), NONE)
+
+    # --- the tree of the spare group
+
+    def enter(self) -> None:
+        """Find the parents of nodes in the tree, after nodes have entered the channels."""
+        forest = self.forest
+        rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
+        to_spare = np.full(len(rows), forest.stripes)
+        self.parent[rows] = self._routes.entries(forest, rows, to_spare, rows)[0]
+
+    def end_hop(self) -> None:
+        """Let nodes join and leave the tree."""
+        forest = self.forest
+        here = forest.alive & forest.entered
+        inside = here & forest.spare_root
+        below = np.flatnonzero(here & (forest.degree < forest.bound))
+        while len(below):
+            inside[below] = True
+            above = distinct(self.parent[below])
+            above = above[above >= 0]
+            below = above[~inside[above]]
+        self.inside = inside
+        to = np.where(inside & (self.parent >= 0), forest.node[self.parent], NONE)
+        row = np.flatnonzero(here & (to != forest.spare_parent))
+        for kind, parent in ((SPARE_LEAVE, forest.spare_parent[row]), (SPARE_JOIN, to[row])):
+            some = row[parent >= 0]
+            self._sent.note(kind, forest.group[some], forest.node[some], parent[parent >= 0])
+        forest.spare_parent[row] = to[row]
+
+    def may_adopt(self, asks: Requests) -> np.ndarray:
+        """Return True where an orphan may become a child, if there is room."""
+        forest, other = self.forest, asks.at != asks.pair // self.forest.stripes
+        return self.inside[asks.at] & other & forest.is_attached(forest.asked(asks.pair, asks.at))
+
+    def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
+        """Return the visited nodes, and whom anycasts ask first and last.
+
+        These are the children in the tree, and the parent.  A node outside of the tree does not
+        count as visited (NONE); an anycast climbs from it, unless it has been in the tree.
+        """
+        forest, count, inside = self.forest, len(asks), self.inside[asks.at]
+        who, parent = asks.pair // forest.stripes, self.parent[asks.at]
+        row, child = children_in(np.where(self.inside, self.parent, NONE), asks.at)
+        good = inside[row] & (child != who[row])
+        row, child = row[good], child[good]
+        drawn = forest.draw("anycast", asks.pair[row], forest.number(child))
+        order = np.lexsort((drawn, row))
+        climbs = inside | (asks.visited.lengths() == 0)
+        above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
+        front = Lists.of(row[order], child[order], count)
+        back = Lists.of(above, parent[above], count)
+        return np.where(inside, asks.at, NONE), front, back

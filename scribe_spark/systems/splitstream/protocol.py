@@ -1,16 +1,4 @@
-"""The messages of SplitStream, hop by hop: rules L2 to L10.
-
-=============  ======================================================  =======================
-message        meaning                                                 handler
-=============  ======================================================  =======================
-``subscribe``  a node asks for a stripe, or one asks for it            `Hops.answer`
-``anycast``    an orphan looks for a node with room (JOINREQ)          `Hops.answer`
-``ack``        the sender is the parent now; has its path to the root  `Hops.receive`
-``drop``       the sender is no parent; names a sibling to ask         `Hops.receive`
-``path``       the sender's path to the root has changed               `Hops.receive`
-``leave``      the sender is no child any more                         `Hops.receive`
-``fail``       nobody had room                                         `Hops.receive`
-=============  ======================================================  =======================
+"""The protocol of SplitStream, hop by hop: rules L2 to L10.
 
 All messages take one hop, and all nodes play a hop at once: replies, then new paths, then requests,
 then refused requests go on, then nodes that wait ask.
@@ -18,26 +6,35 @@ then refused requests go on, then nodes that wait ask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, run_starts, turns
-from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.systems.splitstream.forest import Forest, least_of, message_rows
-from scribe_spark.systems.splitstream.lists import Lists, in_parts, visit
-from scribe_spark.systems.splitstream.policies import SPARE, FullNodes, drop_by_prefix, push_down
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, index_in_run, turns
+from scribe_spark.core.lists import Lists, visit
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import (
+    ACK,
+    ANYCAST,
+    DROP,
+    FAIL,
+    LEAVE,
+    PATH,
+    SPARE,
+    SUBSCRIBE,
+)
+from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.policies import (
+    BY_ROUTE,
+    FINAL,
+    FROM_LIST,
+    SEEKING,
+    FreePastry,
+    FullNodes,
+    Requests,
+    SpareCapacity,
+)
 from scribe_spark.systems.splitstream.routes import Routes
-from scribe_spark.systems.splitstream.spare import SpareTree
-
-# kinds of messages
-SUBSCRIBE, ANYCAST, ACK, DROP = "subscribe", "anycast", "ack", "drop"
-PATH, LEAVE, FAIL = "path", "leave", "fail"
-SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"
-
-#: All kinds of control messages.
-CONTROL = (SUBSCRIBE, ACK, DROP, PATH, LEAVE, FAIL, ANYCAST, SPARE_JOIN, SPARE_LEAVE)
 
 #: After so many FAILs, a node asks again more slowly, and then no more in the period (settled).
 QUICK_TRIES, TRIES = 5, 30
@@ -48,459 +45,308 @@ SOON, LATER = 1, 5
 #: The number of hops of a period in which nodes ask (settled).
 MOST_HOPS = 3000
 
-# whom a node asks that waits: by route, or by anycast; otherwise a row
-_ROUTE, _ANYCAST = -1, -2
+#: The most refused requests whose lists are made at once, to bound the memory.
+_AT_ONCE = 2**16
+
+#: Whom a pair asks that waits, instead of a row: by Pastry's route, or by anycast.
+_ROOTWARDS, _ANYBODY = -1, -2
 
 
 @dataclass(frozen=True)
-class Requests(Rows):
-    """SUBSCRIBEs and JOINREQs under way: arrays of shape (n,), and lists."""
+class Replies(Rows):
+    """All other messages between nodes: the pairs of the receiver and of the sender.
 
-    pair: np.ndarray  # the subscriber and the stripe
-    at: np.ndarray  # the node (a row) that it goes to
-    sender: np.ndarray
-    due: np.ndarray  # the hop in which it arrives
-    final: np.ndarray  # True if the list is empty: the parent has to decide
-    seeks: np.ndarray  # True for a JOINREQ
-    routed: np.ndarray  # True for a SUBSCRIBE on Pastry's route
-    visited: Lists
-    todo: Lists
+    ``next`` is the sibling that a DROP names, a row, or NONE.
+    """
 
-    @classmethod
-    def sent(
-        cls,
-        pair: np.ndarray,
-        at: np.ndarray,
-        sender: np.ndarray,
-        due: int | np.ndarray,
-        *,
-        seeks: bool = False,
-        routed: bool = False,
-    ) -> Requests:
-        """Return new requests."""
-        n, no = len(pair), np.zeros(len(pair), dtype=bool)
-        flags, lists = (no, no | seeks, no | routed), (Lists.empty(n), Lists.empty(n))
-        return cls(pair, at, sender, np.broadcast_to(due, n), *flags, *lists)
+    to: np.ndarray
+    by: np.ndarray
+    next: np.ndarray
 
 
 class Hops:
     """The hops of a period; changes the forest.
 
-    Attributes
-    ----------
-    sent : dict of str to list of Columns
-        The messages by kind: ``group, sender, to`` (positions).
-    counts : dict of str to int
-        The numbers of orphans, anycasts, cycles and hops, over all channels.
+    ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """
 
-    def __init__(self, forest: Forest, routes: Routes, policy: str) -> None:
-        self.forest, self.routes, self.policy = forest, routes, policy
-        none = np.empty(0, dtype=np.int64)
-        self._requests = [Requests.sent(none, none, none, 0)]
-        self._replies: dict[str, list[Columns]] = {}
-        self._waiting = [{"pair": none, "due": none, "to": none}]
+    def __init__(self, forest: Forest, routes: Routes, policy: str, sent: Sent) -> None:
+        self.forest, self.routes, self.sent = forest, routes, sent
+        self.spare = SpareCapacity(forest, routes, sent) if policy == SPARE else None
+        self.policy = self.spare or FreePastry(forest)
+        self._requests = list[Requests]()
+        #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
+        self._due, self._whom = np.full((2, len(forest.parent)), NONE)
+        self._replies = self._none_of_each_kind()
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
-        self._tree = SpareTree(forest) if policy == SPARE else None
-        self._routed = False  # True if the tree of the spare group is that of all who have entered
-        self._last_hop = np.zeros(len(forest.groups), dtype=np.int64)
-        self.sent: dict[str, list[Columns]] = {kind: [] for kind in CONTROL}
+        self._last_hop = np.zeros(forest.channels, dtype=np.int64)
         self.counts = {"orphans": 0, "anycasts": 0, "cycles": 0}
 
-    def play(self, changed: np.ndarray) -> None:
-        """Play hops until nothing moves; `changed` are pairs that have lost their ancestors."""
+    def play(self) -> None:
+        """Play hops until nothing moves."""
         forest = self.forest
-        self.tell_paths(changed)
-        forest.entered |= forest.wave == 0
-        self._subscribe(forest.entered, due=0)
+        self.tell_paths(self._forgotten_paths())
+        self._enter(forest.wave <= 0, 0)
         self.ask()
         while self._goes_on():
             forest.hop += 1
-            self.tell_paths(self.receive())
-            refused = self.answer(self._arrived())
-            self.go_on(refused)
+            self.tell_paths(self.hear())
+            self.go_on(self.answer(self._arrived()))
             self.ask()
         self.counts["hops"] = int(self._last_hop.sum())
 
-    def _subscribe(self, rows: np.ndarray, due: int) -> None:
-        """Let the pairs of some nodes (a mask) without a parent subscribe by route."""
+    # --- waves
+
+    def _enter(self, rows: np.ndarray, due: int) -> None:
+        """Let nodes (a mask) enter the channels; pairs without a parent ask in a hop."""
         forest = self.forest
-        lacks = (forest.parent < 0) & ~forest.root & np.repeat(rows & forest.alive, forest.stripes)
-        self._wait(np.flatnonzero(lacks), due, _ROUTE)
+        forest.entered |= rows
+        lacks = (forest.parent < 0) & ~forest.root
+        lacks &= np.repeat(rows & forest.alive, forest.stripes)
+        self._wait(np.flatnonzero(lacks), due, _ROOTWARDS)
+        if self.spare:
+            self.spare.enter()
 
     def _goes_on(self) -> bool:
         """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
         forest = self.forest
-        moving = [one.pair for one in self._requests] + [one["pair"] for one in self._waiting]
-        moving += [one["pair"] for replies in self._replies.values() for one in replies]
-        busy = np.zeros(len(forest.groups), dtype=bool)
+        moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
+        moving += [one.to for replies in self._replies.values() for one in replies]
+        busy = np.zeros(forest.channels, dtype=bool)
         busy[forest.of[np.concatenate(moving) // forest.stripes]] = True
         self._last_hop[busy] = forest.hop + 1
         outside = np.flatnonzero(~forest.entered & ~busy[forest.of])
         if len(outside):
-            starts = run_starts(forest.of[outside])
-            wave = np.full(len(forest.groups), NONE, dtype=np.int64)
-            wave[forest.of[outside[starts]]] = np.minimum.reduceat(forest.wave[outside], starts)
+            first = outside[least_of(forest.of[outside], forest.wave[outside])]
+            wave = np.full(forest.channels, NONE)
+            wave[forest.of[first]] = forest.wave[first]
             enters = ~forest.entered & (forest.wave == wave[forest.of])
-            forest.entered |= enters
-            self._subscribe(enters, forest.hop + 1)
-            self._routed = False
+            self._enter(enters, forest.hop + 1)
         return bool(len(outside) or busy.any())
 
-    # --- bookkeeping
+    # --- messages
 
-    def _send(self, kind: str, pair: np.ndarray, by: np.ndarray, **columns: np.ndarray) -> None:
-        """Send replies of nodes (rows) to pairs."""
-        if len(pair):
-            self._note(kind, by, pair // self.forest.stripes)
-            rows = {"pair": pair, "sender": by, **columns}
-            self._replies.setdefault(kind, []).append(rows)
+    def _none_of_each_kind(self) -> dict[str, list[Replies]]:
+        none = np.empty(0, dtype=np.int64)
+        return {kind: [Replies(none, none, none)] for kind in (LEAVE, ACK, DROP, PATH, FAIL)}
+
+    def _send(
+        self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
+    ) -> None:
+        """Send replies to pairs, by pairs of the same stripes."""
+        self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
+        self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
+
+    def _reply(self, kind: str, asks: Requests) -> None:
+        """Let nodes reply to requests."""
+        self._send(kind, asks.pair, self.forest.asked(asks.pair, asks.at))
+
+    def _request(
+        self,
+        how: int | np.ndarray,
+        pair: np.ndarray,
+        sender: np.ndarray,
+        at: np.ndarray,
+        hops: int | np.ndarray = 1,
+        lists: tuple[Lists, Lists] | None = None,
+    ) -> Requests:
+        """Return requests of pairs that nodes send to others; with the lists of nodes, if any."""
+        due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
+        empty = Lists.empty(len(pair))
+        return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages between rows."""
         forest = self.forest
-        self._note_positions(kind, forest.group[sender], forest.node[sender], forest.node[to])
+        self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
-    def _note_positions(self, kind: str, *ends: np.ndarray) -> None:
-        """Count messages by group, and positions of the sender and the receiver."""
-        self.sent[kind].append(message_rows(*ends))
-
-    def _wait(self, pair: np.ndarray, due: np.ndarray | int, to: np.ndarray | int) -> None:
-        if len(pair):
-            more = {"due": due, "to": to}
-            rows = {name: np.broadcast_to(one, len(pair)) for name, one in more.items()}
-            self._waiting.append({"pair": pair, **rows})
+    def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
+        """Let pairs ask in a hop."""
+        self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
-        """Take the requests that arrive in this hop."""
-        every = Requests.join(*self._requests)
-        later = every.due > self.forest.hop
-        self._requests = [every.take(later)]
-        return every.take(~later)
+        """Return the requests that arrive in this hop; none after the last hop."""
+        hop, every = self.forest.hop, Requests.join(*self._requests)
+        self._requests = [every.take(every.due > hop)]
+        return every.take((every.due == hop) & (hop < MOST_HOPS))
 
     # --- 1. replies
 
-    def receive(self) -> np.ndarray:
+    def hear(self) -> np.ndarray:
         """Handle replies; return the pairs whose ancestors have changed: rule L3."""
-        forest, came = self.forest, {k: concatenate(v) for k, v in self._replies.items()}
-        self._replies = {}
-        if LEAVE in came:
-            pair, at = came[LEAVE]["child"], came[LEAVE]["pair"]
-            forest.let_go(pair[forest.holder[pair] == at])
-        for kind in (ACK, DROP, PATH, FAIL):
-            if kind in came:
-                alive = forest.alive[came[kind]["pair"] // forest.stripes]
-                came[kind] = rows = take(came[kind], alive)
-                rows["by"] = rows["sender"] * forest.stripes + rows["pair"] % forest.stripes
-        told = {kind: forest.path_of(came[kind]["by"]) for kind in (ACK, PATH) if kind in came}
-        touched = [came[kind]["pair"] for kind in (ACK, DROP, PATH) if kind in came]
-        changed = distinct(np.concatenate(touched)) if touched else np.empty(0, dtype=np.int64)
-        before = forest.ancestors[changed]
-        if ACK in came:
-            pair = came[ACK]["pair"]
-            forest.parent[pair], self._fails[pair] = came[ACK]["by"], 0
-            forest.set_ancestors(pair, told[ACK])
-        if DROP in came:
-            self._receive_drops(came[DROP])
-        if PATH in came:
-            from_parent = forest.parent[came[PATH]["pair"]] == came[PATH]["by"]
-            forest.set_ancestors(came[PATH]["pair"][from_parent], told[PATH][from_parent])
-        self._leave_cycles(changed)
-        if FAIL in came:
-            self._receive_fails(came[FAIL]["pair"])
-        now = forest.ancestors[changed]
-        more = now.shape[1] - before.shape[1]
-        before = np.pad(before, ((0, 0), (0, more)), constant_values=NONE)
-        return changed[(before != now).any(axis=1)]
+        forest, came = self.forest, self._replies
+        self._replies = self._none_of_each_kind()
+        self.on_leave(Replies.join(*came.pop(LEAVE)))
+        acks, drops, paths, fails = (
+            rows.take(forest.alive[rows.to // forest.stripes])
+            for rows in (Replies.join(*came[kind]) for kind in (ACK, DROP, PATH, FAIL))
+        )
+        told, changed = (forest.paths_of(one.by) for one in (acks, paths))
+        heard = distinct(np.r_[acks.to, drops.to, paths.to])
+        before = forest.ancestors[heard]
+        self.on_ack(acks, told)
+        self.on_drop(drops)
+        self.on_path(paths, changed)
+        self._leave_rings(heard)
+        self.on_fail(fails)
+        heard = heard[(before != forest.ancestors[heard]).any(axis=1)]
+        forest.keep_column_free(heard)
+        return heard
 
-    def _receive_drops(self, drops: Columns) -> None:
-        forest, pair = self.forest, drops["pair"]
+    def on_leave(self, leaves: Replies) -> None:
+        """Remove children that have left."""
+        forest = self.forest
+        forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
+
+    def on_ack(self, acks: Replies, path: np.ndarray) -> None:
+        """Let orphans note their parents."""
+        self.forest.parent[acks.to], self.forest.ancestors[acks.to] = acks.by, path
+        self._fails[acks.to] = 0
+
+    def on_drop(self, drops: Replies) -> None:
+        """Let nodes that have lost their parents ask the sibling, or look for a parent."""
+        forest = self.forest
         # one that has left the sender, as the least node of a ring, asks already
         asks = distinct(np.concatenate([one.pair for one in self._requests]))
-        lost = (forest.parent[pair] < 0) & (find_sorted(asks, pair) < 0)
-        mine = lost | (forest.parent[pair] == drops["by"])
-        pair, to = pair[mine], drops["next"][mine]
-        forest.parent[pair], forest.ancestors[pair] = NONE, NONE
-        self.counts["orphans"] += len(pair)
-        without = _ROUTE if self._tree is None else _ANYCAST
-        self._wait(pair, forest.hop, np.where(to < 0, without, to))
+        lost = (forest.parent[drops.to] < 0) & (find_sorted(asks, drops.to) < 0)
+        drops = drops.take(lost | (forest.parent[drops.to] == drops.by))
+        forest.detach(drops.to)
+        self.counts["orphans"] += len(drops)
+        without = _ANYBODY if self.spare else _ROOTWARDS
+        self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
-    def _receive_fails(self, pair: np.ndarray) -> None:
-        self._fails[pair] += 1
-        fails = self._fails[pair]
-        due = self.forest.hop + np.where(fails <= QUICK_TRIES, SOON, LATER)
-        again = fails <= TRIES
-        self._wait(pair[again], due[again], _ROUTE)
+    def on_path(self, paths: Replies, path: np.ndarray) -> None:
+        """Let children note the new ancestors of their parents."""
+        from_parent = self.forest.parent[paths.to] == paths.by
+        self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
 
-    def _leave_cycles(self, pairs: np.ndarray) -> None:
+    def on_fail(self, fails: Replies) -> None:
+        """Let nodes that have found nobody ask again, later and later: rule L9."""
+        self._fails[fails.to] += 1
+        count = self._fails[fails.to]
+        due = self.forest.hop + np.where(count <= QUICK_TRIES, SOON, LATER)
+        self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
+
+    def _leave_rings(self, pairs: np.ndarray) -> None:
         """Cut lists in which nodes find themselves; the least node of a ring leaves its parent."""
         forest = self.forest
-        own = forest.node[pairs // forest.stripes]
-        found = forest.ancestors[pairs] == own[:, None]
+        own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
+        found = lists == own[:, None]
         some = np.flatnonzero(found.any(axis=1))
-        pairs, own, lists = pairs[some], own[some], forest.ancestors[pairs[some]]
+        pairs, own, lists = pairs[some], own[some], lists[some]
         ring = np.arange(lists.shape[1]) <= found[some].argmax(axis=1)[:, None]
-        lists[~ring] = NONE
-        forest.ancestors[pairs] = lists
+        forest.ancestors[pairs] = np.where(ring, lists, NONE)
         least = np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own
         pairs = pairs[least]
-        at = forest.parent[pairs]
-        self._note(LEAVE, pairs // forest.stripes, at // forest.stripes)
-        self._replies.setdefault(LEAVE, []).append({"pair": at, "child": pairs})
-        forest.parent[pairs], forest.ancestors[pairs] = NONE, NONE
+        self._send(LEAVE, forest.parent[pairs], pairs)
+        forest.detach(pairs)
         self.counts["cycles"] += len(pairs)
-        self._wait(pairs, forest.hop, _ROUTE)
+        self._wait(pairs, forest.hop, _ROOTWARDS)
 
     # --- 2. paths
 
     def tell_paths(self, changed: np.ndarray) -> None:
         """Let pairs tell their children the new paths."""
-        if len(changed):
-            of, child = self.forest.children_of(changed)
-            self._send(PATH, child, changed[of] // self.forest.stripes)
+        of, child = self.forest.children_of(changed)
+        self._send(PATH, self.forest.asked(changed[of], child), changed[of])
+
+    def _forgotten_paths(self) -> np.ndarray:
+        """Return the live pairs that have lost parents, and their ancestors, before the period."""
+        forest = self.forest
+        had = np.flatnonzero((forest.parent < 0) & (forest.ancestors[:, 0] >= 0))
+        forest.detach(had)
+        return had[forest.alive[had // forest.stripes]]
 
     # --- 3. requests
 
     def answer(self, came: Requests) -> Requests:
         """Answer requests; return the refused ones, which go on: rules L4, L6 and L7."""
-        forest, width = self.forest, self.forest.stripes
-        if forest.hop >= MOST_HOPS:
-            came = came.take(np.zeros(len(came), dtype=bool))
-        who, stripe = np.divmod(came.pair, width)
-        order = np.lexsort((who, stripe, came.seeks, came.at))
-        came, who, stripe = came.take(order), who[order], stripe[order]
-        mine = came.at * width + stripe
-        below = forest.is_ancestor(who, mine)
-        able = ~below
-        if self._tree is not None:
-            fits = self._tree.inside[came.at] & (came.at != who) & forest.is_attached(mine)
-            able &= ~came.seeks | fits
-        # 1. the first ones, as long as there is room
-        before = np.cumsum(able) - able
-        starts = run_starts(came.at)
-        first = np.repeat(before[starts], np.diff([*starts, len(came)]))
-        accepted = able & (before - first < (forest.bound - forest.degree)[came.at])
+        forest = self.forest
+        who, stripe = np.divmod(came.pair, forest.stripes)
+        came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
+        mine, seeks = forest.asked(came.pair, came.at), came.how == SEEKING
+        is_below = forest.is_ancestor(came.pair // forest.stripes, mine)
+        # 1. a node takes the first ones, as long as it has room
+        able = ~is_below & ~seeks
+        if self.spare:
+            able |= ~is_below & seeks & self.spare.may_adopt(came)
+        at, accepted = came.at[able], np.zeros(len(came), dtype=bool)
+        accepted[able] = index_in_run(at) < (forest.bound - forest.degree)[at]
         forest.hold(came.pair[accepted], mine[accepted])
-        self._send(ACK, came.pair[accepted], came.at[accepted])
-        # 2. the others one after the other, as the policy says
-        rest = came.take(able & ~accepted & ~came.seeks)
-        passed, below = came.take(below & came.routed), below & ~came.routed
-        self._route(passed.pair, passed.at)
-        fails = came.take(below & came.final)
-        dropped = came.take(below & ~came.seeks & ~came.final)
-        refused = [came.take(came.seeks & ~accepted)]
-        if self._tree is None:
-            refused.append(dropped)
-            refused_by_full, failed = self._drop_by_prefix(rest)
-            refused.append(refused_by_full)
-            fails = Requests.join(fails, failed)
-        else:
-            self._push_down(rest)
-            self._send(DROP, dropped.pair, dropped.at, next=np.full(len(dropped), NONE))
-        self._send(FAIL, fails.pair, fails.at)
-        return Requests.join(*refused)
+        self._reply(ACK, came.take(accepted))
+        # 2. a full node answers as the policy says; one below the subscriber refuses
+        refused = self._replace_children(came.take(able & ~seeks & ~accepted))
+        below = came.take(is_below & ~seeks)
+        by_route = below.how == BY_ROUTE
+        self._route(below.pair[by_route], below.at[by_route])
+        refused = Requests.join(refused, below.take(~by_route))
+        ends = (refused.how == FINAL) | (self.spare is not None)
+        self._reply(DROP if self.spare else FAIL, refused.take(ends))
+        return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
 
-    def _drop_by_prefix(self, rest: Requests) -> tuple[Requests, Requests]:
-        """Let full nodes answer by FreePastry's policy; return refused and failed requests."""
-        forest, refused = self.forest, np.zeros(len(rest), dtype=bool)
-        full = FullNodes(forest, rest.at)
-        for turn in turns(rest.at):
-            pair, at = rest.pair[turn], rest.at[turn]
-            place = drop_by_prefix(forest, full, pair, at, rest.sender[turn], rest.final[turn])
-            refused[turn] = place < 0
-            pair, at, dropped = self._replace(full, place, pair, at)
-            self._send(DROP, dropped, at, next=np.full(len(dropped), NONE))
-        return rest.take(refused & ~rest.final), rest.take(refused & rest.final)
-
-    def _push_down(self, rest: Requests) -> None:
-        """Let full nodes take newcomers and push one child down each, with its siblings."""
-        forest = self.forest
-        full, pushed = FullNodes(forest, rest.at), [rest.pair[:0]]
-        by = [rest.at[:0]]
-        for turn in turns(rest.at):
-            pair, at = rest.pair[turn], rest.at[turn]
-            place = push_down(forest, full, pair, at)
-            pushed.append(pair[place < 0])
-            by.append(at[place < 0])
-            _, at, dropped = self._replace(full, place, pair, at)
-            pushed.append(dropped)
-            by.append(at)
-        pair, at = np.concatenate(pushed), np.concatenate(by)
-        self._send(DROP, pair, at, next=self._siblings(pair, at))
-
-    def _replace(
-        self, full: FullNodes, place: np.ndarray, pair: np.ndarray, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Put newcomers in the places of children, and accept them; NONE: not this newcomer.
-
-        Return the newcomers, their nodes and the children that have lost their places.
-        """
-        forest, some = self.forest, place >= 0
-        place, pair, at = place[some], pair[some], at[some]
-        dropped = full.child[place]
-        full.child[place] = pair
-        forest.holder[dropped] = NONE
-        forest.holder[pair] = at * forest.stripes + pair % forest.stripes
-        self._send(ACK, pair, at)
-        return pair, at, dropped
-
-    def _siblings(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return a child (row) of each node `at` that fits its dropped pair's stripe, or NONE."""
-        forest = self.forest
-        to = np.full(len(pair), NONE, dtype=np.int64)
-        stripe = pair % forest.stripes
-        row, child = forest.children_lists(at * forest.stripes + stripe)
-        child //= forest.stripes
-        good = forest.alive[child] & forest.fits(child, stripe[row])
-        row, child = row[good], child[good]
-        orphan = forest.number(pair[row] // forest.stripes)
-        drawn = forest.draw("sibling", child, stripe[row], orphan, forest.number(child))
-        first = least_of(row, drawn)
-        to[row[first]] = child[first]
-        return to
+    def _replace_children(self, asks: Requests) -> Requests:
+        """Let newcomers take the places of children at full nodes; return those that get none."""
+        forest, full = self.forest, FullNodes(self.forest, asks.at)
+        placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
+        for turn in turns(asks.at):
+            some = asks.take(turn)
+            place = self.policy.choose(full, some)
+            placed[turn], some, place = place >= 0, some.take(place >= 0), place[place >= 0]
+            lost, by = [*lost, full.child[place]], [*by, some.at]
+            full.child[place] = some.pair
+        newcomers, others = asks.take(placed), asks.take(~placed)
+        forest.hold(newcomers.pair, forest.asked(newcomers.pair, newcomers.at))
+        forest.let_go(np.concatenate(lost))
+        self._reply(ACK, newcomers)
+        if self.spare:  # pushes others down
+            lost, by = [*lost, others.pair], [*by, others.at]
+        pair = np.concatenate(lost)
+        at = forest.asked(pair, np.concatenate(by))
+        self._send(DROP, pair, at, self.spare.sibling(pair, at) if self.spare else NONE)
+        return others.take(slice(0)) if self.spare else others
 
     # --- 4. refused requests
 
     def go_on(self, refused: Requests) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8."""
-        sizes = self.forest.degree[refused.at] + 1
-        if self._tree is not None:
-            sizes = self._tree.sizes(refused.at) + 1
-        for part in in_parts(sizes + np.diff(refused.todo.offsets)) if len(refused) else ():
-            list_some = self._list_children if self._tree is None else self._list_tree
-            self._go_on(list_some(refused.take(part)))
-
-    def _go_on(self, asks: Requests) -> None:
-        """Send requests to the first nodes of their lists; final ones to the parent."""
-        forest = self.forest
-        to, todo = asks.todo.popped()
-        final = to < 0
-        if self._tree is None:
-            who, stripe = np.divmod(asks.pair, forest.stripes)
-            mine = asks.at * forest.stripes + stripe
-            parent = forest.parent[mine] // forest.stripes
-            able = (parent >= 0) & forest.alive[parent] & (parent != who)
-            to = np.where(final & able, parent, to)
-            to = np.where(final & forest.root[mine], asks.at, to)
-        lost = to < 0
-        failed, own = asks.take(lost), asks.pair[lost] // forest.stripes == asks.at[lost]
-        self._send(FAIL, failed.pair[~own], failed.at[~own])
-        if own.any():  # a node's own FAIL is no message
-            rows = {"pair": failed.pair[own], "sender": failed.at[own]}
-            self._replies.setdefault(FAIL, []).append(rows)
-        due, routed = np.full(len(to), forest.hop + 1), np.zeros(len(to), dtype=bool)
-        onward = replace(
-            asks, at=to, sender=asks.at, due=due, final=final, routed=routed, todo=todo
-        )
-        onward = onward.take(~lost)
-        away = onward.at != onward.sender
-        self._note(
-            SUBSCRIBE if self._tree is None else ANYCAST, onward.sender[away], onward.at[away]
-        )
-        self._requests.append(onward)
-
-    def _list_children(self, refused: Requests) -> Requests:
-        """Return SUBSCRIBEs with the children and the parent of their nodes in the lists."""
-        forest, count = self.forest, len(refused)
-        who, stripe = np.divmod(refused.pair, forest.stripes)
-        mine = refused.at * forest.stripes + stripe
-        parent = np.where(forest.parent[mine] >= 0, forest.parent[mine] // forest.stripes, NONE)
-        row, child = forest.children_lists(mine)
-        child //= forest.stripes
-        good = forest.alive[child] & (child != who[row]) & (child != parent[row])
-        row, child = row[good], child[good]
-        numbers = stripe[row], forest.number(who[row]), forest.number(child)
-        order = np.lexsort((forest.draw("child", child, *numbers), row))
-        row, child = row[order], child[order]
-        fits = forest.fits(child, stripe[row])
-        has = (parent >= 0) & forest.alive[parent] & (parent != who)
-        in_front = has & forest.fits(parent, stripe)
-        ends = [Lists.of(row[some], child[some], count) for some in (fits, ~fits)]
-        above = [
-            Lists.of(np.flatnonzero(some), parent[some], count)
-            for some in (in_front, has & ~in_front)
-        ]
-        nothing = Lists.empty(count)
-        front, back = ends[0].with_ends(nothing, above[0]), ends[1].with_ends(above[1], nothing)
-        return self._visited(refused, front, back)
-
-    def _visited(self, refused: Requests, front: Lists, back: Lists) -> Requests:
-        ends = refused.at, front, back, len(self.forest)
-        visited, todo = visit(refused.visited, refused.todo, *ends)
-        return replace(refused, visited=visited, todo=todo)
-
-    def _list_tree(self, refused: Requests) -> Requests:
-        """Return JOINREQs with the neighbours of their nodes in the spare tree in the lists."""
-        forest, tree = self.forest, self._tree
-        assert tree is not None
-        inside, count = tree.inside[refused.at], len(refused)
-        who, stripe = np.divmod(refused.pair, forest.stripes)
-        row, child = tree.children(refused.at)
-        good = inside[row] & (child != who[row])
-        row, child = row[good], child[good]
-        numbers = stripe[row], forest.number(who[row]), forest.number(child)
-        order = np.lexsort((forest.draw("anycast", child, *numbers), row))
-        front = Lists.of(row[order], child[order], count)
-        parent = tree.parent[refused.at]
-        # one that is outside of the tree and has asked nobody climbs
-        begins = np.diff(refused.visited.offsets) == 0
-        above = np.flatnonzero((parent >= 0) & (parent != who) & (inside | begins))
-        back = Lists.of(above, parent[above], count)
-        asked = self._visited(refused, front, back)
-        if inside.all():
-            return asked
-        # a node outside of the tree is not marked
-        climbing = replace(refused, todo=refused.todo.with_ends(Lists.empty(count), back))
-        return Requests.join(asked.take(inside), climbing.take(~inside))
+        for begin in range(0, len(refused), _AT_ONCE):
+            asks = refused.take(slice(begin, begin + _AT_ONCE))
+            at, front, back = self.policy.neighbours(asks)
+            size = len(self.forest)
+            visited, todo = visit(asks.visited, asks.todo, at, front, back, size)
+            to, todo = todo.popped()
+            how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
+            to = np.where(to < 0, self.policy.decider(asks), to)
+            self._reply(FAIL, asks.take(to < 0))
+            onward = self._request(how, asks.pair, asks.at, to, lists=(visited, todo)).take(to >= 0)
+            self._note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
+            self._requests.append(onward)
 
     # --- 5. nodes that wait
 
     def ask(self) -> None:
-        """Let nodes whose time has come ask for stripes; then nodes join and leave spare trees."""
-        forest, rows = self.forest, concatenate(self._waiting)
-        now = rows["due"] <= forest.hop
-        self._waiting = [take(rows, ~now)]
-        if forest.hop >= MOST_HOPS:
-            self._waiting, now = [take(rows, now & False)], now & False
-        pair, to = rows["pair"][now], rows["to"][now]
-        who = pair // forest.stripes
-        routed = to == _ROUTE
-        self._route(pair[routed], who[routed])
-        direct = to >= 0
-        ends = pair[direct], to[direct], who[direct]
-        self._requests.append(Requests.sent(*ends, forest.hop + 1))
-        self._note(SUBSCRIBE, who[direct], to[direct])
-        seeks = to == _ANYCAST
+        """Let nodes whose time has come ask for stripes: by route, a sibling, or by anycast."""
+        pair = np.flatnonzero(self._due == self.forest.hop)
+        self._due[pair] = NONE
+        pair = pair[: len(pair) * (self.forest.hop < MOST_HOPS)]
+        whom, who = self._whom[pair], pair // self.forest.stripes
+        by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY
+        self._route(pair[by_route], who[by_route])
+        self._requests.append(self._request(FROM_LIST, pair[direct], who[direct], whom[direct]))
+        self._note(SUBSCRIBE, who[direct], whom[direct])
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
-        if seeks.any():
-            ends = pair[seeks], who[seeks], who[seeks]
-            self.go_on(Requests.sent(*ends, forest.hop, seeks=True))
-        if self._tree is not None:
-            self._update_tree(self._tree)
+        self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
+        if self.spare:
+            self.spare.end_hop()
 
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
         forest = self.forest
         who, stripe = np.divmod(pair, forest.stripes)
-        to_root = (self._fails[pair] > 0) & (self._tree is not None)
+        to_root = (self._fails[pair] > 0) & (self.spare is not None)
         entry, hops, passed = self.routes.entries(forest, start, stripe, who, to_root)
-        some = entry >= 0
-        ends = pair[some], entry[some], start[some]
-        self._requests.append(Requests.sent(*ends, forest.hop + hops[some], routed=True))
-        group = forest.group[who[passed["row"]]]
-        self._note_positions(SUBSCRIBE, group, passed["sender"], passed["to"])
-        lost = ~some & (start != who)
-        self._send(FAIL, pair[lost], start[lost])
-
-    # --- 6. the tree of the spare group
-
-    def _update_tree(self, tree: SpareTree) -> None:
-        forest = self.forest
-        if not self._routed:
-            tree.route(self.routes)
-            self._routed = True
-        rows, old, new = tree.update()
-        ends = forest.group[rows], forest.node[rows]
-        for kind, to in ((SPARE_LEAVE, old), (SPARE_JOIN, new)):
-            some = to >= 0
-            self._note_positions(kind, *(one[some] for one in ends), to[some])
+        self.sent.note(SUBSCRIBE, forest.group[who[passed["row"]]], passed["sender"], passed["to"])
+        some, lost = entry >= 0, (entry < 0) & (start != who)
+        ends = pair[some], start[some], entry[some], hops[some]
+        self._requests.append(self._request(BY_ROUTE, *ends))
+        self._send(FAIL, pair[lost], forest.asked(pair[lost], start[lost]))

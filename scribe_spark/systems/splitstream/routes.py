@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, distinct, divided, find_sorted, whole_numbers
 from scribe_spark.core.keys import mixed_key
-from scribe_spark.engine import Columns
-from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT, append, in_bucket
+from scribe_spark.pastry.next_hop import hop
+from scribe_spark.pastry.states import States
+from scribe_spark.rounds.group_overlays import MEMBERS, Network, OverlayProgram
+from scribe_spark.systems.splitstream.channels import Setting, begin
+
+if TYPE_CHECKING:
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig
+    from scribe_spark.systems.splitstream.forest import Forest
+
+#: The table of next hops in a builder: ``group, node, stripe, next`` (positions).
+ROUTES = "routes"
+
+_ROUTE = "group", "node", "stripe", "next"
+
+# kinds of messages: channels that are not at rest, a visit by a route, a next hop
+_MOVES, _VISIT, _NEXT = "moves", "visit", "next"
+
+#: The table of a bucket with the keys (group, position, id) that routes have visited.
+_VISITED = "visited"
 
 #: The most nodes of a route; a longer one goes in a circle.
 _LONGEST = 128
@@ -18,29 +40,23 @@ _LONGEST = 128
 
 @dataclass(frozen=True)
 class Routes:
-    """The next hops of nodes towards the ids of stripes.
+    """The next hops of nodes towards the ids of stripes, by ascending keys (group, node, id).
 
-    Attributes
-    ----------
-    key : ndarray of int64
-        The keys (group, position, stripe), ascending.
-    next : ndarray of int64
-        The positions of the next nodes; the node itself or NONE where the route ends.
+    ``next`` is the node itself or NONE where the route ends; its last element is NONE.
     """
 
     size: int  # the number of nodes
-    keys: int  # the number of ids a group
+    width: int  # the number of ids of a group
     key: np.ndarray
     next: np.ndarray
 
     @classmethod
-    def of(cls, handed: Columns, size: int, keys: int) -> Routes:
+    def of(cls, handed: Columns, size: int, width: int) -> Routes:
         """Return routes from the table :data:`ROUTES`."""
-        if not handed:
-            return cls(size, keys, whole_numbers(), whole_numbers())
-        key = mixed_key([handed[name] for name in ("group", "node", "stripe")], [size, keys])
+        *parts, onward = (handed.get(name, whole_numbers()) for name in _ROUTE)
+        key = mixed_key(parts, [size, width])
         order = np.argsort(key, kind="stable")
-        return cls(size, keys, key[order], handed["next"][order])
+        return cls(size, width, key[order], np.r_[onward[order], NONE])
 
     def entries(
         self,
@@ -50,7 +66,7 @@ class Routes:
         who: np.ndarray,
         to_root: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, Mapping[str, np.ndarray]]:
-        """Return where the routes of nodes enter their channels.
+        """Return where the routes of nodes (rows) enter their channels.
 
         Returns
         -------
@@ -62,26 +78,119 @@ class Routes:
         passed : mapping of str to ndarray
             The transmissions on the routes that enter: ``row, sender, to`` (positions).
         """
-        entry, hops = np.full((2, len(rows)), NONE, dtype=np.int64)
+        entry, hops = np.full((2, len(rows)), NONE)
         at, group, here = forest.node[rows], forest.group[rows], forest.entered & forest.alive
-        channel, going, passed = forest.key, np.arange(len(rows)), list[np.ndarray]()
+        going, passed = np.arange(len(rows)), [np.empty((3, 0), dtype=np.int64)]
         for count in range(1, _LONGEST):
-            key = mixed_key([group[going], at[going], stripe[going]], [self.size, self.keys])
-            index = find_sorted(self.key, key)
-            onward = np.where(index >= 0, self.next[index], NONE) if len(self.key) else index
+            key = mixed_key([group[going], at[going], stripe[going]], [self.size, self.width])
+            onward = self.next[find_sorted(self.key, key)]
             goes = (onward >= 0) & (onward != at[going])
             going, onward = going[goes], onward[goes]
             if not len(going):
                 break
             passed.append(np.stack([going, at[going], onward]))
             at[going] = onward
-            found = find_sorted(channel, group[going] * self.size + onward)
+            found = find_sorted(forest.key, group[going] * self.size + onward)
             enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
             if to_root is not None:
                 of_root = forest.root[found * forest.stripes + stripe[going]]
                 enters &= of_root | ~to_root[going]
             entry[going[enters]], hops[going[enters]] = found[enters], count
             going = going[~enters]
-        which, sender, to = np.concatenate([np.empty((3, 0), dtype=np.int64), *passed], axis=1)
-        ends = entry[which] >= 0
-        return entry, hops, {"row": which[ends], "sender": sender[ends], "to": to[ends]}
+        row, sender, to = np.concatenate(passed, axis=1)
+        ends = entry[row] >= 0
+        return entry, hops, {"row": row[ends], "sender": sender[ends], "to": to[ends]}
+
+
+@dataclass(frozen=True)
+class FindRoutes(OverlayProgram):
+    """Follow Pastry's routes from the nodes of channels to all their ids, for the builders.
+
+    Builders tell all buckets which channels are not at rest.  A next hop depends on the node and
+    the id only, so each bucket finds it once, and tells it to the builder: :data:`ROUTES`.
+    """
+
+    rules: SplitStreamConfig
+    b: int
+    key_lo: np.ndarray
+    number: int  # of the period
+    failed: np.ndarray
+    changed: np.ndarray  # the groups in which members join or quit, ascending
+
+    @cached_property
+    def _setting(self) -> Setting:
+        round = self.round
+        network = Network(round.facts.ring, *round.network)
+        return Setting(self.rules, self.b, network, round.number, round.key_hi, self.key_lo)
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Follow routes to the edge of the bucket."""
+        if not superstep:
+            tables[_VISITED] = {"key": whole_numbers()}
+            return self._tell_moving(bucket, tables)
+        if _NEXT in inbox:
+            append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
+        visits = [whole_numbers()]
+        if _MOVES in inbox:
+            visits.append(self._begin(bucket, tables, np.sort(inbox[_MOVES]["group"])))
+        if _VISIT in inbox:
+            visits.append(self._key(*(inbox[_VISIT][name] for name in ("group", AT, "stripe"))))
+        begun = np.concatenate(visits)
+        return self._follow(bucket, tables, begun) if len(begun) else {}
+
+    def _tell_moving(self, bucket: int, tables: Tables) -> Outbox:
+        """Tell all buckets which channels of this builder are not at rest."""
+        round, nobody = self.round, (whole_numbers(), whole_numbers())
+        state = round.system.state_of(tables, np.arange(len(round.number)))
+        events = self.number, round.lives.alive, self.failed, nobody, nobody
+        moving = begin(state, self._setting, *events).played
+        own = self.changed[in_bucket(self.bounds, bucket, round.builders(self.changed))]
+        groups, buckets = distinct(np.r_[moving, own]), self.bounds[:-1][np.diff(self.bounds) > 0]
+        if not (len(groups) and round.lives.alive.any()):
+            return {}
+        to = {AT: np.repeat(buckets, len(groups)), "group": np.tile(groups, len(buckets))}
+        return {_MOVES: to}
+
+    def _begin(self, bucket: int, tables: Tables, groups: np.ndarray) -> np.ndarray:
+        """Return visits of the bucket's members and roots of channels."""
+        size, alive = self.round.size, self.round.lives.alive
+        member = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        member = member[alive[member % size] & (find_sorted(groups, member // size) >= 0)]
+        roots = groups[:, None] * size + self._setting.roots(groups, np.flatnonzero(alive))
+        root = roots[in_bucket(self.bounds, bucket, roots % size)]
+        group, node = divided(np.r_[member, root], size)
+        stripe = np.arange(self._setting.width)
+        return self._key(group[:, None], node[:, None], stripe).ravel()
+
+    def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
+        """Follow routes inside the bucket; return visits of other buckets, and the next hops."""
+        round, width, first = self.round, self._setting.width, int(self.bounds[bucket])
+        ids, ring = self._setting.ids(np.arange(len(round.number))), round.facts.ring
+        states = States.of_tables(ring, first, tables)
+        seen, found, leaving = tables[_VISITED]["key"], list[Columns](), [whole_numbers()]
+        while len(visits):
+            visits = distinct(visits)
+            visits = visits[find_sorted(seen, visits) < 0]
+            seen = np.sort(np.r_[seen, visits], kind="stable")
+            group, at, stripe = self._parts(visits)
+            onward, _ = hop(states, round.lives.is_alive, at, ids.take(group * width + stripe))
+            found.append({"group": group, "node": at, "stripe": stripe, "next": onward})
+            goes = (onward >= 0) & (onward != at)
+            key = self._key(group[goes], onward[goes], stripe[goes])
+            inside = in_bucket(self.bounds, bucket, onward[goes])
+            leaving.append(key[~inside])
+            visits = key[inside]
+        tables[_VISITED] = {"key": seen}
+        told = concatenate(found)
+        group, at, stripe = self._parts(distinct(np.concatenate(leaving)))
+        away = {_VISIT: {AT: at, "group": group, "stripe": stripe}} if len(at) else {}
+        return {_NEXT: {AT: round.builders(told["group"]), **told}, **away}
+
+    def _key(self, *parts: np.ndarray) -> np.ndarray:
+        """Return the keys of visits: group, position, id."""
+        return mixed_key(parts, [self.round.size, self._setting.width])
+
+    def _parts(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the group, the position and the id of visits."""
+        place, stripe = divided(key, self._setting.width)
+        return *divided(place, self.round.size), stripe

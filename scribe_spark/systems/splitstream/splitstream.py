@@ -1,7 +1,7 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
 A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes.FindRoutes`, by
-Pastry's tables), begins (`period.begin`), and plays hops until nothing moves (`protocol.Hops`).
+Pastry's tables), begins (`channels.begin`), and plays hops until nothing moves (`protocol.Hops`).
 Publications go down the tree of one stripe each.
 
 Rules: docs/rules.md, L1 to L12.
@@ -15,27 +15,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts
+from scribe_spark.core.arrays import distinct, find_sorted, rank_in_group, run_starts
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_events import to_nodes
 from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
-from scribe_spark.systems.splitstream.find_routes import JOINED, ROUTES, FindRoutes
-from scribe_spark.systems.splitstream.period import (
-    CHANNELS,
-    NODES,
-    Setting,
-    begin,
-    cleared,
-    harvest,
-    plant,
-)
-from scribe_spark.systems.splitstream.protocol import CONTROL, Hops
-from scribe_spark.systems.splitstream.routes import Routes
+from scribe_spark.systems.splitstream import CONTROL
+from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, begin
+from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.systems.splitstream.protocol import Hops
+from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
@@ -62,42 +53,27 @@ class SplitStream(GrownOverlays):
         """See `SystemOnBuckets.rounds_before`: members join before the publications."""
         return 0
 
-    def setting(
-        self, network: Network, number: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
-    ) -> Setting:
-        """Return what the rules of channels need besides their state."""
-        of_rules = self.rules, self.b, network.seed, network.capacity
-        return Setting(network.ring, key_hi, key_lo, number, *of_rules)
-
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
-        changed = distinct(np.concatenate([now.join[0], now.quit[0]]))
-        of_round = now.key_lo, now.number, np.sort(now.events.fail), changed
-        program = FindRoutes(round, self.setting, *of_round)
-        player.play(program, {JOINED: to_nodes(now.join)})
+        changed = distinct(np.r_[now.join[0], now.quit[0]])
+        when = now.key_lo, now.number, np.sort(now.events.fail)
+        player.play(FindRoutes(round, self.rules, self.b, *when, changed))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        assert period.key_hi is not None
-        assert period.key_lo is not None
-        groups = period.group_number, period.key_hi, period.key_lo
-        setting = self.setting(period.network, *groups)
-        events = period.number, period.alive, period.died, period.join, period.quit
-        begun = begin(state, setting, *events)
-        sent = {kind: [rows] for kind, rows in begun.told.items()}
-        nodes = begun.nodes
+        groups, size = (period.group_number, period.key_hi, period.key_lo), len(period.alive)
+        setting = Setting(self.rules, self.b, period.network, *groups)
+        when = period.number, period.alive
+        begun = begin(state, setting, *when, period.died, period.join, period.quit)
         if len(begun.played):
-            forest = plant(begun, setting, period.number, period.alive)
-            table = period.handed.get(ROUTES, {})
-            routes = Routes.of(table, len(period.alive), setting.width)
-            hops = Hops(forest, routes, self.rules.policy)
-            hops.play(cleared(forest))
-            nodes = harvest(begun, forest)
-            for kind, rows in hops.sent.items():
-                sent.setdefault(kind, []).extend(rows)
+            forest = Forest(begun, setting, *when)
+            routes = Routes.of(period.handed.get(ROUTES, {}), size, setting.width)
+            hops = Hops(forest, routes, self.rules.policy, begun.sent)
+            hops.play()
+            begun.nodes = forest.nodes_after()
             period.counts.update(hops.counts)
-        state[NODES], state[CHANNELS] = nodes, begun.channels
-        return {kind: concatenate(rows) for kind, rows in sent.items() if rows}
+        state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
+        return begun.sent.by_kind()
 
     @property
     def ways(self) -> int:
@@ -112,8 +88,7 @@ class SplitStream(GrownOverlays):
             return {"publication": none, "node": none, "peer": none}
         # the stripe and its root
         order = np.lexsort((overlays.source, overlays.of))
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = index_in_run(overlays.of[order])
+        rank = rank_in_group(overlays.of[order])[np.argsort(order)]
         row = find_sorted(channels["group"], overlays.of)
         stripe = (channels["period"][row] + rank) % self.rules.stripes
         root = channels["root"][row, stripe].astype(np.int64)

@@ -1,0 +1,126 @@
+"""The tables of a builder: members, their children, and the certificates that nodes have.
+
+A certificate says of one node that it has a parent since a round, or is dead; by its certificates,
+a node knows the tree below it: rules E2 and E12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    expand,
+    find_sorted,
+    flags,
+    last_of_runs,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns
+
+#: The names of the tables in the state.
+MEMBERS, CHILDREN, CERTIFICATES = "members", "children", "certificates"
+
+
+@dataclass
+class Members(SortedTable):
+    """The members, by key (group, node): positions and rounds; NONE: unset.
+
+    A member that is not alive is a *pointer*: it is still among the ancestors of others.
+    """
+
+    alive: np.ndarray = field(default_factory=flags)
+    rank: np.ndarray = field(default_factory=whole_numbers)
+    parent: np.ndarray = field(default_factory=whole_numbers)
+    current: np.ndarray = field(default_factory=whole_numbers)  # where the member searches
+    number: np.ndarray = field(default_factory=whole_numbers)  # the round of the adoption
+    next_evaluation: np.ndarray = field(default_factory=whole_numbers)
+    next_check_in: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(cls, state: Columns | None, size: int) -> Members:
+        """Return the members of a table of the state."""
+        if not state:
+            return cls()
+        return cls.from_columns({**state, "key": key_of([state["group"], state["node"]], size)})
+
+
+@dataclass
+class Known(SortedTable):
+    """What nodes know of others, by key (group, node that knows, node that is known)."""
+
+    def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of owners (keys group, node): the index of the owner, the row."""
+        return expand(*(np.searchsorted(self.key, (owner + more) * size) for more in (0, 1)))
+
+    def groups(self, size: int) -> np.ndarray:
+        """Return the group of each row; a division of all keys would take longer."""
+        last = int(self.key[-1]) // size**2 if len(self) else NONE
+        group = np.arange(last + 2)
+        return np.repeat(group[:-1], np.diff(np.searchsorted(self.key, group * size**2)))
+
+
+@dataclass
+class Children(Known):
+    """The children that parents know: the last check-in, and the round of the adoption."""
+
+    last: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass
+class Certificates(Known):
+    """The certificates that nodes have.
+
+    ``number`` is the round of the adoption, ``parent`` a position; the node has not told its parent
+    a ``fresh`` one yet.
+    """
+
+    number: np.ndarray = field(default_factory=whole_numbers)
+    parent: np.ndarray = field(default_factory=whole_numbers)
+    alive: np.ndarray = field(default_factory=flags)
+    fresh: np.ndarray = field(default_factory=flags)
+
+    @classmethod
+    def of(
+        cls, key: np.ndarray, number: np.ndarray, parent: np.ndarray, alive: bool
+    ) -> Certificates:
+        """Return certificates as they reach those whose keys are given, in any order."""
+        return cls(key, number, parent, np.full(len(key), alive), np.full(len(key), True))
+
+    @property
+    def rank(self) -> np.ndarray:
+        """The order of certificates of one node: the number, then death."""
+        return self.number * 2 + ~self.alive
+
+    def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the fresh rows that ascending owners have: the index of the owner, the row."""
+        row = np.flatnonzero(self.fresh)
+        index = find_sorted(owner, self.key[row] // size)
+        return index[index >= 0], row[index >= 0]
+
+    def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
+        """Return certificates of rows as they reach others (keys group, node); not their own."""
+        sent, of = self.take(row), self.key[row] % size
+        sent.key, sent.fresh = to * size + of, np.full(len(row), True)
+        return sent.take(of != to % size)
+
+    def mark_told(self, row: np.ndarray) -> None:
+        """Note that rows are no longer fresh."""
+        if not self.fresh.flags.writeable:  # it belongs to a saved table
+            self.fresh = self.fresh.copy()
+        self.fresh[row] = False
+
+    def merge(self, told: Certificates) -> None:
+        """Take certificates that are news: a higher number, or the death at an equal one."""
+        told = told.take(np.lexsort((told.rank, told.key)))
+        told = told.take(last_of_runs(told.key))
+        row = self.find(told.key)
+        is_news, had = row < 0, np.flatnonzero(row >= 0)
+        is_news[had] = told.take(had).rank > self.take(row[had]).rank
+        news = told.take(is_news)
+        self.put(news.key, **{name: getattr(news, name) for name in news.columns()})

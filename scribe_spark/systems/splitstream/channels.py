@@ -1,0 +1,260 @@
+"""The channels of a builder, and who comes and goes at the begin of a period: rules L1 and L10.
+
+A *channel* is a group with its S stripes.  Nodes are rows, ascending by (group, position).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    distinct,
+    divided,
+    find_sorted,
+    flags,
+    index_in_run,
+    index_sorted,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns
+from scribe_spark.engine.facts import Keys
+from scribe_spark.pastry import closeness
+from scribe_spark.rounds.group_events import Pairs
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig
+
+#: The tables of the state: `Nodes`, with ``group, node`` as key; and channels (``group, period``,
+#: and the root of each id).
+NODES, CHANNELS = "nodes", "channels"
+
+#: Periods until the neighbours of a failed node notice (two heartbeats).
+NOTICE = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the rules need besides the state: the settings, the bits of a digit, and the network.
+
+    ``number``, ``key_hi`` and ``key_lo`` are those of all groups.
+    """
+
+    rules: SplitStreamConfig
+    b: int
+    network: Network
+    number: np.ndarray
+    key_hi: np.ndarray | None
+    key_lo: np.ndarray | None
+
+    @property
+    def stripes(self) -> int:
+        """The number of stripes, S."""
+        return self.rules.stripes
+
+    @property
+    def width(self) -> int:
+        """The number of ids of a channel: the stripes', and the spare group's."""
+        return self.stripes + (self.rules.policy == SPARE)
+
+    def ids(self, groups: np.ndarray) -> Keys:
+        """Return the ids of groups, channel by channel."""
+        assert self.key_hi is not None
+        assert self.key_lo is not None
+        keys = Keys(self.key_hi[groups], self.key_lo[groups])
+        return ids_of(keys, self.stripes, spare=self.width > self.stripes)
+
+    def roots(self, groups: np.ndarray, live: np.ndarray) -> np.ndarray:
+        """Return the roots of the ids of groups, of ascending live positions: shape (g, width)."""
+        return closeness.roots(self.network.ring, live, self.ids(groups)).reshape(-1, self.width)
+
+
+def ids_of(group: Keys, stripes: int, *, spare: bool) -> Keys:
+    """Return the ids of the S stripes of each group, and of its spare group: rule L1.
+
+    A stripe's number replaces the first bits of the groupId; the spare id is the groupId inverted.
+    """
+    bits = stripes.bit_length() - 1
+    stripe = np.arange(stripes, dtype=np.uint64) << np.uint64(64 - bits)
+    rest = group.hi & np.uint64(2 ** (64 - bits) - 1)
+    hi, lo = rest[:, None] | stripe, np.repeat(group.lo[:, None], stripes, axis=1)
+    if spare:
+        hi, lo = np.c_[hi, ~group.hi], np.c_[lo, ~group.lo]
+    return Keys(hi.ravel(), lo.ravel())
+
+
+@dataclass
+class Nodes(SortedTable):
+    """The nodes of channels, by key (group, position).
+
+    ``died`` is the period of a silent death, ``spare_parent`` the parent in the spare group's tree,
+    ``parent`` (n, S) and ``ancestors`` (n, S, w; from the parent upwards) are those in each
+    stripe's tree: positions; NONE: none.
+    """
+
+    member: np.ndarray = field(default_factory=flags)
+    died: np.ndarray = field(default_factory=whole_numbers)
+    spare_parent: np.ndarray = field(default_factory=whole_numbers)
+    parent: np.ndarray = field(default_factory=whole_numbers)
+    ancestors: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(cls, state: Columns | None, size: int, stripes: int) -> Nodes:
+        """Return the nodes of a table of the state."""
+        if not state:
+            none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
+            return cls(none, flags(), none, none, trees[:, :, 0], trees)
+        return cls.from_columns({"key": key_of([state["group"], state["node"]], size), **state})
+
+    def to_state(self, size: int) -> dict[str, np.ndarray]:
+        """Return the table of the state; lists of ancestors are as wide as the longest one."""
+        group, node = divided(self.key, size)
+        columns = {name: getattr(self, name) for name in self.columns()}
+        width = (self.ancestors >= 0).sum(axis=2).max(initial=1)
+        return {"group": group, "node": node, **columns, "ancestors": self.ancestors[:, :, :width]}
+
+    def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
+        """Return True for each node and id of which the node is the root."""
+        found = np.zeros((len(self), channels["root"].shape[1]), dtype=bool)
+        row = self.find((channels["group"][:, None] * size + channels["root"]).ravel())
+        column = np.arange(len(row)) % found.shape[1]
+        found[row[row >= 0], column[row >= 0]] = True
+        return found
+
+
+@dataclass
+class Begun:
+    """The channels at the begin of a period.
+
+    ``root`` tells for each of `nodes` the ids of which the node is the root, ``wave`` the wave of a
+    newcomer (NONE: it is in the channel), ``played`` the groups whose channels are not at rest.
+    """
+
+    nodes: Nodes
+    channels: Columns
+    root: np.ndarray
+    wave: np.ndarray
+    played: np.ndarray
+    sent: Sent
+
+
+def begin(
+    state: Mapping[str, Columns],
+    setting: Setting,
+    number: int,
+    alive: np.ndarray,
+    failed: np.ndarray,
+    join: Pairs,
+    quit: Pairs,
+) -> Begun:
+    """Return the channels after the events of period `number`: rule L1.
+
+    Nodes that are not `alive` have left, but those in `failed` (ascending) have failed silently.
+    """
+    size, sent = len(alive), Sent()
+    nodes = Nodes.of(state.get(NODES), size, setting.stripes)
+    joins, quits = (key_of(pair, size) for pair in (join, quit))
+    # 1. the dead, and the members
+    node, was_dead = nodes.key % size, nodes.died >= 0
+    lives = alive[node]
+    nodes.died = np.where(lives | was_dead, nodes.died, number)
+    left = ~lives & ~was_dead & (find_sorted(failed, node) < 0)
+    noticed = np.where(lives, was_dead, number - nodes.died >= NOTICE)  # dead or back
+    stays = nodes.member & ~left & ~noticed & (find_sorted(quits, nodes.key) < 0)
+    nodes.member = stays | (find_sorted(joins, nodes.key) >= 0)
+    # 2. the roots
+    groups = distinct(np.r_[nodes.key[nodes.member], joins] // size)
+    channels, is_new = _choose_roots(state.get(CHANNELS), setting, number, alive, groups)
+    roots = distinct((groups[:, None] * size + channels["root"]).ravel())
+    # 3. who goes
+    useless = lives & ~was_dead & ~nodes.member & (find_sorted(roots, nodes.key) < 0)
+    gone = left | noticed | useless
+    moved = nodes.key[gone] // size
+    if gone.any():
+        _remove(nodes, gone, left | useless, size, sent)
+    # 4. who comes
+    new = distinct(np.r_[joins, roots])
+    new = new[~nodes.has(new)]
+    nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), NONE)
+    nodes.insert(new, member=find_sorted(joins, new) >= 0, **nothing)
+    wave = np.full(len(nodes), NONE)
+    wave[nodes.find(new)] = _waves(setting, new, find_sorted(roots, new) >= 0, size)
+    # 5. who has to ask for a parent
+    _take_office(nodes, channels, is_new, size, sent)
+    root = nodes.hold_roots(channels, size)
+    lacks = (nodes.parent < 0) & ~root[:, : setting.stripes]
+    lacks &= alive[nodes.key % size][:, None]
+    moved = np.r_[moved, nodes.key[lacks.any(axis=1)] // size, groups[is_new.any(axis=1)]]
+    return Begun(nodes, channels, root, wave, distinct(moved), sent)
+
+
+def _choose_roots(
+    had: Columns | None, setting: Setting, number: int, alive: np.ndarray, groups: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the channels with their roots, and which roots are new."""
+    before = np.full((len(groups), setting.width), NONE, dtype=np.int64)
+    if had is not None:
+        row = find_sorted(had["group"], groups)
+        before[row >= 0] = had["root"][row[row >= 0]]
+    root, live = before, np.flatnonzero(alive)
+    if len(live):
+        root = setting.roots(groups, live)
+    period = np.full(len(groups), number)
+    return {"group": groups, "period": period, "root": root}, root != before
+
+
+def _remove(nodes: Nodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
+    """Remove nodes, some of which tell their parents and children; children lose their parents."""
+    group, node = divided(nodes.key, size)
+    row, stripe = np.nonzero(nodes.parent >= 0)
+    parent = nodes.parent[row, stripe]
+    above = index_sorted(nodes.key, group[row] * size + parent)
+    leaves, is_left = told[row], told[above]
+    sent.note(LEAVE, group[row[leaves]], node[row[leaves]], parent[leaves])
+    sent.note(DROP, group[row[is_left]], parent[is_left], node[row[is_left]])
+    nodes.parent = nodes.parent.copy()
+    nodes.parent[row[gone[above]], stripe[gone[above]]] = NONE
+    nodes.keep(~gone)
+
+
+def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) -> np.ndarray:
+    """Return the wave of each newcomer (group, position); that of roots is the first: rule L10."""
+    network = setting.network
+    group, node = divided(new, size)
+    drawn = draws.bits_np(
+        network.seed, "splitstream wave", setting.number[group], network.ring.node[node]
+    )
+    order = np.lexsort((node, drawn, group))
+    order = order[~is_root[order]]
+    group, wave = group[order], np.zeros(len(new), dtype=np.int64)
+    starts = run_starts(group)
+    lengths = np.diff(np.r_[starts, len(group)])
+    wave[order] = index_in_run(group) * setting.rules.waves // np.repeat(lengths, lengths)
+    return wave
+
+
+def _take_office(
+    nodes: Nodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
+) -> None:
+    """Let the new roots of stripes leave their parents."""
+    channel, stripe = np.nonzero(is_new[:, : nodes.parent.shape[1]])
+    if not len(channel):
+        return
+    group, root = channels["group"][channel], channels["root"][channel, stripe]
+    row = nodes.find(group * size + root)
+    parent = nodes.parent[row, stripe]
+    has = parent >= 0
+    sent.note(LEAVE, group[has], root[has], parent[has])
+    nodes.parent = nodes.parent.copy()
+    nodes.parent[row, stripe] = NONE
