@@ -56,11 +56,6 @@ class Differs:
     description: str | None = None
 
 
-def only_in_runs(why: str) -> OnlyIn:
-    """Return the mark of a field of runs, with the reason why worlds do not have it."""
-    return OnlyIn(("run",), f"applies to runs only: {why}")
-
-
 def only_in_worlds(why: str) -> OnlyIn:
     """Return the mark of a field of worlds, with the reason why runs do not have it."""
     return OnlyIn(("world",), f"applies to worlds only: {why}")

@@ -257,8 +257,8 @@ DUPLICATES = Measure(
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
     """Return numbers over the pairs of a publication and a node that has enough of its parts."""
     published = publications_of(run)
-    if published is None or run.config is None or run.config.bandwidth.parts is None:
-        return {}  # a run without parts
+    assert published is not None
+    assert run.config is not None
     parts, size = Parts.of(run.config.bandwidth), published.size
 
     def copies(batch: pa.RecordBatch) -> Columns:

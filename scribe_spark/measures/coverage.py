@@ -60,14 +60,6 @@ def is_of_coverage(metric: str) -> bool:
     return _NAMES.fullmatch(metric.partition(".")[2]) is not None
 
 
-def main_metrics(coverage: CoverageConfig) -> tuple[str, ...]:
-    """Return the main metrics of a system, for pages: the shares, and the times of quorums."""
-    weighted = (".weight",) if coverage.weights else ()
-    shares = (f"within_{of}{end}" for of in coverage.deadline for end in ("", *weighted))
-    quorum = ("quorum",) * (coverage.quorum is not None) + ("replies",) * coverage.replies
-    return (*shares, *(f"{name}.median" for name in quorum))
-
-
 # --- metrics
 
 
