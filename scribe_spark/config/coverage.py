@@ -88,7 +88,8 @@ class CoverageConfig(Section):
     )
     weights: Annotated[Location | None, _OF_SHARES] = unset(
         "CSV or Parquet table with the weights of nodes (columns node, weight), such as stake; "
-        "other nodes weigh 0. Shares are then also by weight [default: each node weighs 1]",
+        "other nodes weigh 0. The nodes file may be named, if it has weights. Shares are then also "
+        "by weight [default: each node weighs 1]",
     )
     quorum: Annotated[Quorum | None, _OF_GROUPS] = unset(
         "Share such as 2/3 or 0.67: measure the time until nodes with this share of the weight of "

@@ -72,7 +72,7 @@ def check_coverage(config: ExperimentConfig) -> None:
     """Refuse a local table of weights that does not fit to the nodes."""
     weights = config.coverage.weights
     if weights is not None and is_local(weights):
-        check_weights(weights, config.overlay.nodes)
+        check_weights(weights, config.overlay.nodes, config.topology.nodes_file)
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:

@@ -226,8 +226,8 @@ class Stages:
             return None
         weights = replies = None
         if config.coverage.weights is not None:
-            path = config.coverage.weights
-            weights = self._files.own(Weights.read(self.spark, path, config.overlay.nodes))
+            of = config.overlay.nodes, config.topology.nodes_file
+            weights = self._files.own(Weights.read(self.spark, config.coverage.weights, *of))
         if config.coverage.replies:
             network, sized = self.underlay, config.bandwidth.has_sizes
             links = None

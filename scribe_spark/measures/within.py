@@ -24,6 +24,7 @@ from scribe_spark.bandwidth.setting import transmission_us
 from scribe_spark.core.arrays import expand, index_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.nodes_file import read_nodes
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.underlay.protocol import Kernel, node_delays
@@ -53,14 +54,25 @@ WEIGHT, REPLY, NODE, DOWN = "weight", "reply", "node", "down"
 # --- weights
 
 
-def check_weights(path: str, nodes: int) -> tuple[np.ndarray, Fraction]:
+def check_weights(
+    path: str, nodes: int, nodes_file: str | None = None
+) -> tuple[np.ndarray, Fraction]:
     """Read and check a local table of weights; return them by node number, and their unit.
+
+    The table may be `nodes_file`, whose column ``weight`` counts.
 
     Raises
     ------
     InputError
-        A row names no node or a node twice, a weight is negative, or all weights are 0.
+        A row names no node or a node twice, a weight is negative, or all weights are 0; or the
+        nodes file has no column ``weight``.
     """
+    if path == nodes_file:
+        weight = read_nodes(path).weight
+        if weight is None:
+            raise InputError("weights", path, "has no column weight; add one, or give another file")
+        frame = pd.DataFrame({"node": np.arange(len(weight)), "weight": weight})
+        return weights_of(frame, path, nodes)
     return weights_of(read_table(path, "weights", _COLUMNS), path, nodes)
 
 
@@ -116,10 +128,12 @@ class Weights:
     unit: Fraction
 
     @classmethod
-    def read(cls, spark: SparkSession, path: str, nodes: int) -> Weights:
+    def read(
+        cls, spark: SparkSession, path: str, nodes: int, nodes_file: str | None = None
+    ) -> Weights:
         """Read and distribute a table (:func:`check_weights`), also of another machine."""
         if is_local(path):
-            values, unit = check_weights(path, nodes)
+            values, unit = check_weights(path, nodes, nodes_file)
         else:
             frame = collect_remote(spark, path, "weights", _COLUMNS)
             values, unit = weights_of(frame, path, nodes)

@@ -216,6 +216,18 @@ def test_bad_weights_are_refused_in_one_line(tmp_path, rows, words):
     assert "\n" not in str(refused.value)
 
 
+def test_the_nodes_file_may_have_the_weights(tmp_path):
+    path = tmp_path / "nodes.csv"
+    path.write_text("id,weight,region\n2,0.5,a\n0,3,a\n1,0,b\n")
+    weights, unit = check_weights(str(path), 3, str(path))
+    assert (weights * unit).tolist() == [3, 0, 0.5]
+    with pytest.raises(InputError, match="node"):  # as a table of weights
+        check_weights(str(path), 3, "others.csv")
+    path.write_text("id,region\n0,a\n1,b\n")
+    with pytest.raises(InputError, match="has no column weight; add one"):
+        check_weights(str(path), 2, str(path))
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
