@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.report.style import label_of
@@ -100,17 +101,17 @@ def figure(rows: pd.DataFrame, file: Path) -> None:
             drawn = [
                 (
                     form,
-                    of.set_index("nodes")["latency.p99"].dropna() / 1000,
+                    of.set_index(np.log10(of["nodes"]))["latency.p99"].dropna() / 1000,
                     list(FORMS).index(form),
                 )
                 for form, of in mine.groupby("form", sort=False)
             ]
             known = sorted({*rows["nodes"]})
-            axes = {"xscale": "log", "ylim": (0, None), "xticks": known}
+            axes = {"ylim": (0, None), "xticks": np.log10(known)}
             axes["xticklabels"] = [f"{nodes:,}" for nodes in known]
             axes |= {} if column else {"ylabel": f"{size}: 99th percentile, s"}
             axes |= {"xlabel": "nodes"} if row else {}
-            legend = {"fontsize": 5.5, "loc": "upper left"} if not row and column == 2 else None
+            legend = {"fontsize": 5.5, "loc": "center"} if row and column == 2 else None
             place = 0.08 + 0.31 * column, 0.56 - 0.46 * row, 0.25, 0.36
             panels.append(Panel(place, drawn, axes, "" if row else label_of(system), legend))
             words += [
