@@ -44,7 +44,7 @@ def play(text: str, folder: Path) -> Iterator[str]:
     (folder / "data").symlink_to(ROOT / "data")
     files = files_of(text)
     for name, code in files.items():
-        (folder / name).write_text(code, "utf-8")
+        replace_file(folder / name, code.encode())
     names: dict[str, object] = {}
     for block in blocks_of(text):
         with chdir(folder):

@@ -81,6 +81,7 @@ GOOD = {
     "copies": COPIES,
     "system_state": [STATE],
     "control": [CONTROL],
+    "pictures": [edge(1, 0, 1, rank=0, value=None), edge(1, 1, 2, rank=-1, value=2.5)],
     "extra_joins": [edge(1, 0, 1, probes=0)],
 }
 
@@ -124,6 +125,9 @@ ROWS = [
     ("control", {"messages": -3}, "control with a fault in column messages: {}: less than 0"),
     ("control", {"receiver": -9}, "column receiver: {}: no node of the run"),
     ("control", {"group": 8}, "column group: {}: no group of the run"),
+    ("pictures", {"rank": None}, f"picture with a fault in column rank: {{}}: {NULL}"),
+    ("pictures", {"child": 8}, "column child: {}: no node of the run"),
+    ("pictures", {"child": 0, "child_router": 10}, "column child: {}: the same node as parent"),
     ("extra_joins", {"probes": -1}, "joins with a fault in column probes: {}: less than 0"),
     ("extra_joins", {"child_router": 3}, "column child_router: {}: not the router of child"),
 ]  # fmt: skip

@@ -137,7 +137,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
             "region_shares",
             "region_jitter",
         ),
-        *("transit_rate", "transit_stub_rate", "stub_rate", "withhold"),
+        *("transit_rate", "transit_stub_rate", "stub_rate", "withhold", "withhold_kind"),
         *("deadline", "weights", "quorum", "replies", "reply_size"),
         "group_size",
         "members",

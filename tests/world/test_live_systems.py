@@ -15,6 +15,7 @@ import pytest
 from pyspark import cloudpickle
 from small_network import NETWORK
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.program import Tables
@@ -49,7 +50,7 @@ def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
     every = ("ip_multicast", "naive_unicast")
     one: Any = SimpleNamespace(beside=every)
     systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
-    counted = systems.tables("scribe", Multicasts()).beside
+    counted = systems.tables("scribe", Multicasts(), Parts()).beside
     assert counted == tuple(name for name in every if name not in played)
 
 
