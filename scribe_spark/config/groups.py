@@ -42,7 +42,7 @@ _OF_DRAWN_SIZES = UsedWhen(
 
 
 class GroupsConfig(Section):
-    """The section sets the groups and their members, who are random or in a user's table.
+    """The section `groups`: the groups and their members, which are random or a user's table.
 
     The defaults are the paper's; a world has no groups by default.  With a table of `members`,
     `count` and `zipf_exponent` are None, as they follow from the table.

@@ -64,7 +64,7 @@ def _call(place: str, *given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Picture:
-    """How the report draws the overlay of one group of a system (`multicast.PICTURE`).
+    """The words and colours of the picture of a group's overlay (`multicast.PICTURE`).
 
     Attributes
     ----------

@@ -216,7 +216,7 @@ class Counts:
             self._parts.append({"name": names, "value": value, "count": count})
 
     def add_total(self, name: str, count: int | np.integer) -> None:
-        """Add `count` occurrences under a name that has no values: all are of the value 0."""
+        """Add `count` occurrences of the value 0 under a name that counts no values."""
         self.add_counts(name, np.zeros(min(int(count), 1), np.int64), np.array([count]))
 
     def columns(self) -> dict[str, np.ndarray]:

@@ -51,7 +51,7 @@ class Members(SortedTable):
 
 @dataclass
 class Known(SortedTable):
-    """What nodes know of others, by key (group, node that knows, node that is known)."""
+    """The knowledge of nodes about others, by key (group, node that knows, known node)."""
 
     def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of owners (keys group, node): the index of the owner, the row."""

@@ -36,8 +36,8 @@ from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
 
-#: The tables of the state: `Nodes`, with ``group, node`` as key; and channels (``group, period``,
-#: and the root of each id).
+#: The tables of the state: `ChannelNodes`, with ``group, node`` as key; and channels (``group,
+#: period``, and the root of each id).
 NODES, CHANNELS = "nodes", "channels"
 
 #: Periods until the neighbours of a failed node notice (two heartbeats).
@@ -46,7 +46,7 @@ NOTICE = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """What the rules need besides the state: the settings, the bits of a digit, and the network.
+    """The input of the rules besides the state: settings, bits of a digit, and the network.
 
     ``number``, ``key_hi`` and ``key_lo`` are those of all groups.
     """
@@ -95,7 +95,7 @@ def ids_of(group: Keys, stripes: int, *, spare: bool) -> Keys:
 
 
 @dataclass
-class Nodes(SortedTable):
+class ChannelNodes(SortedTable):
     """The nodes of channels, by key (group, position).
 
     ``died`` is the period of a silent death, ``spare_parent`` the parent in the spare group's tree,
@@ -110,7 +110,7 @@ class Nodes(SortedTable):
     ancestors: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, state: Columns | None, size: int, stripes: int) -> Nodes:
+    def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
         """Return the nodes of a table of the state."""
         if not state:
             none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
@@ -134,14 +134,14 @@ class Nodes(SortedTable):
 
 
 @dataclass
-class Begun:
+class OpenChannels:
     """The channels at the begin of a period.
 
     ``root`` tells for each of `nodes` the ids of which the node is the root, ``wave`` the wave of a
     newcomer (NONE: it is in the channel), ``played`` the groups whose channels are not at rest.
     """
 
-    nodes: Nodes
+    nodes: ChannelNodes
     channels: Columns
     root: np.ndarray
     wave: np.ndarray
@@ -149,7 +149,7 @@ class Begun:
     sent: Sent
 
 
-def begin(
+def open_channels(
     state: Mapping[str, Columns],
     setting: Setting,
     number: int,
@@ -157,13 +157,13 @@ def begin(
     failed: np.ndarray,
     join: Pairs,
     quit: Pairs,
-) -> Begun:
+) -> OpenChannels:
     """Return the channels after the events of period `number`: rule L1.
 
     Nodes that are not `alive` have left, but those in `failed` (ascending) have failed silently.
     """
     size, sent = len(alive), Sent()
-    nodes = Nodes.of(state.get(NODES), size, setting.stripes)
+    nodes = ChannelNodes.of(state.get(NODES), size, setting.stripes)
     joins, quits = (key_of(pair, size) for pair in (join, quit))
     # 1. the dead, and the members
     node, was_dead = nodes.key % size, nodes.died >= 0
@@ -196,7 +196,7 @@ def begin(
     lacks = (nodes.parent < 0) & ~root[:, : setting.stripes]
     lacks &= alive[nodes.key % size][:, None]
     moved = np.r_[moved, nodes.key[lacks.any(axis=1)] // size, groups[is_new.any(axis=1)]]
-    return Begun(nodes, channels, root, wave, distinct(moved), sent)
+    return OpenChannels(nodes, channels, root, wave, distinct(moved), sent)
 
 
 def _choose_roots(
@@ -214,7 +214,7 @@ def _choose_roots(
     return {"group": groups, "period": period, "root": root}, root != before
 
 
-def _remove(nodes: Nodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
+def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
     """Remove nodes, some of which tell their parents and children; children lose their parents."""
     group, node = divided(nodes.key, size)
     row, stripe = np.nonzero(nodes.parent >= 0)
@@ -245,7 +245,7 @@ def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) ->
 
 
 def _take_office(
-    nodes: Nodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
+    nodes: ChannelNodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
 ) -> None:
     """Let the new roots of stripes leave their parents."""
     channel, stripe = np.nonzero(is_new[:, : nodes.parent.shape[1]])

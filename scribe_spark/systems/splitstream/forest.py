@@ -11,7 +11,7 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted, run_starts
-from scribe_spark.systems.splitstream.channels import Begun, Nodes, Setting
+from scribe_spark.systems.splitstream.channels import ChannelNodes, OpenChannels, Setting
 
 #: Room of a node without a bound.
 ENDLESS = 2**40
@@ -44,7 +44,9 @@ class Forest:
         The parent (a position) in the tree of the spare group.
     """
 
-    def __init__(self, begun: Begun, setting: Setting, number: int, alive: np.ndarray) -> None:
+    def __init__(
+        self, begun: OpenChannels, setting: Setting, number: int, alive: np.ndarray
+    ) -> None:
         size, nodes, stripes = len(alive), begun.nodes, setting.stripes
         groups = begun.played[find_sorted(begun.channels["group"], begun.played) >= 0]
         mine = find_sorted(groups, nodes.key // size) >= 0
@@ -77,7 +79,7 @@ class Forest:
     def __len__(self) -> int:
         return len(self.key)
 
-    def nodes_after(self) -> Nodes:
+    def nodes_after(self) -> ChannelNodes:
         """Return the nodes of all channels of the builder after the period."""
         shape = len(self), self.stripes
         holder = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
@@ -86,8 +88,8 @@ class Forest:
             self.ancestors.reshape(*shape, self.ancestors.shape[1]),
         )
         before = self._nodes
-        played = Nodes(self.key, before.member, before.died, self.spare_parent, *trees)
-        every = Nodes.join(self._resting, played)
+        played = ChannelNodes(self.key, before.member, before.died, self.spare_parent, *trees)
+        every = ChannelNodes.join(self._resting, played)
         return every.take(np.argsort(every.key, kind="stable"))
 
     # --- draws and ids

@@ -1,4 +1,4 @@
-"""What full nodes do with newcomers, and whom refused requests ask next: rules L6 to L8.
+"""The answers of full nodes to newcomers, and the next nodes of refused requests: L6 to L8.
 
 The two published policies answer the same questions.  Requests at one node are answered one after
 the other: a *turn* has one request of each node.
@@ -138,7 +138,7 @@ class FreePastry:
         return asks.at, front, back
 
     def decider(self, asks: Requests) -> np.ndarray:
-        """Return who has to take a subscriber that finds nobody: the parent, or the root; NONE."""
+        """Return the node that must take a subscriber: the parent, the root or NONE."""
         mine = self.forest.asked(asks.pair, asks.at)
         parent = self.forest.living_parent(mine)
         parent[parent == asks.pair // self.forest.stripes] = NONE

@@ -17,7 +17,7 @@ from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_overlays import MEMBERS, Network, OverlayProgram
-from scribe_spark.systems.splitstream.channels import Setting, begin
+from scribe_spark.systems.splitstream.channels import Setting, open_channels
 
 if TYPE_CHECKING:
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
@@ -143,7 +143,7 @@ class FindRoutes(OverlayProgram):
         round, nobody = self.round, (whole_numbers(), whole_numbers())
         state = round.system.state_of(tables, np.arange(len(round.number)))
         events = self.number, round.lives.alive, self.failed, nobody, nobody
-        moving = begin(state, self._setting, *events).played
+        moving = open_channels(state, self._setting, *events).played
         own = self.changed[in_bucket(self.bounds, bucket, round.builders(self.changed))]
         groups, buckets = distinct(np.r_[moving, own]), self.bounds[:-1][np.diff(self.bounds) > 0]
         if not (len(groups) and round.lives.alive.any()):

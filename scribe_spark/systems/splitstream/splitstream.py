@@ -1,8 +1,8 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
 A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes.FindRoutes`, by
-Pastry's tables), begins (`channels.begin`), and plays hops until nothing moves (`protocol.Hops`).
-Publications go down the tree of one stripe each.
+Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
+(`protocol.Hops`).  Publications go down the tree of one stripe each.
 
 Rules: docs/rules.md, L1 to L12.
 """
@@ -23,7 +23,7 @@ from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL
-from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, begin
+from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, open_channels
 from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.protocol import Hops
 from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
@@ -64,7 +64,7 @@ class SplitStream(GrownOverlays):
         groups, size = (period.group_number, period.key_hi, period.key_lo), len(period.alive)
         setting = Setting(self.rules, self.b, period.network, *groups)
         when = period.number, period.alive
-        begun = begin(state, setting, *when, period.died, period.join, period.quit)
+        begun = open_channels(state, setting, *when, period.died, period.join, period.quit)
         if len(begun.played):
             forest = Forest(begun, setting, *when)
             routes = Routes.of(period.handed.get(ROUTES, {}), size, setting.width)
