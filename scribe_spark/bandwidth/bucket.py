@@ -10,11 +10,12 @@ Rules: docs/rules.md, W1 to W8.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.queues import (
     Calendar,
     Downlinks,
@@ -73,25 +74,6 @@ ALL_OF_COPIES = (
 
 
 @dataclass(frozen=True)
-class Recoded:
-    """Publications of `needed` parts each, which nodes recode: rule W15.
-
-    ``useful(message, sender, receiver)`` returns True for useful copies, by numbers of nodes.
-    """
-
-    needed: int
-    useful: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-    def first(self, message: np.ndarray) -> np.ndarray:
-        """Return the first part of each message's publication."""
-        return message - message % self.needed
-
-    def last(self, message: np.ndarray) -> np.ndarray:
-        """Return the last part: a node with this part has all."""
-        return self.first(message) + self.needed - 1
-
-
-@dataclass(frozen=True)
 class ClockSetting:
     """The input of all buckets."""
 
@@ -112,7 +94,10 @@ class ClockSetting:
     #: None if links between routers have no rates.
     narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     late: Late | None = None  # the jitter of copies but those on ways from sources to roots
-    recoded: Recoded | None = None  # None: nodes forward the parts that they get
+    parts: Parts = field(default_factory=Parts)
+    #: ``useful(message, sender, receiver)`` returns True for useful copies, by numbers of nodes, if
+    #: nodes recode parts: rule W15; None: nodes forward the parts that they get.
+    useful: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -229,7 +214,7 @@ class ClockBucket:
         self._place_base, places = _bases(self._room // ROOMS, topic)
         self._link_base, slots = _bases(links.room // ROOMS, topic)
         self._has = np.zeros(places, dtype=bool)
-        self._parts = np.zeros(places if given.recoded else 0, dtype=np.int32)  # by first part
+        self._parts = np.zeros(places if given.useful else 0, dtype=np.int32)  # by first part
         holds = given.discipline.held_back
         self._known = np.full(slots if holds else 0, _NEVER, dtype=np.int64)
         # 3. queues
@@ -250,9 +235,9 @@ class ClockBucket:
         rows[:, _PUBLICATION], rows[:, _LINK] = mine, NONE
         rows[:, _PLACE] = find_sorted(self.places, source)
         self._has[self._place_base[mine] + rows[:, _PLACE]] = True
-        if given.recoded is not None:
-            first = given.recoded.first(mine)
-            self._parts[self._place_base[first] + rows[:, _PLACE]] = given.recoded.needed
+        if given.useful is not None:
+            first = given.parts.publication(mine)
+            self._parts[self._place_base[first] + rows[:, _PLACE]] = given.parts.needed
         self._arrivals.append(rows)
         self._enqueued.add(given.publications.at_us[mine] // window_us, rows)
 
@@ -331,12 +316,9 @@ class ClockBucket:
 
     def _tells(self, publication: np.ndarray) -> np.ndarray:
         """Return True for messages whose senders need no further copies of what they have."""
-        coded = self.given.recoded
-        return (
-            np.ones(len(publication), bool)
-            if coded is None
-            else coded.last(publication) == publication
-        )
+        if self.given.useful is None:
+            return np.ones(len(publication), dtype=bool)
+        return self.given.parts.last(publication) == publication
 
     def _know(self, publication: np.ndarray, link: np.ndarray, at_us: np.ndarray) -> None:
         slot = self._link_base[publication] + link
@@ -344,7 +326,7 @@ class ClockBucket:
 
     def _firsts(self, came: np.ndarray) -> np.ndarray:
         """Return the first copies among complete ones; their nodes enqueue batches (rule W6)."""
-        row, first = self._new(came) if self.given.recoded is None else self._useful(came)
+        row, first = self._new(came) if self.given.useful is None else self._useful(came)
         self._keep(came, row)
         self._arrivals.append(first)
         waits = self.given.nodes.validation_us[self._node[first[:, _PLACE]]]
@@ -366,21 +348,21 @@ class ClockBucket:
 
     def _useful(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the useful copies: the rows, and the copies as parts of their receivers; W15."""
-        coded, link, number = self.given.recoded, came[:, _LINK], self.given.nodes.number
-        assert coded is not None
+        parts, useful, number = self.given.parts, self.given.useful, self.given.nodes.number
+        assert useful is not None
         message, place = came[:, _PUBLICATION].astype(np.int64), came[:, _PLACE]
-        slot = self._place_base[coded.first(message)] + place
-        ends = number[self._from[link]], number[self._node[place]]
-        row = np.flatnonzero((self._parts[slot] < coded.needed) & coded.useful(message, *ends))
+        slot = self._place_base[parts.publication(message)] + place
+        ends = number[self._from[came[:, _LINK]]], number[self._node[place]]
+        row = np.flatnonzero((self._parts[slot] < parts.needed) & useful(message, *ends))
         new, at_us = came.take(row, axis=0), _times(came)[row, _ENDS]
         ranks = at_us - at_us.min(initial=0), new[:, _HOPS], *self._ranks(new)
         row = row[order_of(slot[row], *ranks, message[row])]
         part = self._parts[slot[row]] + index_in_run(slot[row])
-        row, part = row[part < coded.needed], part[part < coded.needed]
+        row, part = row[part < parts.needed], part[part < parts.needed]
         np.maximum.at(self._parts, slot[row], part + 1)
-        useful = came.take(row, axis=0)
-        useful[:, _PUBLICATION] = coded.first(message[row]) + part
-        return row, useful
+        taken = came.take(row, axis=0)
+        taken[:, _PUBLICATION] = parts.publication(message[row]) + part
+        return row, taken
 
     def _keep(self, came: np.ndarray, firsts: np.ndarray, are_lost: bool = False) -> None:
         """Store columns of copies as results; the rows `firsts` are first copies."""
@@ -451,8 +433,8 @@ class ClockBucket:
     def _when_known(self, publication: np.ndarray, link: np.ndarray) -> np.ndarray:
         if not len(self._known):
             return np.full(len(link), _NEVER)
-        if self.given.recoded is not None:
-            publication = self.given.recoded.last(publication)
+        if self.given.useful is not None:
+            publication = self.given.parts.last(publication)
         return self._known[self._link_base[publication] + link]
 
     def _enqueue(self, first: np.ndarray) -> None:

@@ -8,8 +8,8 @@ Rules: docs/rules.md, W13 to W15.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import rank_in_group
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.packing import Columns, take
+
+#: A table of publications with a column ``size`` (`core.arrays.Rows`).
+Sized = TypeVar("Sized", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,10 @@ class Parts:
         """Return the parts of a config's section `bandwidth`."""
         return cls(bandwidth.parts or 1, bandwidth.parts_sent, bandwidth.recoded)
 
-    def size_of_part(self, size: np.ndarray) -> np.ndarray:
-        """Return the size of a part of publications of some sizes (bytes), rounded up: W13."""
-        return -(-size // self.needed)
+    def split(self, publications: Sized) -> Sized:
+        """Return the parts of publications, which follow each other, with their sizes: W13."""
+        each = publications.take(np.repeat(np.arange(len(publications)), self.sent))
+        return replace(each, size=-(-each.size // self.needed))
 
     def sent_until(self, message: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Return the sizes of the parts up to each message (bytes), which follow each other."""
@@ -53,6 +57,10 @@ class Parts:
     def publication(self, message: np.ndarray) -> np.ndarray:
         """Return the publications of messages: the numbers of their first parts."""
         return message - message % self.sent
+
+    def last(self, message: np.ndarray) -> np.ndarray:
+        """Return the part with which a node that recodes has a message's publication."""
+        return self.publication(message) + self.needed - 1
 
     def useful(
         self, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray

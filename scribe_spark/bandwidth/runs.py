@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.bandwidth.bucket import ClockSetting, Recoded
+from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.setting import (
     ROOMS,
@@ -236,10 +236,8 @@ def play_clock(
     player.play(Change(clock.bounds, read_links))
     narrowest = None if clock.links.routes is None else clock.narrowest
     parts = clock.links.parts
-    coded = (
-        Recoded(parts.needed, partial(parts.useful, clock.links.seed)) if parts.recoded else None
-    )
-    options = rule, carried, kept, lost, narrowest, late, coded
+    useful = partial(parts.useful, clock.links.seed) if parts.recoded else None
+    options = rule, carried, kept, lost, narrowest, late, parts, useful
     given = ClockSetting(clock.nodes(), publications, clock.discipline, *options)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))

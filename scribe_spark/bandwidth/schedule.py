@@ -5,13 +5,12 @@ Rules: docs/rules.md, W1 and W9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.core import draws, units
 from scribe_spark.core.arrays import NONE, Rows, expand, find_sorted
@@ -39,11 +38,6 @@ class Schedule(Rows):
     ) -> Schedule:
         """Return publications given in any order, sorted by number."""
         return cls(at_us, group, source, size).take(np.lexsort((source, group, at_us)))
-
-    def in_parts(self, parts: Parts) -> Schedule:
-        """Return the parts of publications, which follow each other: W13."""
-        each = self.take(np.repeat(np.arange(len(self)), parts.sent))
-        return replace(each, size=parts.size_of_part(each.size))
 
     def by_group(self) -> Channels:
         """Return one channel for each group, whose publications all use the same links."""

@@ -63,7 +63,7 @@ def schedule_of(run: Stages) -> Schedule | None:
     They are publications, or parts of publications.
     """
     config = run.config.bandwidth
-    return _publications(run).in_parts(Parts.of(config)) if config.several else None
+    return Parts.of(config).split(_publications(run)) if config.several else None
 
 
 def _publications(run: Stages) -> Schedule:

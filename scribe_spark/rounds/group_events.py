@@ -194,11 +194,10 @@ class Publishing(Rows):
         return replace(made, turn=turn)
 
     def in_parts(self, parts: Parts) -> Publishing:
-        """Return the parts of publications, which follow each other: W13."""
-        each = self.take(np.repeat(np.arange(len(self)), parts.sent))
+        """Return the parts of publications, each of which takes a turn: W13."""
         nth = np.tile(np.arange(parts.sent), len(self))
-        size = parts.size_of_part(each.size)
-        return replace(each, size=size, turn=each.turn * parts.sent + nth)
+        each = parts.split(self)
+        return replace(each, turn=each.turn * parts.sent + nth)
 
 
 @dataclass(frozen=True)

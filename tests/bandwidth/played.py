@@ -21,7 +21,7 @@ from scribe_spark.bandwidth import (
     TimedPublications,
     play_windows,
 )
-from scribe_spark.bandwidth.bucket import Recoded
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Columns
@@ -184,8 +184,10 @@ def case_of(
         rates = [network.narrowest(by_ident[y], by_ident[x]) for y, x in ends]
         return np.array(rates, dtype=np.int64)
 
-    coded = Recoded(rules.recoded, Useful(rules)) if rules.recoded else None
-    options = {"lost": lost, "narrowest": narrowest, "recoded": coded}
+    options = {"lost": lost, "narrowest": narrowest}
+    if rules.recoded:
+        parts = Parts(rules.recoded, rules.recoded, recoded=True)
+        options |= {"parts": parts, "useful": Useful(rules)}
     setting = ClockSetting(given, published, discipline, **options)
     return Case(setting, named, place_of)
 

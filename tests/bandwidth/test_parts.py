@@ -134,7 +134,7 @@ def test_recoded_parts_are_the_event_queue(part):
 
 def test_messages_of_a_schedule_follow_each_other():
     rows = np.array([[0, 1, 9, 100], [0, 1, 9, 101], [0, 2, 3, 7], [5, 1, 2, 1]]).T
-    made = Schedule.of(*rows).in_parts(Parts(3, 4))
+    made = Parts(3, 4).split(Schedule.of(*rows))
     assert made.size.tolist() == [34] * 4 + [34] * 4 + [3] * 4 + [1] * 4
     assert made.at_us.tolist() == [0] * 12 + [5] * 4
     assert Parts(3, 4).publication(np.arange(9)).tolist() == [0] * 4 + [4] * 4 + [8]
