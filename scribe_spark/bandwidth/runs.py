@@ -152,7 +152,7 @@ class Clock:
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds, at least 1: int64."""
+        """Return the delays between nodes in microseconds, each at least 1: int64."""
         router = self.facts.ring.router
         return np.maximum(node_delays(self.kernel, self.links.lan_us, router[a], router[b]), 1)
 

@@ -289,7 +289,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def trees(self) -> None:
-        """None: the trees are in the world."""
+        """None, because the world has the trees."""
 
     @property
     def edges(self) -> Batches:

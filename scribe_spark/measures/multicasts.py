@@ -369,8 +369,8 @@ class MulticastMeasures:
     ) -> dict[str, pa.Table]:
         """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
 
-        `groups` are the numbers of groups.  Without a schedule, publications have the number of
-        the round, else their own number in the round.
+        `groups` are the numbers of groups.  The column ``publication`` has the number of the
+        round or, with a schedule, the number of the publication in the round.
         """
         if self.asked is None:
             return {}

@@ -223,7 +223,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def ways(self) -> int:
-        """The number of ways of a source's publications: by default, all go the same way."""
+        """The number of trees that a source's publications use in turn; 1 by default."""
         return 1
 
     @property
@@ -233,7 +233,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:

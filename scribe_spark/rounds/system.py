@@ -252,7 +252,7 @@ class LivingRound:
         return jitter.of_publications(key)
 
     def _names(self, publish: Publishing) -> np.ndarray:
-        """Return numbers that name publications among those of their groups: rule N1."""
+        """Return a number for each publication, unique among those of its group: rule N1."""
         if not self.in_run:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
@@ -728,7 +728,7 @@ class SystemOnBuckets:
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; empty if control messages are not simulated."""
+        """The kinds of control messages; empty if control messages are not simulated."""
         raise NotImplementedError
 
     @property

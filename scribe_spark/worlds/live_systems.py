@@ -130,7 +130,7 @@ class LiveGroups:
         came: str,
         number: int,
     ) -> None:
-        """Replace the times of deliveries (table `came`) by those with bandwidth, if used.
+        """Replace the times of deliveries (table `came`) by the clock's, if links have rates.
 
         `number` is the round.
         """
@@ -152,7 +152,7 @@ class LiveGroups:
     def route(
         self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
     ) -> None:
-        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        """Add times of transmission to deliveries of IP multicast, if publications have sizes."""
         if self.links is not None and len(begun):
             of_deliveries = environment.facts, environment.bounds, begun, came
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
@@ -192,7 +192,7 @@ class LiveSystems:
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:
-        """Return the kinds of messages that are counted with those of the nodes."""
+        """Return the kinds of messages of the systems that play within the round of the nodes."""
         within = [self.systems[name] for name in self.named(within=True)]
         return tuple(kind for one in within for kind in (*one.payload, *one.control))
 

@@ -588,7 +588,7 @@ class _BayeuxRound:
         return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
 
     def _started(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the sessions in which copies start: those of sources, and others with a JOIN."""
+        """Return the sessions in which copies start: to which sources send, or with a JOIN."""
         starts = self.sessions.stands.ravel() & self.joined
         starts[self.sessions.lead] = True
         return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))

@@ -114,7 +114,7 @@ class PublicationProgram(TopicsProgram):
         return self.topics.space.size
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds; with the clock of hops, 1."""
+        """Return the delays between nodes in microseconds; with the clock of hops, 1."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         return self.topics.delay(a, b)
@@ -470,7 +470,7 @@ class SendCopies(PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that were lost when nodes sent them in a `heartbeat`."""
+        """Return True for copies that the network lost when nodes sent them in a `heartbeat`."""
         lost = np.zeros(len(message), dtype=bool)
         for one in distinct(heartbeat).tolist():
             some = heartbeat == one
@@ -570,7 +570,7 @@ def _links(
 def _of_sources(
     topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
 ) -> Iterator[np.ndarray]:
-    """Yield the keys of links on which the sources of the messages `new` send, meshes or not."""
+    """Yield the keys of the links outside of meshes on which sources of the messages `new` send."""
     space, topic, source = topics.space, messages.topic, messages.source
     if topics.rules.flood_publish:
         place = distinct(key_of([topic[new], source[new]], space.size))

@@ -137,7 +137,7 @@ class Round:
         self.adopt(line[below], line[below - 1])
 
     def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """Return the rows of positions in the groups of other rows; NONE."""
+        """Return the row of each position in the group of the row `like`; NONE without one."""
         return find_sorted(self.key, self.group[like] * self.size + position)
 
     def _begin_anew(self, row: np.ndarray) -> None:

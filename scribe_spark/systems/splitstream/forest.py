@@ -114,7 +114,7 @@ class Forest:
     # --- parents and children
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return the pairs of nodes (rows) that pairs ask for their stripes."""
+        """Return the pairs (node, stripe) of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
