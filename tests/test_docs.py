@@ -270,6 +270,7 @@ def _python_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_the_python_of_readme_and_of_living_runs(spark, capsys):
     (readme,) = _python_of("README.md")
     small = readme.replace("nodes=2_000, groups=50", "nodes=60, groups=3")
