@@ -246,7 +246,7 @@ def play_clock(
 def play_on_spark(
     tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
 ) -> None:
-    """Play `play_clock` in tasks that keep their buckets, or with all buckets in one task."""
+    """Call `played` with a player whose tasks keep their buckets, or with one task for all."""
     if player_of(tables.layout)["name"] == IN_TASKS:
         tables.play_in_tasks(lambda player, _: played(player), called)
     else:

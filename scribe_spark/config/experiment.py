@@ -153,7 +153,7 @@ class ExperimentConfig(NetworkConfig):
         return self
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Return what is impossible: whether that is the case, the field, its value, a remedy."""
+        """Yield each possible fault: True if the config has it, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
         initial, jitter = self.world.initial or 1, self.topology.message_jitter
@@ -242,7 +242,7 @@ class RunConfig(ExperimentConfig):
         super().__init__(**given)
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Return what runs cannot have, too."""
+        """Yield the faults of any experiment, and those of settings that runs cannot have."""
         yield from super()._faults()
         groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"

@@ -519,7 +519,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of the multicasts `of`, if needed."""
+        """Return the columns ``weight`` and ``down`` of multicasts that the questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])

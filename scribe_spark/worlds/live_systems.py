@@ -158,7 +158,7 @@ class LiveGroups:
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times and sizes of publications."""
+        """Return the times (microseconds) and sizes (bytes) of all publications of a round."""
         usual = 0 if self.links is None else self.links.size
         return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 

@@ -190,7 +190,7 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send, not to `but` or the source: row of key, peer."""
+        """Return the links to all peers but `but` and the source: row of `key`, peer."""
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -550,8 +550,8 @@ def _links(
 ) -> Columns:
     """Return the links on which copies of the messages `new` may go, for the clock with bandwidth.
 
-    They are the links of the meshes of their topics (``mesh`` is True) and the links on which their
-    sources send besides.
+    These are the links of the meshes of the messages' topics (``mesh`` is True), and other links on
+    which the sources of the messages send.
     """
     space, key = topics.space, read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)

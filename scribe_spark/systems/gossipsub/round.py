@@ -531,7 +531,7 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
+        """Remove links of dead nodes and of quitting places, and links to nodes known as dead."""
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
