@@ -60,7 +60,7 @@ MOST_DELIVERIES = 2 * 10**9
 def schedule_of(run: Stages) -> Schedule | None:
     """Return the messages of a run in which a group may have several; None for other runs.
 
-    They are publications, or parts of publications.
+    These messages are publications, or parts of publications.
     """
     config = run.config.bandwidth
     return Parts.of(config).split(_publications(run)) if config.several else None
