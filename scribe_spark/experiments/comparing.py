@@ -33,7 +33,8 @@ from scribe_spark.experiments.manifest import MANIFEST, version_of
 from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_of, read_manifest
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
-from scribe_spark.report import Compared, Report, Side, compared_measures, render_compare
+from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
+from scribe_spark.report.page import Report
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 

@@ -50,7 +50,7 @@ from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import MESH, System
-from scribe_spark.topology import Graph
+from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.

@@ -25,27 +25,28 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.clock import (
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import (
     ARRIVE,
-    COMMANDS,
     COMMANDS_OF_GROUPS,
-    COPIES,
-    COUNTS,
     DOWN,
     FAIL,
     LEAVE,
-    LINKED,
-    PLACES,
     PUBLISH,
-    RECEIPTS,
     REFRESH,
-    SENT,
-    STATE,
-    KernelSetting,
     Kinds,
     Payload,
+)
+from scribe_spark.clock.windows import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
     PlayKernel,
-    Wires,
     play_kernel,
 )
 from scribe_spark.core import draws

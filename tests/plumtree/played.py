@@ -8,17 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from scribe_spark.clock import (
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import Kinds
+from scribe_spark.clock.windows import (
     COMMANDS,
     COPIES,
     COUNTS,
     PLACES,
     RECEIPTS,
     STATE,
-    KernelSetting,
-    Kinds,
     PlayKernel,
-    Wires,
     play_kernel,
 )
 from scribe_spark.core import draws
