@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
+from scribe_spark.bandwidth.windows import play_in_windows
 from scribe_spark.clock.bucket import KernelSetting, Wires
 from scribe_spark.clock.kernel import (
     ARRIVE,
@@ -47,7 +48,6 @@ from scribe_spark.clock.windows import (
     SENT,
     STATE,
     PlayKernel,
-    play_kernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
@@ -281,7 +281,7 @@ class _ClockedRound:
             *(self.size, delay, window_us, wires, records, lost, late, validation_us)
         )
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
-        play_kernel(player, PlayKernel(self.bounds, setting, make))
+        play_in_windows(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Return a drawn number below `below` for each pair (group, node)."""
