@@ -56,8 +56,8 @@ from scribe_spark.config.execution import (
     WORLD_OUT,
 )
 from scribe_spark.core.errors import InputError, RunError, check_names, one_line, shown
-from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
+from scribe_spark.core.registry import import_extensions
 from scribe_spark.runtime.master import check_master
 
 if TYPE_CHECKING:  # it imports Spark

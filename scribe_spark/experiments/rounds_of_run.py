@@ -289,7 +289,7 @@ class RoundsOfRun(Rounds):
         may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)
         if not may.any():
             config = self._run.config.bandwidth
-            field = "publications" if config.schedule is None else "schedule"
+            field = str(config.cause_of_several)
             remedy = "has no publication of a live node with the right to multicast"
             raise InputError(field, getattr(config, field), f"{remedy}; give others")
         return schedule.take(may)

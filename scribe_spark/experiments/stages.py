@@ -20,7 +20,6 @@ from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
-from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, Replies, Weights
 from scribe_spark.overlay import Overlay
@@ -41,7 +40,7 @@ from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_
 from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.withheld import Withheld
+from scribe_spark.underlay.withheld import Withheld, withheld_nodes
 from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
@@ -75,7 +74,7 @@ class Stages:
         if application is not None:
             config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
-        self.config = cast(RunConfig, config)  # which has the same fields
+        self.config = cast("RunConfig", config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
         self.saved = SavedTables()
         self.saved.update(saved or {})

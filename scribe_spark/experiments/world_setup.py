@@ -29,7 +29,6 @@ from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
-from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
@@ -45,6 +44,7 @@ from scribe_spark.systems.scribe.groups import check_capacities, limits_by_numbe
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.underlay.withheld import withheld_nodes
 from scribe_spark.worlds.events import check_world, extent_of, world_events
 from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words

@@ -61,8 +61,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
