@@ -25,28 +25,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.clock import (
+from scribe_spark.bandwidth.windows import play_in_windows
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import (
     ARRIVE,
-    COMMANDS,
     COMMANDS_OF_GROUPS,
-    COPIES,
-    COUNTS,
     DOWN,
     FAIL,
     LEAVE,
-    LINKED,
-    PLACES,
     PUBLISH,
-    RECEIPTS,
     REFRESH,
-    SENT,
-    STATE,
-    KernelSetting,
     Kinds,
     Payload,
+)
+from scribe_spark.clock.windows import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
     PlayKernel,
-    Wires,
-    play_kernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
@@ -60,8 +61,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
@@ -280,7 +280,7 @@ class _ClockedRound:
             *(self.size, delay, window_us, wires, records, lost, late, validation_us)
         )
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
-        play_kernel(player, PlayKernel(self.bounds, setting, make))
+        play_in_windows(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Return a drawn number below `below` for each pair (group, node)."""

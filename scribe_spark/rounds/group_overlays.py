@@ -46,7 +46,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
+from scribe_spark.engine.losses import Late
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME

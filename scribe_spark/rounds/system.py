@@ -33,8 +33,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Losses, Lost, publication_keys
+from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed

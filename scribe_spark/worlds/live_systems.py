@@ -25,7 +25,7 @@ from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.jitter import Jitter, jitter_keys
+from scribe_spark.engine.losses import Jitter, jitter_keys
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import (

@@ -29,8 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost, loses
+from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.multicast import PAYLOAD

@@ -46,7 +46,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.engine.jitter import jitter_keys
+from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
