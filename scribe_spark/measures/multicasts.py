@@ -11,10 +11,11 @@ docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -249,6 +250,29 @@ class InBucket:
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
 
 
+    def digest(self, alive: np.ndarray) -> bytes:
+        """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
+
+        Names of publications, which differ in each round, are not read; `alive` are the states of
+        the bucket's nodes.
+        """
+        multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
+        parts = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
+        parts += [{} if children is None else {"children": children}]
+        for name in (DELIVERED, CARRIED):
+            rows = self.tables.get(name, {})
+            if rows:
+                of = multicasts.find(rows["group"], rows["publication"])
+                parts.append({**rows, f"{name} of": of})
+        digest = hashlib.sha1(usedforsecurity=False)
+        for columns in parts:
+            for name, column in columns.items():
+                if name not in _NAMES:
+                    digest.update(f"{name} {column.dtype} {len(column)} ".encode())
+                    digest.update(np.ascontiguousarray(column).view(np.uint8))
+        return digest.digest()
+
+
 @dataclass(frozen=True)
 class MulticastMeasures:
     """The selected measures of a world, and its network."""
@@ -409,6 +433,31 @@ _LIVE = "live nodes"
 _MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
     *("members of groups", "copies sent", "copies that came", "latency", "expected deliveries"),
 )
+
+
+#: The columns with names of publications.
+_NAMES = "publication", "number"
+
+#: The table of :class:`SeeMulticasts`, with one row per byte.
+SEEN = "digest of multicasts"
+
+
+@dataclass(frozen=True)
+class SeeMulticasts(NodeProgram):
+    """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
+
+    If the digests of all buckets are those of an earlier round, so are the measured tables.
+    """
+
+    of: SystemTables
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
+        alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
+        tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}
+        return {}
 
 
 @dataclass(frozen=True)

@@ -428,6 +428,9 @@ class Multicasts(Rows):
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
+        if (self.group[1:] > self.group[:-1]).all():  # one publication of a group
+            of = find_sorted(self.group, group)
+            return np.where(np.append(self.publication, NONE)[of] == publication, of, NONE)
         names = 1 + max(self.publication.max(initial=0), publication.max(initial=0))
         return find_sorted(self.group * names + self.publication, group * names + publication)
 
