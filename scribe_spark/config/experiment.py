@@ -307,7 +307,6 @@ class WorldConfig(ExperimentConfig):
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
         yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
-        yield self.bandwidth.recoded, "code", self.bandwidth.code, "applies to runs only"
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
         for name in ("deadline", "quorum"):
             asked = getattr(self.coverage, name)

@@ -20,6 +20,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.core.arrays import (
     NONE,
@@ -256,6 +257,11 @@ class LivingRound:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
         return rank_in_group(publish.group)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of publications."""
+        return Parts() if self.links is None else self.links.parts
 
     @property
     def measures_all(self) -> bool:
@@ -698,8 +704,8 @@ class SystemOnBuckets:
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
-    recodes : bool
-        True if nodes can recode parts of publications in a run (W15).
+    recodes : tuple of str
+        The commands, ``run`` and ``world``, in which nodes can recode parts of publications (W15).
     sources_join : bool
         True if in a run sources join the groups of their publications, if they are no members; they
         have no deliveries.
@@ -715,7 +721,7 @@ class SystemOnBuckets:
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
-    recodes: ClassVar[bool] = True
+    recodes: ClassVar[tuple[str, ...]] = ("run",)
     sources_join: ClassVar[bool] = False
 
     @property
