@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from scribe_spark.multicast import Multicast
     from scribe_spark.overlay import Application, Overlay, Routed, Step
     from scribe_spark.overlays import OverlayKind, register_overlay
-    from scribe_spark.pastry import PastryOverlay
+    from scribe_spark.pastry.overlay import PastryOverlay
     from scribe_spark.runtime.session import session
-    from scribe_spark.systems.scribe import Variant
-    from scribe_spark.topology import Topology, TopologyKind, register_topology
-    from scribe_spark.worlds import World
+    from scribe_spark.systems.scribe.variants import Variant
+    from scribe_spark.topology.frames import Topology
+    from scribe_spark.topology.graph import TopologyKind
+    from scribe_spark.topology.registry import register_topology
+    from scribe_spark.worlds.world import World
 
 __all__ = [
     "RunConfig",
@@ -75,23 +77,23 @@ _HOMES = {
     "InputError": "core.errors",
     "Run": "experiments",
     "Simulation": "experiments",
-    "World": "worlds",
+    "World": "worlds.world",
     "make_world": "experiments",
     "Application": "overlay",
     "Overlay": "overlay",
     "Routed": "overlay",
     "Step": "overlay",
-    "Topology": "topology",
+    "Topology": "topology.frames",
     "Multicast": "multicast",
-    "Variant": "systems.scribe",
+    "Variant": "systems.scribe.variants",
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
     "OverlayKind": "overlays",
-    "PastryOverlay": "pastry",
+    "PastryOverlay": "pastry.overlay",
     "register_overlay": "overlays",
-    "TopologyKind": "topology",
-    "register_topology": "topology",
+    "TopologyKind": "topology.graph",
+    "register_topology": "topology.registry",
     "session": "runtime.session",
 }
 

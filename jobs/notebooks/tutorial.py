@@ -24,7 +24,7 @@ from scribe_spark.core.draws import below
 from scribe_spark.dissemination import all_but_sender, disseminate, random_peers
 from scribe_spark.report.ring import ring_picture
 from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
-from scribe_spark.worlds import world_events
+from scribe_spark.worlds.events import world_events
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, displayHTML, spark

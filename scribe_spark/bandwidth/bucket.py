@@ -41,8 +41,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of, order_of
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, smallest, take
 
 #: The number of sorted keys that are searched in one step: the keys between the first and the last

@@ -22,8 +22,15 @@ from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, index_sorted, rank_in_group, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Losses, Lost, loses, publication_keys
+from scribe_spark.engine.losses import (
+    Jitter,
+    Late,
+    Losses,
+    Lost,
+    jitter_keys,
+    loses,
+    publication_keys,
+)
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Tables

@@ -29,8 +29,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost, loses
+from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables

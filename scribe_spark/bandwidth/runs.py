@@ -28,8 +28,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms

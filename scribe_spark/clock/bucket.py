@@ -36,8 +36,7 @@ from scribe_spark.clock.kernel import (
 )
 from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 

@@ -17,7 +17,6 @@ from scribe_spark.config.bandwidth import (
     refuse_slow_classes,
 )
 from scribe_spark.config.coverage import CoverageConfig
-from scribe_spark.config.forwarding import ForwardingConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
     MOST_WORLD_GROUPS,
@@ -27,8 +26,7 @@ from scribe_spark.config.groups import (
     refuse_misfits,
     refuse_missing_roots,
 )
-from scribe_spark.config.node_class import NO_CLASSES, Classes
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import NO_CLASSES, Classes, ForwardingConfig, OverlayConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import (
@@ -309,7 +307,6 @@ class WorldConfig(ExperimentConfig):
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
         yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
-        yield self.bandwidth.recoded, "code", self.bandwidth.code, "applies to runs only"
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
         for name in ("deadline", "quorum"):
             asked = getattr(self.coverage, name)

@@ -45,7 +45,8 @@ from scribe_spark.experiments.owner import (
     points_of,
     read_manifest,
 )
-from scribe_spark.report import Report, figure_files
+from scribe_spark.report.page import Report
+from scribe_spark.report.svg import figure_files
 from scribe_spark.runtime.batches import (
     EVERY,
     Among,

@@ -50,7 +50,7 @@ from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import MESH, System
-from scribe_spark.topology import Graph
+from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.
@@ -97,17 +97,10 @@ def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
     """Refuse publications with more deliveries than fit into memory."""
     deliveries *= config.bandwidth.parts_sent
     if deliveries > MOST_DELIVERIES:
-        field = cause_of_several(config)
+        field = str(config.bandwidth.cause_of_several)
         makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
         remedy = f"{makes}; give fewer publications, or smaller groups"
         raise InputError(field, getattr(config.bandwidth, field), remedy)
-
-
-def cause_of_several(config: RunConfig) -> str:
-    """Return the name of the setting because of which groups have several messages."""
-    given = config.bandwidth
-    names = "parts", "schedule", "publications"
-    return next(name for name in names if getattr(given, name) is not None)
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:

@@ -306,7 +306,7 @@ def draw_figure(
     spec : FigureSpec
         The figure.
     distributions : DataFrame
-        As for :func:`scribe_spark.report.render`.
+        As for :func:`scribe_spark.report.run.render`.
     published : mapping of str to float, optional
         Metric -> the value that the paper quotes.
     note : str

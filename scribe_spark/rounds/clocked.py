@@ -24,29 +24,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.clock import (
+from scribe_spark.bandwidth.windows import play_in_windows
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import (
     ARRIVE,
-    COMMANDS,
     COMMANDS_OF_GROUPS,
-    COPIES,
-    COUNTS,
     DOWN,
     FAIL,
     LEAVE,
-    LINKED,
-    PLACES,
     PUBLISH,
-    RECEIPTS,
     REFRESH,
-    SENT,
-    STATE,
-    KernelSetting,
     Kinds,
     Payload,
+)
+from scribe_spark.clock.windows import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
     PlayKernel,
-    Wires,
-    play_kernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
@@ -60,8 +62,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
@@ -147,7 +148,7 @@ class ClockedSystem(SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = STATE
-    recodes: ClassVar[bool] = False
+    recodes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -204,6 +205,7 @@ class _ClockedRound:
     measures: tuple[str, ...]
     observer: Observer
     links: RoundLinks | None
+    parts: Parts
     scheduled: bool  # True if publications have sizes of their own
     lost: Lost | None  # the losses of copies of publications
     late: Late | None  # the jitter of copies of publications
@@ -230,6 +232,7 @@ class _ClockedRound:
             measures=now.measures,
             observer=now.tally.observer,
             links=now.links,
+            parts=now.parts,
             scheduled=now.scheduled,
             lost=now.lost_copies(player.facts, more=("time_us",)),
             late=now.late_copies(player.facts),
@@ -280,7 +283,7 @@ class _ClockedRound:
             *(self.size, delay, window_us, wires, records, lost, late, validation_us)
         )
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
-        play_kernel(player, PlayKernel(self.bounds, setting, make))
+        play_in_windows(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Return a drawn number below `below` for each pair (group, node)."""
@@ -612,8 +615,9 @@ class _CountPublications(_ClockedProgram):
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
         tables[CAME] = {"first": first, "again": arrived - first}
-        heard = key_of([of[came["publication"]], came["node"]], size)
-        note_received(tables, round.index, groups, size, _members(tables), of, heard)
+        had = round.parts.complete({**came, "delay_us": came["at_us"]}, size)
+        heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: round.parts.sent]
+        note_received(tables, round.index, groups, size, _members(tables), once, heard)
         if round.measures:
             self._note(tables, came, copies)
 

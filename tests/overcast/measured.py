@@ -21,7 +21,7 @@ import numpy as np
 from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
-from scribe_spark.topology import load
+from scribe_spark.topology.registry import load
 from tools.pages import with_lines
 
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600

@@ -39,8 +39,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.jitter import Jitter, Late
-from scribe_spark.engine.losses import Losses, Lost
+from scribe_spark.engine.losses import Jitter, Late, Losses, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME

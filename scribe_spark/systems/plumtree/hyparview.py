@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Slots
+from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.kernel import ClockEvents, Column, Control
 from scribe_spark.core.arrays import NONE
 from scribe_spark.systems.plumtree import IROH, PAPER
 

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import (
+from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
     DOWN,
-    LINKED,
-    RECEIPTS,
-    STATE,
-    BucketClock,
     ClockEvents,
     Column,
     Control,
     Payload,
-    Slots,
 )
+from scribe_spark.clock.windows import LINKED, RECEIPTS, STATE
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables

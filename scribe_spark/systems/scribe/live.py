@@ -156,7 +156,7 @@ class LiveScribe(SystemOnBuckets):
         if not now.scheduled:
             return made
         sizes = player.share("sizes of publications", lambda: _sizes(now))
-        return replace(made, nodes=node_numbers(now.ring), sizes=sizes)
+        return replace(made, nodes=node_numbers(now.ring), sizes=sizes, parts=now.parts)
 
     def _limits(self, now: LivingRound) -> ChildLimits | None:
         """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
