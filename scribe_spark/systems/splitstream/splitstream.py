@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class SplitStream(GrownOverlays):
-    """SplitStream; `rules` are `Section.for_tasks`."""
+    """SplitStream; `rules` is its section of the config (`Section.for_tasks`)."""
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
