@@ -136,7 +136,7 @@ def _play(
 def _lost_copies(
     facts: Facts, clock: Clock, seed: int, group: np.ndarray, source: np.ndarray
 ) -> Lost | None:
-    """Return the losses of publications, which are named by their order in their groups."""
+    """Return the losses of copies; their draws have the rank of a publication in its group."""
     losses = Losses.of(facts, clock.kernel)
     if losses is None:
         return None
@@ -144,7 +144,7 @@ def _lost_copies(
 
 
 def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Late | None:
-    """Return the jitter of publications, which are named likewise."""
+    """Return the jitter of copies; its draws have the rank of a publication in its group."""
     jitter = Jitter.of(facts, clock.kernel)
     if jitter is None:
         return None

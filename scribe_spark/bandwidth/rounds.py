@@ -65,9 +65,9 @@ class Begun(Rows):
                 object.__setattr__(self, name, np.full_like(self.group, NONE))
 
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
-        """Return the publications by number, with the times and sizes of all by number.
+        """Return the publications, sorted by number, with their elements of `at_us` and `size`.
 
-        Their names are their numbers, unless times and sizes are set already.
+        Publications that have times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self

@@ -133,7 +133,7 @@ class BandwidthConfig(Section):
     )
     code: Annotated[Code | None, OF_PARTS] = unset(
         "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
-        "them are enough; with rlnc, nodes recode what they send (only in runs) [default: all "
+        "them are enough; with rlnc, nodes recode what they send [default: all "
         "parts are needed]",
     )
 

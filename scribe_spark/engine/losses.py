@@ -117,8 +117,8 @@ def loses(kernel: Kernel) -> bool:
 class Lost:
     """The losses of the copies of publications; subclasses are picklable.
 
-    Publications are indices, and equal rows belong together; links have the positions ``node,
-    peer`` and perhaps other columns.
+    A copy is a row of two arguments: the index of its publication, and its link with the positions
+    ``node`` (the sender), ``peer`` (the receiver) and perhaps other columns.
     """
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
@@ -155,7 +155,7 @@ class Losses:
 
     @classmethod
     def of(cls, facts: KnowsRing, kernel: Kernel, share: float = 0.0) -> Losses | None:
-        """Return the losses of a network; None if every copy arrives."""
+        """Return the losses of a network and of `share`; None if every copy arrives."""
         return cls(facts, kernel, share) if share > 0 or loses(kernel) else None
 
     def lost(

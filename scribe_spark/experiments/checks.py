@@ -23,7 +23,7 @@ from scribe_spark.experiments.scheduled import (
 )
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
-from scribe_spark.systems.registry import live_system, plays_schedules, systems_of_run
+from scribe_spark.systems.registry import System, live_system, plays_schedules, systems_of_run
 from scribe_spark.systems.scribe.groups import check_capacities, check_members, group_sizes
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.rates import refuse_network
@@ -121,6 +121,13 @@ def _check_trees(config: RunConfig) -> None:
             raise InputError("systems", ",".join(trees.systems), remedy)
 
 
+def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
+    """Refuse that nodes of a system recode parts, if they cannot in a ``run`` or a ``world``."""
+    if config.bandwidth.recoded and command not in live_system(system, config).recodes:
+        remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
+        raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
+
+
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
     """Refuse systems that support one publication per group, and impossible publications."""
     cause = config.bandwidth.cause_of_several
@@ -130,10 +137,8 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
                 f"has {system.name}, which supports one publication per group; leave out {cause}"
             )
             raise InputError("systems", system.name, remedy)
-        plays_rounds = config.bandwidth.recoded and system.build is None
-        if plays_rounds and not live_system(system, config).recodes:
-            remedy = f"cannot be combined with {system.name}, whose nodes do not recode"
-            raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
+        if system.build is None:
+            refuse_recoding(config, system, "run")
     path = config.bandwidth.schedule
     if path is None:
         if sizes is not None:

@@ -400,7 +400,7 @@ class Floors:
                 raise InputError("fail_below", name, remedy)
 
     def check_before(self, config: RunConfig | WorldConfig, out: str) -> None:
-        """Refuse names of measures that a run or world will not have, and an OUT elsewhere."""
+        """Refuse names of measures that a run or world will not have, and a remote OUT."""
         if not is_local(out):
             raise InputError("fail_below", out, "needs an OUT on this machine")
         if isinstance(config, WorldConfig):

@@ -298,7 +298,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def trees(self) -> None:
-        """None: the trees are in the world."""
+        """None, because the world has the trees."""
 
     @property
     def edges(self) -> Batches:

@@ -62,7 +62,7 @@ class PlanOfPoints(Protocol):
         ...
 
     def write(self, work: Work, results: Any) -> tuple[str, DataFrame]:
-        """Write the tables and the page; return the location of the page, and the main table."""
+        """Write the tables and the page; return the page's location, and the main table."""
         ...
 
 

@@ -299,7 +299,7 @@ def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multica
 
 
 def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) -> Batches:
-    """Return rows with groups in place of channels: of all channels, or of some and of none."""
+    """Return rows with groups in place of channels: all rows, or those of `among` and NULL."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -21,6 +21,7 @@ from scribe_spark.experiments.checks import (
     check_knowledge,
     check_out,
     known_graph,
+    refuse_recoding,
 )
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
@@ -222,6 +223,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         live_system(system, config)  # raises if it cannot be played
+        refuse_recoding(config, system, "world")
         if system.name != SCRIBE and not config.groups.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)

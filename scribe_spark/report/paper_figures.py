@@ -54,24 +54,24 @@ class Mark:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics in its words."""
+        """The names of the metrics in the words of the mark."""
         return re.findall(r"\{(.*?)\}", self.words)
 
     @property
     def system(self) -> str:
-        """The system of its first metric."""
+        """The system of the first metric."""
         return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
-        """Return True if all its metrics are published for this run."""
+        """Return True if all metrics of the mark are published for this run."""
         return all(name in published for name in self.metrics)
 
     def value(self, published: Mapping[str, float]) -> float:
-        """Return the position of its line."""
+        """Return the position of the mark's line: the first metric's published value."""
         return float(published[self.metrics[0]])
 
     def text(self, published: Mapping[str, float]) -> str:
-        """Return its words with the published values."""
+        """Return the words of the mark with the published values."""
         return "paper: " + re.sub(r"\{(.*?)\}", lambda m: f"{published[m[1]]:,g}", self.words)
 
 

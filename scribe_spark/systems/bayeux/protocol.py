@@ -468,7 +468,7 @@ SOURCE, MULTICAST = "source", "MULTICAST"
 class Publish(ToRoot):
     """Sources send their publications to the roots.
 
-    They are messages :data:`SOURCE`; ``number`` is the name of the publication.
+    A publication is a message :data:`SOURCE`, whose ``number`` identifies the publication.
     """
 
     kind = MULTICAST

@@ -400,6 +400,7 @@ class FloodedOverlay(GroupOverlays):
 
     perfect: bool  # True if a cell is empty only if no node fits
 
+    recodes: ClassVar[tuple[str, ...]] = ("run",)
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     state: ClassVar[Mapping[str, str]] = _KEPT
 

@@ -137,7 +137,7 @@ class Round:
         self.adopt(line[below], line[below - 1])
 
     def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """Return the rows of positions in the groups of other rows; NONE."""
+        """Return the row of each position in the group of the row `like`; NONE without one."""
         return find_sorted(self.key, self.group[like] * self.size + position)
 
     def _begin_anew(self, row: np.ndarray) -> None:
@@ -350,7 +350,7 @@ class Round:
         return lost, waits
 
     def adopt(self, child: np.ndarray, parent: np.ndarray) -> None:
-        """Make members children of others, whom they tell all that they know: rule E11."""
+        """Make each `child` a child of its `parent`; it tells this node all that it knows: E11."""
         self.number[child], self.parent[child], self.current[child] = self.now, parent, NONE
         self._list(child)
         nothing = np.empty(0, dtype=np.int64)

@@ -298,7 +298,7 @@ class HyParView:
             )
 
     def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
-        """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""
+        """Return three drawn nodes of `active`, and four drawn passive nodes: (k, 7)."""
         passive = self.passive[events.place]
         return np.concatenate(
             [

@@ -114,7 +114,7 @@ class Forest:
     # --- parents and children
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return the pairs of nodes (rows) that pairs ask for their stripes."""
+        """Return the pairs (node, stripe) of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
@@ -136,12 +136,12 @@ class Forest:
         return row, child // self.stripes
 
     def hold(self, pair: np.ndarray, by: np.ndarray) -> None:
-        """Let pairs become children of pairs."""
+        """Make each pair in `pair` a child of the pair in `by`."""
         self.holder[pair] = by
         np.add.at(self.degree, by // self.stripes, 1)
 
     def let_go(self, pair: np.ndarray) -> None:
-        """Remove pairs from the children of those that hold them."""
+        """Remove each pair from the children of its parent, which the pair may still remember."""
         pair = pair[self.holder[pair] >= 0]
         np.subtract.at(self.degree, self.holder[pair] // self.stripes, 1)
         self.holder[pair] = NONE

@@ -98,7 +98,7 @@ class Hops:
     # --- waves
 
     def _enter(self, rows: np.ndarray, due: int) -> None:
-        """Let nodes (a mask) enter the channels; pairs without a parent ask in a hop."""
+        """Let nodes (a mask) enter the channels; their pairs without a parent ask in hop `due`."""
         forest = self.forest
         forest.entered |= rows
         lacks = (forest.parent < 0) & ~forest.root
@@ -161,7 +161,7 @@ class Hops:
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask in a hop."""
+        """Let pairs ask `whom` for a parent in hop `due`."""
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
