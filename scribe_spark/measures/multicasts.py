@@ -249,7 +249,6 @@ class InBucket:
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
 
-
     def digest(self, alive: np.ndarray) -> bytes:
         """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
 
