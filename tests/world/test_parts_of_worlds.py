@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from in_tasks import Jobs
 
 from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.arrays import NONE
+from scribe_spark.core.errors import InputError
+from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.rounds.system import Multicasts, OwnRounds
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.systems.gossipsub.gossip import Held
@@ -230,3 +234,13 @@ def test_late_parts_complete_late_publications() -> None:
         for name, counts in found.items():
             assert {at: n for at, n in enumerate(counts.tolist()) if n} == dict(wanted[name]), name
             assert counts.sum() > 3
+
+
+def test_worlds_refuse_systems_whose_nodes_do_not_recode(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"nodes": 40, "groups": 3, "rounds": 2, "leaf_set": 8, "replicas": 2}
+    given |= {"message_size": "1KB", "parts": 2, "code": "rlnc", "generator": "publications"}
+    execution = Execution(out=str(tmp_path / "out"))
+    check_world_run(WorldConfig(**given, systems="gossipsub,flooding,nice"), execution)
+    for system in ("scribe", "bayeux", "plumtree", "splitstream"):
+        with pytest.raises(InputError, match=f"with {system}, whose nodes do not recode in worlds"):
+            check_world_run(WorldConfig(**given, systems=system), execution)
