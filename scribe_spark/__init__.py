@@ -11,9 +11,10 @@ other name below is loaded at its first use, so that ``import scribe_spark`` (an
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.core.registry import load
+from scribe_spark.core.errors import shown
 from scribe_spark.systems.registry import System, register_system, tree_variant
 
 if TYPE_CHECKING:
@@ -165,8 +166,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("scribe_spark")
+    elif name in _HOMES:
+        value = resolve_name(f"{__name__}.{_HOMES[name]}:{name}")
     else:
-        value = load(__name__, name, _HOMES)
+        raise AttributeError(f"module {shown(__name__)} has no attribute {shown(name)}")
     globals()[name] = value
     return value
 

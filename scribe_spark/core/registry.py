@@ -80,13 +80,6 @@ def _digest(module: ModuleType) -> str:
     return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def load(package: str, name: str, homes: Mapping[str, str]) -> Any:
-    """Return the object with a name of a package; `homes` has the module of each name."""
-    if name not in homes:
-        raise AttributeError(f"module {shown(package)} has no attribute {shown(name)}")
-    return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-
-
 class Named(Protocol):
     """An object that can be registered."""
 

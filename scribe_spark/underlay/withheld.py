@@ -9,16 +9,19 @@ Rule: docs/rules.md, N6.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.config import ExperimentConfig
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, find_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import read_table
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.runtime.distribute import discard_arrays, open_array
+
+if TYPE_CHECKING:
+    from scribe_spark.config import ExperimentConfig
 
 
 @dataclass(frozen=True)

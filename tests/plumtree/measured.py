@@ -308,8 +308,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     arguments = parser.parse_args()
     rows = print_rows(HEAD, _rows(arguments))
-    if arguments.page is not None:
-        write_rows(arguments.page, "plumtree", HEAD, rows)
+    write_rows(arguments.page, "plumtree", HEAD, rows)
 
 
 def _rows(arguments: argparse.Namespace) -> Iterator[Row]:

@@ -42,6 +42,7 @@ class SplitStream(GrownOverlays):
     handed: ClassVar[tuple[str, ...]] = (ROUTES,)
     counted: ClassVar[tuple[str, ...]] = ("orphans", "anycasts", "cycles", "hops")
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
+    recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
 
     @property
     def control(self) -> tuple[str, ...]:
