@@ -355,7 +355,7 @@ def test_the_site_has_no_problem(site):
 
 def test_every_page_is_in_the_site_s_navigation(site):
     home = (site / "index.html").read_text()
-    navigation = home[home.index('md-nav--primary"') : home.index("<article")]
+    navigation = home[home.index("md-nav--primary") : home.index("<article")]
     for page in ROOT.glob("docs/*.md"):
         assert f'href="{page.stem}.html"' in navigation, page.name
 

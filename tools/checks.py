@@ -295,9 +295,6 @@ LOOKUP_WORLDS: dict[str, tuple[str, ...]] = {
     "lives of five minutes": (*_CHURN, "--lifetime-seconds", "300"),
 }
 
-#: With more nodes, the exchange of leaf sets (rule P12) exceeds the limit of supersteps.
-_MOST_NODES = {"lives of five minutes": 30_000}
-
 
 def lookup_folder(out: Path, nodes: int, churn: str) -> Path:
     """Return the folder of a world."""
@@ -354,9 +351,6 @@ def lookup_lines(sizes: Sizes) -> Iterator[str]:
     for nodes in sizes.lookups:
         cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')} %"]
         for churn in LOOKUP_WORLDS:
-            if nodes > _MOST_NODES.get(churn, nodes):
-                cells.append("-")
-                continue
             play_lookups(sizes.out, nodes, churn)
             cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))
         rows.append([*cells, cell(can_lookups(nodes))])

@@ -152,7 +152,7 @@ def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> La
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
-    """Return the links of edges, and of ways from sources to roots; store the members."""
+    """Return the links for the edges of trees and for the ways to roots; store the members."""
 
     def links(edges: Columns, relayed: int) -> dict[str, np.ndarray]:
         node, peer, room = edges[AT], edges["peer"], edges["group"] * ROOMS

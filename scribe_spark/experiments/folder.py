@@ -267,10 +267,10 @@ class StoredFolder:
         self.write_text(name, page.html)
         return join(self.out, name)
 
-    def write_json(self, name: str, value: Any) -> str:
+    def write_json(self, name: str, value: Any, indent: int | None = 2) -> str:
         """Write a value as JSON (a manifest without secrets); return the digest of the text."""
         value = redacted(value) if name == MANIFEST else value
-        text = json.dumps(value, indent=2) + "\n"
+        text = json.dumps(value, indent=indent) + "\n"
         self.write_text(name, text)
         return digests.text_digest(text)
 

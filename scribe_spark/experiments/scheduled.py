@@ -60,7 +60,7 @@ MOST_DELIVERIES = 2 * 10**9
 def schedule_of(run: Stages) -> Schedule | None:
     """Return the messages of a run in which a group may have several; None for other runs.
 
-    They are publications, or parts of publications.
+    These messages are publications, or parts of publications.
     """
     config = run.config.bandwidth
     return Parts.of(config).split(_publications(run)) if config.several else None
@@ -319,8 +319,8 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
 def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Return a function of publications, members and the delays of routes: rule W11.
 
-    The function returns the delays of deliveries, of which each publication is alone; of a part,
-    the delay until the publication's parts up to this one are complete.
+    The function returns the delays of deliveries by IP multicast, each publication alone on the
+    links.  The delivery of a part ends when the publication's parts up to this one are complete.
     """
     links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
     source = facts.positions(schedule.source)

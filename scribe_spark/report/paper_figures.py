@@ -416,7 +416,7 @@ def _lines(
     at: Callable[[Histogram, np.ndarray], np.ndarray],
     points: Callable[[Histogram], tuple[np.ndarray, np.ndarray]],
 ) -> list[Line]:
-    """Return the lines of curves; `at` takes the data and positions, `points` takes the data."""
+    """Return the lines of curves, drawn through ``points(data)``; ``at(data, x)`` are values."""
     lines = []
     for curve in curves:
         label = curve.series.label if len(curves) > 1 else spec.y.partition(" (")[0]

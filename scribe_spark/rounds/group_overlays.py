@@ -143,6 +143,21 @@ class Overlays:
         publication, row = expand(begin, end)
         return {"publication": publication, **take(edges, order[row])}
 
+    def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
+        """Return edges down trees but those to sources, and the edges from sources to roots.
+
+        Parameters
+        ----------
+        down : Columns
+            ``publication`` (an index), ``node`` and ``peer``.
+        root : ndarray of int64, shape (p,)
+            The root of each publication's tree; NONE: there is no tree.
+        """
+        other = np.flatnonzero(down["peer"] != self.source[down["publication"]])
+        up = np.flatnonzero((root >= 0) & (root != self.source))
+        first = {"publication": up, "node": self.source[up], "peer": root[up]}
+        return {name: np.r_[down[name][other], one] for name, one in first.items()}
+
 
 @dataclass(frozen=True)
 class Built:

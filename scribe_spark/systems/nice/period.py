@@ -370,7 +370,7 @@ class NicePeriod:
     def merge(
         self, clusters: Clusters, small: np.ndarray, is_top: np.ndarray, splits: np.ndarray
     ) -> np.ndarray:
-        """Merge small clusters with the nearest one; mark both: rule V6."""
+        """Merge small clusters with the nearest one; return the mask of all merged ones: V6."""
         merged = np.zeros(len(clusters.head), dtype=bool)
         asks = clusters.head[small]
         pair, other, trip = self._others(asks, asks, self._upper[small])

@@ -42,7 +42,7 @@ class Members(SortedTable):
     next_check_in: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, state: Columns | None, size: int) -> Members:
+    def from_state(cls, state: Columns | None, size: int) -> Members:
         """Return the members of a table of the state."""
         if not state:
             return cls()

@@ -210,7 +210,7 @@ class HyParView:
         self.neighbours.add(events.place, node)
 
     def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
-        """Drop senders that are active; a node that lost a dead neighbour begins a new round."""
+        """Drop senders that are neighbours; nodes may then ask all other passive nodes again."""
         has = self.neighbours.has(events.place, events.sender)
         events, alive = events.take(has), alive[has]
         self._refused[events.place] = False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 class PlumtreeKernel:
-    """The kernel of Plumtree and HyParView; `rules` are `Section.for_tasks`."""
+    """The kernel of Plumtree and HyParView; `rules` is the section of the config for tasks."""
 
     messages: ClassVar[dict[str, Control | Payload]] = {**HyParView.messages, **Plumtree.messages}
     timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers

@@ -94,12 +94,15 @@ class Forest:
 
     # --- draws and ids
 
-    def draw(self, purpose: str, pair: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """Return draws for pairs in this hop, keyed by a number."""
+    def draw(
+        self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
+    ) -> np.ndarray:
+        """Return draws for pairs (their `index`) in this hop, keyed by a number."""
         who, stripe = np.divmod(pair, self.stripes)
         when = self.setting.number[self.group[who]], self.period, self.hop
-        key = *when, stripe, self.number(who), number
-        return draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
+        key = *when, stripe, self.number(who)
+        found = draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
+        return draws.more_bits(found[index], number)
 
     def number(self, row: np.ndarray) -> np.ndarray:
         """Return the numbers of nodes, which key draws."""
@@ -164,6 +167,17 @@ class Forest:
 
 
 def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the index of the least draw of each row that occurs, by row; the first of equals."""
-    order = np.lexsort((draw, row))
-    return order[run_starts(row[order])]
+    """Return the index of the least draw of each row, the first of equals; rows are ascending."""
+    start = run_starts(row)
+    least = np.minimum.reduceat(draw, start) if len(row) else draw
+    found = np.flatnonzero(draw == np.repeat(least, np.diff(start, append=len(row))))
+    return found[run_starts(row[found])]
+
+
+def in_order(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
+    """Return the order by rows, then by draws: as `np.lexsort`, in a tenth of the time."""
+    bits = np.uint64(max(1, int(row.max(initial=0)).bit_length()))
+    key = row.astype(np.uint64) << (np.uint64(64) - bits) | draw >> bits
+    order = np.argsort(key)
+    key = key[order]
+    return order if (key[1:] != key[:-1]).all() else np.lexsort((draw, row))
