@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from arriving import Kernel
 from periods import PlayedPeriods
 
 from scribe_spark.engine.facts import Ring
@@ -14,16 +14,6 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.narada.config import NaradaConfig
 from scribe_spark.systems.narada.meshes import Meshes
 from scribe_spark.systems.narada.overlay import Narada
-
-
-@dataclass(frozen=True)
-class MatrixDelays:
-    """The delays between routers, as a kernel: int64, shape (routers, routers)."""
-
-    delay_us: np.ndarray
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.delay_us[a, b]
 
 
 class Played(PlayedPeriods):
@@ -41,7 +31,7 @@ class Played(PlayedPeriods):
         none, number = np.zeros(size, dtype=np.uint64), np.arange(size)
         ring = Ring(none, none, number if node is None else node, number)
         system = Narada(NaradaConfig(**settings).for_tasks())
-        super().__init__(system, Network(ring, MatrixDelays(delay_us), 0, seed), groups)
+        super().__init__(system, Network(ring, Kernel(delay_us, number), 0, seed), groups)
 
     @property
     def meshes(self) -> Meshes:
