@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from scribe_spark.runtime.batches import Batches
     from scribe_spark.underlay.protocol import Underlay
 
-__all__ = [
-    "Distribution",
-    "Found",
-    "Measure",
-    "Metric",
-    "RunTables",
-    "Size",
-    "every_system",
-    "forwards",
-    "keeps_children",
-]
-
-
 _SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
 
 
