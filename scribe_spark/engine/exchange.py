@@ -20,7 +20,7 @@ from scribe_spark.core.keys import order_of
 from scribe_spark.engine.on_spark import ROWS, pack_rows, play_superstep, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Program
-from scribe_spark.runtime.batches import Batches, BatchKernel, Known
+from scribe_spark.runtime.batches import Batches, BatchKernel, DriverRows
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
@@ -51,7 +51,7 @@ def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
     made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))
-    return Batches(((Known(sent.session, made, len(made)), None),), ROWS)
+    return Batches(((DriverRows(sent.session, made, len(made)), None),), ROWS)
 
 
 def count_in_buckets(

@@ -54,7 +54,7 @@ EVERY: Among = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Known:
+class DriverRows:
     """Rows that the driver's process knows, and how many rows kernels make of them.
 
     An integer n stands for the numbers 0 to n - 1 in a column ``id``.
@@ -75,7 +75,7 @@ class Known:
         """The rows as a DataFrame; numbers are divided among all cores."""
         if not isinstance(self.rows, int):
             return local_frame(self.spark, self.rows)
-        tasks = max(1, min(self.rows, parallelism(self.spark) * 4))
+        tasks = max(1, min(self.rows, parallelism(self.spark)))
         return self.spark.range(0, self.rows, 1, tasks)
 
 
@@ -87,7 +87,7 @@ class Batches:
     rows.
     """
 
-    parts: tuple[tuple[DataFrame | Known, BatchKernel | None], ...]
+    parts: tuple[tuple[DataFrame | DriverRows, BatchKernel | None], ...]
     schema: StructType
 
     @classmethod
@@ -126,13 +126,13 @@ class Batches:
                         for rows in source.iter_batches(_ROWS_AT_ONCE, [group], names):
                             yield rows.select(names)
 
-        known = Known(spark, len(groups), sum(rows for _, _, rows in groups))
+        known = DriverRows(spark, len(groups), sum(rows for _, _, rows in groups))
         return cls(((known, read),), wanted)._of_rows(among)
 
     @classmethod
     def numbered(cls, spark: SparkSession, count: int) -> Batches:
         """Return the numbers 0 to `count` - 1 in a column ``id``."""
-        return cls(((Known(spark, count, count), None),), _schema("id bigint"))
+        return cls(((DriverRows(spark, count, count), None),), _schema("id bigint"))
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
@@ -197,7 +197,7 @@ class Batches:
     def session(self) -> SparkSession:
         """The session of the table."""
         rows, _ = self.parts[0]
-        return rows.spark if isinstance(rows, Known) else rows.sparkSession
+        return rows.spark if isinstance(rows, DriverRows) else rows.sparkSession
 
     @property
     def frame(self) -> DataFrame:
@@ -214,13 +214,13 @@ class Batches:
     @property
     def is_small(self) -> bool:
         """True if the driver's process makes the table without a job."""
-        counts = [rows.count for rows, _ in self.parts if isinstance(rows, Known)]
+        counts = [rows.count for rows, _ in self.parts if isinstance(rows, DriverRows)]
         return len(counts) == len(self.parts) and sum(counts) < _MANY_ROWS
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a small table, which this process makes."""
         for rows, kernel in self.parts:
-            assert isinstance(rows, Known)
+            assert isinstance(rows, DriverRows)
             yield from rows.batches if kernel is None else kernel(rows.batches)
 
     def to_arrow(self) -> pa.Table:
@@ -254,8 +254,8 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
     return table.select(*columns).toArrow()
 
 
-def _frame(rows: DataFrame | Known) -> DataFrame:
-    return rows.frame if isinstance(rows, Known) else rows
+def _frame(rows: DataFrame | DriverRows) -> DataFrame:
+    return rows.frame if isinstance(rows, DriverRows) else rows
 
 
 def _row_groups(file: str, among: Among) -> Iterator[tuple[int, int]]:
