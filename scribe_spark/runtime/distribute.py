@@ -56,11 +56,11 @@ def arrays_of_rows(
 ) -> list[str]:
     """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
-    If tasks share no disk with this process, this process makes them.
+    If tasks share no disk with this process, or the table is small, this process makes them.
     """
     spark = table.session
     if not (enabled("mapped_tables") and abilities(spark).shares_disk):
-        return distribute_arrays(spark, **make(table.frame.toArrow()))
+        return distribute_arrays(spark, **make(table.to_arrow()))
     folder = str(scratch_folder())
 
     def save(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +71,7 @@ def arrays_of_rows(
             _save(path, array)
         yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
 
-    saved = table.in_one_task().then(save, "path string").frame.toArrow()
+    saved = (table if table.is_small else table.in_one_task()).then(save, "path string").to_arrow()
     names = saved.column("path").to_pylist()
     _sources.update({name: [Path(name)] for name in names})
     return names
