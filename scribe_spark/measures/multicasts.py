@@ -268,7 +268,7 @@ class InBucket:
             for name, column in columns.items():
                 if name not in _NAMES:
                     digest.update(f"{name} {column.dtype} {len(column)} ".encode())
-                    digest.update(np.ascontiguousarray(column).view(np.uint8))
+                    digest.update(column.tobytes())
         return digest.digest()
 
 
