@@ -45,7 +45,8 @@ from scribe_spark.experiments.owner import (
     points_of,
     read_manifest,
 )
-from scribe_spark.report import Report, figure_files
+from scribe_spark.report.page import Report
+from scribe_spark.report.svg import figure_files
 from scribe_spark.runtime.batches import (
     EVERY,
     Among,
@@ -274,7 +275,7 @@ class StoredFolder:
         return digests.text_digest(text)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return columns of a table; `among` is one column and its values to read."""
+        """Return columns of a table; `among` (column -> values) selects rows."""
         path = self._table(name).removeprefix("file://")
         # without a job; only the parts of the files that may have such rows
         chosen = [(column, "in", values) for column, values in among.items()]
@@ -404,7 +405,7 @@ class Folder(StoredFolder):
         return schemas.WRITTEN[name]
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels; `among` is one column and its values to read."""
+        """Return columns of a table for kernels; `among` (column -> values) selects rows."""
         url = self._table(name)
         if shares_disk(self.spark, url):
             return Batches.saved(self.spark, _local(url), columns, among)

@@ -40,16 +40,16 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
-from scribe_spark.report import Report
+from scribe_spark.report.page import Report
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.measures import all_told
-from scribe_spark.worlds import Played, World
 from scribe_spark.worlds.events import written_events
-from scribe_spark.worlds.played import EventFiles
+from scribe_spark.worlds.played import EventFiles, Played
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.summary import publication_measures, system_of, with_zeros
+from scribe_spark.worlds.world import World
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.

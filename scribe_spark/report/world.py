@@ -244,7 +244,7 @@ def render_world(
     rounds : DataFrame
         `schemas.ROUNDS`.
     manifest : mapping
-        As :func:`scribe_spark.report.render`.
+        As :func:`scribe_spark.report.run.render`.
     watched : DataFrame, optional
         For a world with groups: `schemas.WATCHED_TREES`.
     latency : Latency, optional

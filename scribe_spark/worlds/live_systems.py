@@ -25,7 +25,7 @@ from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.jitter import Jitter, jitter_keys
+from scribe_spark.engine.losses import Jitter, jitter_keys
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import (
@@ -132,7 +132,7 @@ class LiveGroups:
         came: str,
         number: int,
     ) -> None:
-        """Replace the times of deliveries (table `came`) by those with bandwidth, if used.
+        """Replace the times of deliveries (table `came`) by the clock's, if links have rates.
 
         `number` is the round.
         """
@@ -154,13 +154,13 @@ class LiveGroups:
     def route(
         self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
     ) -> None:
-        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        """Add times of transmission to deliveries of IP multicast, if publications have sizes."""
         if self.links is not None and len(begun):
             of_deliveries = environment.facts, environment.bounds, begun, came
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times and sizes of publications."""
+        """Return the times (microseconds) and sizes (bytes) of all publications of a round."""
         usual = 0 if self.links is None else self.links.size
         return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 
@@ -194,7 +194,7 @@ class LiveSystems:
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:
-        """Return the kinds of messages that are counted with those of the nodes."""
+        """Return the kinds of messages of the systems that play within the round of the nodes."""
         within = [self.systems[name] for name in self.named(within=True)]
         return tuple(kind for one in within for kind in (*one.payload, *one.control))
 

@@ -317,6 +317,6 @@ class WorldState:
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return these tables of all buckets: `ROWS`."""
+        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)
