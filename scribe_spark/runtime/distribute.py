@@ -33,8 +33,11 @@ _sources: dict[str, list[Path]] = {}
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     """Distribute arrays to every executor as files; return names for :func:`open_array`."""
-    server = abilities(spark)
-    seen = server.shared_folder() if isinstance(server, Connected) else None
+    server, seen = abilities(spark), None
+    if isinstance(server, Connected):
+        seen = server.shared_folder()
+    elif enabled("mapped_tables") and server.shares_disk:
+        seen = scratch_folder()
     folder = seen or scratch_folder()  # executors fetch until the end
     unique = uuid.uuid4().hex
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
@@ -43,10 +46,12 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     names = [path.name if seen is None else str(path) for path in paths]
     for name, path in zip(names, paths, strict=True):
         _sources[name] = [path]
+        if seen is not None:
+            continue
         if isinstance(server, Classic):
             spark.sparkContext.addFile(path.as_uri())
             _sources[name].append(Path(SparkFiles.get(name)))
-        elif seen is None:
+        else:
             spark.addArtifacts(str(path), file=True)
     return names
 

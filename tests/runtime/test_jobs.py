@@ -162,7 +162,9 @@ def test_workers_read_the_arrays_in_the_order_they_were_given(spark):
     discard_arrays(squares, halves)
 
 
-def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark):
+@pytest.mark.parametrize("tricks", ["all", "-mapped_tables"])
+def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark, monkeypatch, tricks):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
     (name,) = distribute_arrays(spark, numbers=np.arange(1000))
     with open(SparkFiles.get(name), "rb") as copy:
         assert len(copy.read()) > 8000
