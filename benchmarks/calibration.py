@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from scribe_spark.config import RunConfig
-from scribe_spark.topology import load
+from scribe_spark.topology.registry import load
 
 __all__ = ["calibrate"]
 

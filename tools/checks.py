@@ -29,11 +29,10 @@ from scribe_spark.can.zones import Placement, Space, neighbours_of, next_zones, 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
-from scribe_spark.core.paths import replace_file
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
 from tools.one_group import ring_of
-from tools.pages import table, with_lines
+from tools.pages import table, write_part
 from tools.plumtree_groups import played_group, region_delays, regions_of
 from tools.topic_worlds import TopicWorld
 
@@ -296,9 +295,6 @@ LOOKUP_WORLDS: dict[str, tuple[str, ...]] = {
     "lives of five minutes": (*_CHURN, "--lifetime-seconds", "300"),
 }
 
-#: With more nodes, the exchange of leaf sets (rule P12) exceeds the limit of supersteps.
-_MOST_NODES = {"lives of five minutes": 30_000}
-
 
 def lookup_folder(out: Path, nodes: int, churn: str) -> Path:
     """Return the folder of a world."""
@@ -355,9 +351,6 @@ def lookup_lines(sizes: Sizes) -> Iterator[str]:
     for nodes in sizes.lookups:
         cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')} %"]
         for churn in LOOKUP_WORLDS:
-            if nodes > _MOST_NODES.get(churn, nodes):
-                cells.append("-")
-                continue
             play_lookups(sizes.out, nodes, churn)
             cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))
         rows.append([*cells, cell(can_lookups(nodes))])
@@ -378,9 +371,7 @@ CHECKS: dict[str, Callable[[Sizes], Iterator[str]]] = {
 def write(page: Path, names: Sequence[str], sizes: Sizes) -> None:
     """Play checks, and write the table of each as soon as it is complete."""
     for name in names:
-        lines = list(CHECKS[name](sizes))
-        text = with_lines(page.read_text("utf-8"), name, ["", *lines, ""])
-        replace_file(page, text.encode())
+        write_part(page, name, ["", *CHECKS[name](sizes), ""])
 
 
 def main(arguments: Sequence[str]) -> int:

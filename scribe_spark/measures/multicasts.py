@@ -11,10 +11,11 @@ docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -264,6 +265,28 @@ class InBucket:
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
 
+    def digest(self, alive: np.ndarray) -> bytes:
+        """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
+
+        Names of publications, which differ in each round, are not read; `alive` are the states of
+        the bucket's nodes.
+        """
+        multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
+        parts = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
+        parts += [{} if children is None else {"children": children}]
+        for name in (DELIVERED, CARRIED):
+            rows = self.tables.get(name, {})
+            if rows:
+                of = multicasts.find(rows["group"], rows["publication"])
+                parts.append({**rows, f"{name} of": of})
+        digest = hashlib.sha1(usedforsecurity=False)
+        for columns in parts:
+            for name, column in columns.items():
+                if name not in _NAMES:
+                    digest.update(f"{name} {column.dtype} {len(column)} ".encode())
+                    digest.update(np.ascontiguousarray(column).view(np.uint8).data)
+        return digest.digest()
+
 
 @dataclass(frozen=True)
 class MulticastMeasures:
@@ -387,8 +410,8 @@ class MulticastMeasures:
     ) -> dict[str, pa.Table]:
         """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
 
-        `groups` are the numbers of groups.  Without a schedule, publications have the number of
-        the round, else their own number in the round.
+        `groups` are the numbers of groups.  The column ``publication`` has the number of the
+        round or, with a schedule, the number of the publication in the round.
         """
         if self.asked is None:
             return {}
@@ -429,6 +452,31 @@ _MEMBERS, _SENT, _CAME, _PARTS_SENT, _LATENCY, _EXPECTED = (
     *("members of groups", "copies sent", "copies that came", "parts sent"),
     *("latency", "expected deliveries"),
 )
+
+
+#: The columns with names of publications.
+_NAMES = "publication", "number"
+
+#: The table of :class:`SeeMulticasts`, with one row per byte.
+SEEN = "digest of multicasts"
+
+
+@dataclass(frozen=True)
+class SeeMulticasts(NodeProgram):
+    """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
+
+    If the digests of all buckets are those of an earlier round, so are the measured tables.
+    """
+
+    of: SystemTables
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
+        alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
+        tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -543,7 +591,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of the multicasts `of`, if needed."""
+        """Return the columns ``weight`` and ``down`` of multicasts that the questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])

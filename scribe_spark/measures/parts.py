@@ -292,7 +292,7 @@ _WEIGHT = "weight by deadline"
 
 
 def _weigh(parts: NodeParts, asked: Asked) -> Any:
-    """Return the kernel that adds weights by part, and by the first deadline that is kept."""
+    """Return the kernel that adds weights of receivers by part and first deadline met."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):

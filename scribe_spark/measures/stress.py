@@ -127,7 +127,7 @@ def link_bytes(counted: DataFrame) -> Batches:
 def _read_off(
     counted: DataFrame, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
 ) -> Batches:
-    """Return the counts of buckets as typed rows."""
+    """Return the counts of buckets as rows of a schema, by the functions in `tables`."""
     wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -47,7 +47,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
+from scribe_spark.engine.losses import Late
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -143,6 +143,21 @@ class Overlays:
         publication, row = expand(begin, end)
         return {"publication": publication, **take(edges, order[row])}
 
+    def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
+        """Return edges down trees but those to sources, and the edges from sources to roots.
+
+        Parameters
+        ----------
+        down : Columns
+            ``publication`` (an index), ``node`` and ``peer``.
+        root : ndarray of int64, shape (p,)
+            The root of each publication's tree; NONE: there is no tree.
+        """
+        other = np.flatnonzero(down["peer"] != self.source[down["publication"]])
+        up = np.flatnonzero((root >= 0) & (root != self.source))
+        first = {"publication": up, "node": self.source[up], "peer": root[up]}
+        return {name: np.r_[down[name][other], one] for name, one in first.items()}
+
 
 @dataclass(frozen=True)
 class Built:
@@ -225,7 +240,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def ways(self) -> int:
-        """The number of ways of a source's publications: by default, all go the same way."""
+        """The number of trees that a source's publications use in turn; 1 by default."""
         return 1
 
     @property
@@ -235,7 +250,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:

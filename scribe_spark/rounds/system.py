@@ -34,8 +34,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Losses, Lost, publication_keys
+from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
@@ -253,7 +252,7 @@ class LivingRound:
         return jitter.of_publications(key)
 
     def _names(self, publish: Publishing) -> np.ndarray:
-        """Return numbers that name publications among those of their groups: rule N1."""
+        """Return a number for each publication, unique among those of its group: rule N1."""
         if not self.in_run:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
@@ -435,6 +434,9 @@ class Multicasts(Rows):
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
+        if (self.group[1:] > self.group[:-1]).all():  # one publication of a group
+            of = find_sorted(self.group, group)
+            return np.where(np.append(self.publication, NONE)[of] == publication, of, NONE)
         names = 1 + max(self.publication.max(initial=0), publication.max(initial=0))
         return find_sorted(self.group * names + self.publication, group * names + publication)
 
@@ -734,7 +736,7 @@ class SystemOnBuckets:
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; empty if control messages are not simulated."""
+        """The kinds of control messages; empty if control messages are not simulated."""
         raise NotImplementedError
 
     @property

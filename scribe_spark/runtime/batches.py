@@ -186,7 +186,7 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
 
 
 def _row_groups(file: str, among: Among) -> Iterator[int]:
-    """Yield the row groups of a file that may have rows with such values."""
+    """Yield the row groups of a Parquet file that may have rows with the values in `among`."""
     metadata = pq.read_metadata(file)
     places = {name: metadata.schema.names.index(name) for name in among}
     for number in range(metadata.num_row_groups):

@@ -170,9 +170,9 @@ def made_events(
 ) -> tuple[EventRows, TimedRows | None]:
     """Return all events of a world, checked, and its publications with times and sizes.
 
-    Without a schedule, there are none of the latter.  Without `groups` or `nodes`
-    (`schemas.NODES`), what needs them is left out.  `schedule` is the config's table, if it has
-    been read; see :func:`check_events` for `times`.
+    The second result is None without such publications.  Events that need `groups` or `nodes`
+    (`schemas.NODES`) are left out where these are None.  `schedule` is the config's table, if it
+    has been read; see :func:`check_events` for `times`.
     """
     sizes, timed = config.bandwidth, None
     if config.world.events is not None:

@@ -252,8 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     every = (row for members in given.members for row in rows(members, given.periods, seeds))
     found = print_rows(HEAD, every)
     print(timed(512, 100))
-    if given.page is not None:
-        write_rows(given.page, "narada", HEAD, found)
+    write_rows(given.page, "narada", HEAD, found)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.nice.config import NiceConfig
-from scribe_spark.systems.nice.halves import halves
+from scribe_spark.systems.nice.period import halves
 
 NODES, GROUPS, PERIODS, CALM = 50, (7, 3, -5), 40, 14
 

@@ -21,8 +21,8 @@ import numpy as np
 from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
-from scribe_spark.topology import load
-from tools.pages import with_lines
+from scribe_spark.topology.registry import load
+from tools.pages import write_part
 
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
 QUIET, MOST = 60, 2000  # rounds without a change that end a part; rounds of a part
@@ -208,8 +208,7 @@ def main() -> None:
     for line in lines():
         print(line, flush=True)
         table += [line] if line.startswith("|") else []
-    if page is not None:
-        page.write_text(with_lines(page.read_text("utf-8"), "overcast", table), "utf-8")
+    write_part(page, "overcast", table)
 
 
 if __name__ == "__main__":

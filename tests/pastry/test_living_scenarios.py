@@ -19,7 +19,7 @@ from scribe_spark.pastry.closeness import roots
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.states import MESSAGE_KINDS
+from scribe_spark.pastry.states import MESSAGE_KINDS, ring_leaves
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import MESSAGES, Tally
 
@@ -158,20 +158,42 @@ def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
     assert roots(known, live, halves).tolist() == [closest(key) for key in keys]
 
 
-@pytest.mark.parametrize("failing", [8, 40, 400])
-def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> None:
-    """Not by a walk around the ring of 4,000 nodes (rule P31)."""
+def large_overlay() -> tuple[OverlayState, Kernel]:
+    """4,000 nodes with perfect tables."""
     drawn = np.random.default_rng(1).integers(0, 2**64, (2, 4_000), dtype=np.uint64)
     ring = Ring(np.sort(drawn[0]), drawn[1], np.arange(4_000), np.arange(4_000) % 50)
     points = np.random.default_rng(2).integers(0, 1_000, 50)
     kernel = Kernel(np.abs(points[:, None] - points).astype(np.int32), np.arange(50))
-    state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
+    return perfect_start(ring, np.arange(4_000), 16, 4, kernel), kernel
+
+
+@pytest.mark.parametrize("failing", [8, 40, 400])
+def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> None:
+    """Not by a walk around the ring of 4,000 nodes (rule P31)."""
+    state, kernel = large_overlay()
     state.lives.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally(MESSAGE_KINDS)
     player = InMemory.of(state, CONFIG, kernel)
     play_in_turn(player, repair_leaf_sets(player.environment, 1))
     tally.take(player.take(MESSAGES))
-    there = perfect_start(ring, state.live(), 16, 4, kernel)
+    there = perfect_start(state.states.known, state.live(), 16, 4, kernel)
     wrong = (there.states.leaves != state.states.leaves)[state.live()].any(axis=1)
     assert not wrong.any()
     assert tally.by_kind()["repair"] < 200
+
+
+@pytest.mark.parametrize("failing", [8, 40, 400])
+def test_who_arrives_beside_dead_nodes_finds_the_nodes_behind_them(failing: int) -> None:
+    """Not by a walk around the ring of 4,000 nodes (rule P33)."""
+    seen = []
+    for buckets in (1, 2, 7):
+        state, kernel = large_overlay()
+        state.lives.exit(np.arange(99, 100 + failing), 0, 1)
+        events = Events(arrive=np.array([99]))
+        player = InMemory.of(state, WorldConfig(), kernel, buckets)
+        result = played_round(player, 0, events, 0)
+        there = ring_leaves(np.array([99]), 8, len(state.live()))
+        assert state.live()[there].tolist() == state.states.leaves[[99]].tolist()
+        seen.append((result.messages, state.states.leaves.tolist()))
+    assert seen[1:] == seen[:-1]
+    assert seen[0][0]["exchange"] < 2_000

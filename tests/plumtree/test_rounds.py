@@ -18,8 +18,8 @@ from oracle.plumtree.plumtree import Rules
 from oracle.plumtree.wired_queue import Links
 from world.test_round_clock import links_of
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
 from scribe_spark.rounds.events import NEVER, Events, Lives

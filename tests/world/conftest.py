@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import Simulation, make_world
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemRound
-from scribe_spark.worlds import World
 from scribe_spark.worlds.live_systems import SystemsInRound
+from scribe_spark.worlds.world import World
 
 
 @pytest.fixture(scope="module")

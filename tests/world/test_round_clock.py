@@ -15,9 +15,9 @@ from oracle import bandwidth as oracle
 from oracle.scribe_living.cases import random_world
 from world_states import Played, flooders
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.config import RunConfig
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.multicasts import MulticastMeasures

@@ -14,8 +14,8 @@ from in_tasks import Jobs
 from oracle import bandwidth as oracle
 from world_states import Played
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE
@@ -26,7 +26,7 @@ from scribe_spark.rounds.group_events import RoundTimes
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.sources import Sent
-from scribe_spark.worlds import check_world
+from scribe_spark.worlds.events import check_world
 from tests.world.conftest import Left
 from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
 

@@ -113,9 +113,15 @@ class ExchangeLeafSets(WaveProgram):
         return take_leaves(states, receiver[some], offered[at[some]], only_new=True)
 
     def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
-        """Merge the leaf sets in answers; return the nodes whose leaf set changed."""
+        """Merge the leaf sets in answers; return the nodes whose leaf set changed.
+
+        These nodes also offer their routing table to their leaf set (P33).
+        """
         states, answers = self.states(bucket, tables, LEAVES), inbox[_LEAF_SETS_BACK]
         taken = take_leaves(states, answers[AT] - states.first, answers["leaves"], only_new=True)
+        entries = states.cells.reshape(len(states.cells), -1)[taken]
+        known = live_only(self.environment.is_alive, entries)
+        take_leaves(states, taken, known, only_new=True)
         return taken + states.first
 
 

@@ -29,8 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost, loses
+from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.multicast import PAYLOAD
@@ -591,7 +590,7 @@ class _BayeuxRound:
         return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
 
     def _started(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the sessions in which copies start: those of sources, and others with a JOIN."""
+        """Return the sessions in which copies start: to which sources send, or with a JOIN."""
         starts = self.sessions.stands.ravel() & self.joined
         starts[self.sessions.lead] = True
         return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))

@@ -46,7 +46,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.engine.jitter import jitter_keys
+from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -532,7 +532,7 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
+        """Remove links of dead nodes and of quitting places, and links to nodes known as dead."""
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)

@@ -68,7 +68,7 @@ def publication_keys(
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and ids for keys of :func:`publication_keys` with ``since=0``."""
+    """Return the groups and ids of publications from keys that count rounds from 0."""
     key, name = np.divmod(keys, _names(scribe))
     round, group = np.divmod(key, len(scribe.groups))
     return group, publication_ids(round, name)

@@ -437,7 +437,7 @@ def _remember_resent(scribe: Scribe, taken: Sent) -> None:
 
 
 def _forget_resent(scribe: Scribe) -> None:
-    """Once all members of a group have the newest publication, keep only that one."""
+    """Forget older resent publications of a group once all members have the newest one."""
     state, old = scribe.state, scribe.state.resent
     kept = old.publication == state.newest[old.group]
     kept |= np.isin(old.group, state.lacking.key // state.size)

@@ -279,7 +279,7 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the publications that are due, and after the last round all others."""
+    """Return the publications that are due now; after the last round, also all open ones."""
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {

@@ -14,8 +14,7 @@ from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_n
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.jitter import Jitter, jitter_keys
-from scribe_spark.engine.losses import Losses, publication_keys
+from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT

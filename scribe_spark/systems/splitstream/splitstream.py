@@ -4,7 +4,7 @@ A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes
 Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
 (`protocol.Hops`).  Publications go down the tree of one stripe each.
 
-Rules: docs/rules.md, L1 to L12.
+Rules: docs/rules.md, L1 to L11.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class SplitStream(GrownOverlays):
-    """SplitStream; `rules` are `Section.for_tasks`."""
+    """SplitStream; `rules` is its section of the config (`Section.for_tasks`)."""
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit

@@ -17,7 +17,7 @@ nodeId; ``("lookup key", round, i)`` is the key.
 What the texts leave open is settled by the rules P1 to P30 of docs/rules.md, each behind one small
 function: P1 `oracle.ring.closeness`; P2 `NodeState.in_span`; P3 `NodeState.take_leaves`; P4
 `Overlay.alive_of`; P5 `routing.drop_and_repair`; P7 `routing.hop`; P9 `Overlay.offer`; P10
-`arrival.discover`; P11 `arrival.told_of_leaves`; P12 `arrival.exchange`; P13
+`arrival.discover`; P11 `arrival.told_of_leaves`; P12 `arrival.exchange`, P33 as well; P13
 `arrival.wave_size`; P15 `arrival.first_state`; P16 `departure.leave`; P19
 `routing.find_all_dead`; P21 `departure.repair_leaf_sets`; P22 `departure.beyond`,
 `departure.ask`, `departure.checked`; P23 `departure.recover`; P25 `world.play_events`; P27

@@ -69,7 +69,8 @@ def exchange(overlay: Overlay, started: Iterable[int]) -> int:
 
     All messages of a round carry the leaf sets from before it. A node that is sent a leaf set by
     one that it does not hold itself answers with its own (rule P12): without that, more than
-    l/2 nodes of a wave between two old neighbours would never hear of each other.
+    l/2 nodes of a wave between two old neighbours would never hear of each other. Who gets a new
+    leaf from an answer offers its routing table to its leaf set, too (rule P33).
     """
     senders, rounds = set(started), 0
     while senders:
@@ -92,7 +93,10 @@ def exchange(overlay: Overlay, started: Iterable[int]) -> int:
                 if sender not in own:
                     overlay.note("exchange", node, sender)
                     answers.setdefault(sender, []).append(own)
-        gained |= {node for node, sets in answers.items() if take(overlay, node, *sets)}
+        led = {node for node, sets in answers.items() if take(overlay, node, *sets)}
+        for node in led:
+            take(overlay, node, overlay.states[node].entries())
+        gained |= led
         senders = gained
     return rounds
 
