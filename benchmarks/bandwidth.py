@@ -31,8 +31,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 
-__all__ = ["main"]
-
 _TOPICS, _SIZE, _SEED = 1_500, 128_000, 1
 
 #: Each node asks so many others of a topic into its mesh: the mean degree is twice as high.

@@ -15,8 +15,6 @@ from scipy.sparse.csgraph import dijkstra
 from scribe_spark.config import RunConfig
 from scribe_spark.topology.registry import load
 
-__all__ = ["calibrate"]
-
 
 def calibrate() -> float:
     """Seconds of one calibration, drawing the network not included."""

@@ -50,8 +50,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
 
-__all__ = ["Dissemination", "Spread", "all_but_sender", "disseminate", "random_peers"]
-
 # tables of a bucket
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
 # kinds of messages

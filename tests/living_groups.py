@@ -21,7 +21,7 @@ from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.publications import PublicationResult
 from oracle.scribe_living.cases import World as Case
-from oracle.scribe_living.state import Group, Settings
+from oracle.scribe_living.state import OPERATIONS, Group, Settings
 from oracle.scribe_living.world import Event, Run, Snapshot
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
@@ -35,7 +35,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import OPERATIONS, GroupEvents, Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due

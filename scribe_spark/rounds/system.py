@@ -45,25 +45,6 @@ from scribe_spark.rounds.player import Environment
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = [
-    "CARRIED",
-    "DELIVERED",
-    "LivingRound",
-    "Multicasts",
-    "OwnRounds",
-    "Pairs",
-    "Publications",
-    "Publishing",
-    "SystemOnBuckets",
-    "SystemPlayer",
-    "SystemRound",
-    "count_messages",
-    "notes_copies",
-    "play_own_rounds",
-    "play_rounds_of_run",
-    "play_run",
-]
-
 #: The tables of a bucket after a round whose publications are measured: the first copies at its
 #: nodes (``group, publication, node, hops, delay_us``); and the sent copies, also lost ones
 #: (``group, publication, sender, to``; also ``lost``, if copies to live nodes may be lost), each in

@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from configurations import NETWORK
 
-__all__ = ["WORLDS", "play_world", "write_world_inputs"]
-
 #: Nodes of the world with a given table of events, and how many of them are alive at the start.
 FILE_NODES, FILE_INITIAL, FILE_ROUNDS = 150, 120, 12
 

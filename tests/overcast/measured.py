@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
+from overcast.played import NOBODY, Played, Routed, paper_network
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.topology.registry import load
@@ -61,8 +61,8 @@ class Grown:
         played, begin, last, told, news = self.played, self.played.number, 0, 0, 0
         before, known = None, self._known()
         while (now := played.number - begin) < min(MOST, last + QUIET) or self._fresh(now):
-            changes = () if now else ((np.zeros(len(join), dtype=np.int64), join), NO_PAIRS, died)
-            played.play(*changes, measure=True)
+            changes = () if now else ([(0, node) for node in join], (), died)
+            played.play(*changes)
             told += played.counts["certificates"]
             had, known = known, self._known()
             news += sum(had.get(node) != row for node, row in known.items())
@@ -195,8 +195,7 @@ def time_of(members: int = 2000, rounds: int = 200) -> str:
     played = Played(network, router.astype(np.int64))
     begin = time.process_time()
     for number in range(rounds):
-        all_join = np.zeros(members, dtype=np.int64), np.arange(members)
-        played.play(NO_PAIRS if number else all_join)
+        played.play(() if number else [(0, node) for node in range(members)], measure=False)
     return f"{members} members, {rounds} rounds: {time.process_time() - begin:.1f} s (bar: 72 s)"
 
 

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from periods import pairs_of
 
-from overcast.played import NOBODY, Played, drawn_changes, pairs_of, small_network
+from overcast.played import NOBODY, Played, drawn_changes, small_network
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.group_overlays import Overlays
 from scribe_spark.systems.overcast.bandwidth import Flows
@@ -78,7 +79,7 @@ def grow(seed: int, rules: dict) -> Counter:
         dead |= quit | {pair for pair in members if pair[1] in died}
         members = {pair for pair in members if pair[1] not in died} - quit | join
         alive -= died
-        played.play(pairs_of(join), pairs_of(quit), np.array(sorted(died), dtype=np.int64))
+        played.play(join, quit, died, measure=False)
         above = parents(played)
         assert set(above) == members
         deepest = max((depth(above, *one) for one in above), default=0)
@@ -169,12 +170,12 @@ def test_flows_share_links():
 def test_a_large_group_is_refused():
     played = Played(small_network(1), np.zeros(5001, dtype=np.int64))
     with pytest.raises(InputError, match="has a group of 5,001 members; must be at most 5,000"):
-        played.play((np.zeros(5001, dtype=np.int64), np.arange(5001)))
+        played.play([(0, node) for node in range(5001)])
 
 
 def test_a_picture_has_the_bandwidth_of_each_way_from_the_root():
     played = Played(small_network(5), np.arange(12))
-    played.play((np.zeros(12, dtype=np.int64), np.arange(12)))
+    played.play([(0, node) for node in range(12)])
     for number in range(30):
         played.play(measure=number == 29)
     rows = played.system.picture(SimpleNamespace(state=played.state), played.network)
