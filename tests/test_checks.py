@@ -100,9 +100,15 @@ def test_look_ups_are_the_mean_of_the_second_half(tmp_path):
 
 
 def test_a_can_without_churn_finds_every_key():
-    right, hops = checks.can_lookups(200, 100)
+    right, hops = checks.can_lookups(200, count=100)
     assert right == 1
     assert 1 < hops < 5
+
+
+def test_a_can_with_dead_nodes_finds_the_keys_of_live_ones():
+    right = [checks.can_lookups(200, dead)[0] for dead in (0.1, 0.5)]
+    assert 0.8 < right[0] < 0.95
+    assert 0.1 < right[1] < 0.5
 
 
 @pytest.mark.parametrize(

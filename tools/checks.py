@@ -25,10 +25,18 @@ import numpy as np
 import pyarrow.dataset as ds
 
 from scribe_spark.can.config import most_bits
-from scribe_spark.can.zones import Placement, Space, neighbours_of, next_zones, zones_of_all
+from scribe_spark.can.zones import (
+    Placement,
+    Space,
+    distance,
+    neighbours_of,
+    next_zones,
+    zones_of_all,
+)
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
+from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
 from tools.one_group import ring_of
@@ -295,6 +303,9 @@ LOOKUP_WORLDS: dict[str, tuple[str, ...]] = {
     "lives of five minutes": (*_CHURN, "--lifetime-seconds", "300"),
 }
 
+#: The share of nodes that fail in a round of 30 s.
+_DEAD = {"no churn": 0.0, "sessions of an hour": 30 / 5190, "lives of five minutes": 30 / 300}
+
 
 def lookup_folder(out: Path, nodes: int, churn: str) -> Path:
     """Return the folder of a world."""
@@ -321,23 +332,30 @@ def pastry_lookups(folder: Path) -> tuple[float, float]:
     return float(later["lookups.right"].mean()), float(later["lookups.hops"].mean())
 
 
-def can_lookups(nodes: int, count: int = 2000) -> tuple[float, float]:
-    """Return the same of look-ups from drawn nodes to drawn keys in a CAN of 6 dimensions."""
+def can_lookups(nodes: int, dead: float = 0.0, count: int = 2000) -> tuple[float, float]:
+    """Return the same of look-ups from drawn nodes to drawn keys in a CAN of 6 dimensions.
+
+    A share `dead` of the nodes has failed, and no neighbour has taken over a zone yet.  A message
+    goes to the live neighbour nearest to the key; it is lost if none is nearer than its node.
+    """
     seed, dimensions = 1, 6
     kernel = PairKernel(PairDelay.parse("constant:50ms"), seed)
     space = Space(dimensions, most_bits(dimensions))
     zones = zones_of_all(Placement(space, seed), ring_of(nodes), kernel)
-    pairs, none = neighbours_of(zones), np.zeros(count, dtype=np.int64)
-    number = np.arange(count)
-    start = (draws.bits_np(seed, "from", number) % np.uint64(nodes)).astype(np.int64)
+    alive = _uniform(seed, "dies", zones.node) >= dead
+    pairs, number = neighbours_of(zones), np.arange(count)
+    pairs = take(pairs, np.flatnonzero(alive[pairs["neighbour"]]))
+    live, none = np.sort(zones.node[alive]), np.zeros(count, dtype=np.int64)
+    start = live[(draws.bits_np(seed, "from", number) % np.uint64(len(live))).astype(np.int64)]
     point = space.point(draws.bits_np(seed, "key", number))
-    at, hops = zones.of_node(none, start), 0
+    at, hops, place = zones.of_node(none, start), 0, space.coordinates(point)
     for _ in range(nodes):
         onward = next_zones(zones, pairs, at, point)
-        if np.array_equal(onward, at):
+        nearer = distance(zones, onward, place) < distance(zones, at, place)
+        if not nearer.any():
             break
-        hops += int((onward != at).sum())
-        at = onward
+        hops += int(nearer.sum())
+        at = np.where(nearer, onward, at)
     return float(np.mean(at == zones.of_point(none, point))), hops / count
 
 
@@ -353,9 +371,9 @@ def lookup_lines(sizes: Sizes) -> Iterator[str]:
         for churn in LOOKUP_WORLDS:
             play_lookups(sizes.out, nodes, churn)
             cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))
-        rows.append([*cells, cell(can_lookups(nodes))])
-    head = "peers", "published", *(f"Pastry, {churn}" for churn in LOOKUP_WORLDS), "CAN, no churn"
-    yield from table(head, rows)
+        rows.append([*cells, *(cell(can_lookups(nodes, dead)) for dead in _DEAD.values())])
+    systems = (f"{system}, {churn}" for system in ("Pastry", "CAN") for churn in LOOKUP_WORLDS)
+    yield from table(("peers", "published", *systems), rows)
 
 
 # --- the command

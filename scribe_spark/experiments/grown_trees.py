@@ -96,7 +96,11 @@ class GrownTrees:
     def _built(self) -> scribe_trees.Trees:
         run = self._run
         built_from = run.overlay, self._groups, run.memberships, run.progress
-        return run.own(scribe_trees.build_trees(*built_from, in_tasks=run.in_tasks))
+        # in tasks, roots publish in the job that builds the trees, unless links take time
+        at_root = run.config.groups.source == "root" and not run.config.bandwidth.on
+        publishes = run.in_tasks and at_root
+        built = scribe_trees.build_trees(*built_from, in_tasks=run.in_tasks, publishes=publishes)
+        return run.own(built)
 
     @property
     def trees(self) -> scribe_trees.Trees | None:
@@ -111,7 +115,7 @@ class GrownTrees:
     def create_routes(self) -> pa.Table:
         """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
         keys = self._groups.select(["group", "key_hi", "key_lo", "size"])
-        routes = self._built.created().toArrow().join(keys, "group", join_type="inner")
+        routes = self._built.created().join(keys, "group", join_type="inner")
         return routes.sort_by("group").combine_chunks()
 
     def groups_with_root(self) -> pa.Table:
@@ -145,4 +149,6 @@ class GrownTrees:
 
     def deliveries(self, system: str) -> Table | None:
         """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
-        return self._run.multicast_along(self._built) if system == scribe_trees.SYSTEM else None
+        if system != scribe_trees.SYSTEM:
+            return None
+        return self._built.delivered or self._run.multicast_along(self._built)

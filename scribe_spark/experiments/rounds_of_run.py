@@ -238,13 +238,13 @@ class RoundsOfRun(Rounds):
         columns = ["group", "key_hi", "key_lo", "creator"]
         return local_frame(self._run.spark, keys.select(columns))
 
-    def create_routes(self) -> DataFrame:
+    def create_routes(self) -> pa.Table:
         """Return the routes of the CREATEs that the remaining creators would send now."""
         run = self._run
         live = run.nodes.select(F.col("node").alias("creator"))
         groups = self._keys.join(live, "creator", "left_semi")
         created = scribe_trees.build_trees(run.overlay, groups, None, run.progress)
-        made = run.memory.materialise(created.created())
+        made = created.created().sort_by("group")
         created.release()
         return made
 

@@ -178,7 +178,7 @@ def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | Non
 
 
 def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
-    """Count the copies that reach each node of each group; one Spark job."""
+    """Count the copies that reach each node of each group."""
     if "copies" not in run:
         return {}
     message = PUBLICATION if SCHEDULE in run else "group"

@@ -138,12 +138,12 @@ def tables(spark):
     deliveries = blocks.union_tables(delivered).persist()
     # what a node sends to a group is counted by several tasks
     apart = edges.repartition(5, "child")
-    counted = count_stress(apart, underlay, 3, worlds.nodes(spark), SYSTEMS).persist()
+    counted = count_stress(apart, underlay, 3, worlds.nodes(spark), SYSTEMS).frame.persist()
     made = Tables(
         edges,
         deliveries,
-        node_stress(counted).frame.persist(),
-        link_stress(counted).frame.persist(),
+        node_stress(Batches.of(counted)).frame.persist(),
+        link_stress(Batches.of(counted)).frame.persist(),
         spark.createDataFrame(delays_of_groups(deliveries, groups, 3)).persist(),
     )
     yield made

@@ -91,7 +91,7 @@ def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
     groups = worlds.groups(spark, b)
     trees = scribe_trees.build_trees(overlay, groups, worlds.members(spark, b).limit(0))
-    found = {row["group"]: row for row in trees.created().collect()}
+    found = {row["group"]: row for row in trees.created().to_pylist()}
     asked = groups.collect()
     assert len(found) == len(asked)
     for row in asked:

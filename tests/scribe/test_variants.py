@@ -229,7 +229,9 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
     b, overlay = 4, worlds.overlay(spark, 4)
     assert overlay.ring.layout.buckets > 1
     groups, members = worlds.groups(spark, b), worlds.members(spark, b)
-    trees = scribe_trees.build_trees(overlay, groups, members, in_tasks=True)
+    trees = scribe_trees.build_trees(overlay, groups, members, in_tasks=True, publishes=True)
+    assert trees.delivered is not None
+    of_roots = worlds.by_seed(map(tuple, trees.delivered.frame.collect()), 0, 1)
     delivered, sent = scribe_trees.multicast(trees, groups, "routed")
     got = worlds.by_seed(map(tuple, delivered.frame.collect()), 0, 1)
     rest = trees.edges(), TreesConfig(), SEED, Silent(), None, trees
@@ -238,6 +240,7 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
     for one in worlds.of_b(b):
         seed = one.case.seed
         assert own[seed] == sorted(one.grown.edges()), seed
+        assert of_roots[seed] == one.deliveries("root"), seed
         assert got[seed] == one.deliveries("routed"), seed
         assert shorter[seed] == collapsed(seed), seed
     assert trees.engine.tables.costs.supersteps == 0  # nothing was a job of its own
