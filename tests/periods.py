@@ -92,8 +92,12 @@ class PlayedPeriods:
 class SystemWorld:
     """A world of one system on buckets; those that are blind can be read only in their turn.
 
-    Between rounds, the state is cut into `cuts` buckets, one number after the other.
+    Between rounds, the state is cut into `cuts` buckets, one number after the other.  `asks` has
+    further arguments of `SystemBuckets.measure`.
     """
+
+    detection = 1  # rounds until a failure is noticed
+    deadline = 1
 
     def __init__(
         self,
@@ -105,7 +109,9 @@ class SystemWorld:
         rounds: int,
         blind: bool = True,
         cuts: Sequence[int] = (),
+        **asks: Any,
     ) -> None:
+        self.asks = asks
         self.system, self.network, self.own, self.rounds = system, network, own, rounds
         self.numbers, self.number, self.cuts = np.array(numbers), 0, cuts
         self.buckets = SystemBuckets.empty(network.ring, buckets, blind)
@@ -128,6 +134,7 @@ class SystemWorld:
         fail: Iterable[int] = (),
         leave: Iterable[int] = (),
         back: Iterable[int] = (),
+        arrive: Iterable[int] = (),
         **more: Any,
     ) -> tuple[SystemRound, Any, Counter]:
         """Play a round; return its results, its messages, and the copies of its publications.
@@ -136,16 +143,16 @@ class SystemWorld:
         """
         if not isinstance(publish, Publishing):
             publish = Publishing.at_begin(pairs_of(publish))
-        fail, leave, back = map(nodes_of, (fail, leave, back))
-        self.lives.exit(fail, self.number, 1)
-        self.lives.exit(leave, self.number, 0)
-        self.lives.enter(back)
+        events = Events(*map(nodes_of, (fail, leave, back, arrive)))
+        self.lives.exit(events.fail, self.number, self.detection)
+        self.lives.exit(events.leave, self.number, 0)
+        self.lives.enter(events.entering)
         system, ring, kernel = self.system, self.network.ring, self.network.kernel
         tally = self.tally_of_round()
         now = LivingRound(
-            *(self.number, self.rounds, ring, self.lives, Events(fail, leave, back)),
+            *(self.number, self.rounds, ring, self.lives, events),
             *(self.numbers, None, None, pairs_of(join), pairs_of(quit)),
-            *(publish, kernel, self.network.lan_us, self.network.seed, 1, tally),
+            *(publish, kernel, self.network.lan_us, self.network.seed, self.deadline, tally),
             *(np.full(len(ring), NEVER), self.own),
             **{"measures": ("delay", "node_stress"), **more},
         )
@@ -155,9 +162,9 @@ class SystemWorld:
 
         def measure(done: SystemRound) -> None:
             self.rows = player.gather(DELIVERED, CARRIED)
-            if done.multicasts is not None:
+            if done.multicasts is not None and now.measures:
                 given = system, done, kernel, self.lives, now.measures
-                self.multicasts, found = self.buckets.measure(*given)
+                self.multicasts, found = self.buckets.measure(*given, **self.asks)
                 copies.update(found)
 
         done = system.play_on(player, now, measure)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from coverage_questions import asked_of, questions_of
-from living_buckets import RecordingTally, SystemBuckets, ring_of
+from living_buckets import SystemBuckets, ring_of
 from oracle.coverage import coverage_measures
 from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
+from periods import SystemWorld
 from withholding import Named
 
 from scribe_spark.core import draws
@@ -23,6 +24,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.facts import Ring
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events, Lives
+from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
 from scribe_spark.schemas import PUBLICATION_COUNTS
@@ -74,55 +76,35 @@ def check(
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
     silent = Named.of(settings.withholds, settings.withholds_announcements)
     kernel = replace(Kernel(between, np.arange(size)), withheld=silent)
-    lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
-    world, outcomes, seen = SystemBuckets.empty(ring, buckets, blind), Counter(), Counter()
+    asks = {"by_hops": settings.clock == "hops"}
+    if questions:
+        asks["asked"] = asked_of(size, kernel, 1000, questions == "plain")
+    network = Network(ring, kernel, 1000, case.seed)
+    given = system, network, numbers, buckets, own, case.rounds, blind, cuts
+    world, outcomes, seen = SystemWorld(*given, **asks), Counter(), Counter()
+    world.lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
+    world.detection, world.deadline = settings.detection, settings.deadline
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
-        events = Events(
-            **{
-                kind: np.array(sorted(at[e[1]] for e in today if e[2] == kind), dtype=np.int64)
-                for kind in ("fail", "leave", "recover", "arrive")
-            }
-        )
-        lives.exit(events.fail, number, settings.detection)
-        lives.exit(events.leave, number, 0)
-        lives.enter(events.entering)
+
+        def nodes(kind, today=today):
+            return [at[e[1]] for e in today if e[2] == kind]
 
         def pairs(kind, today=today):
-            found = sorted(
-                (int(np.searchsorted(numbers, e[3])), at[e[1]]) for e in today if e[2] == kind
-            )
-            return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
+            return [(int(np.searchsorted(numbers, e[3])), at[e[1]]) for e in today if e[2] == kind]
 
-        sent = RecordingTally((*system.payload, *system.control), ring.node, lives.alive)
-        now = LivingRound(
-            *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
-            *(pairs("join"), pairs("quit"), Publishing.at_begin(pairs("publish"))),
-            *(kernel, 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
+        result, sent, copies = world.play(
+            *map(pairs, ("join", "quit", "publish")),
+            *map(nodes, ("fail", "leave", "recover", "arrive")),
             measures=("delay", "node_stress") if measured else (),
         )
-        found: list[tuple] = []
-
-        def measure(done, world=world, found=found):
-            if measured:
-                hops = settings.clock == "hops"
-                names = ("delay", "node_stress")
-                more = {"by_hops": hops}
-                if questions:
-                    more["asked"] = asked_of(size, kernel, 1000, questions == "plain")
-                found.append(world.measure(system, done, kernel, lives, names, **more))
-
-        result = system.play_on(world.player(system), now, measure)
         wanted = oracle.step(number, case.events)
-        tables = world.tables_of(system)
-        if cuts:
-            world = world.cut_again(system, cuts[number % len(cuts)])
-        compare(wanted, tables, sent, ring, numbers, number, oracle.dials)
-        for values, copies in found:
+        compare(wanted, world.tables, sent, ring, numbers, number, oracle.dials)
+        if measured:
             told, carried = multicasts(case, oracle, wanted, questions)
-            assert values == pytest.approx(told, rel=1e-8), number
+            assert world.multicasts == pytest.approx(told, rel=1e-8), number
             places = ((int(numbers[g]), *map(int, ring.node[list(ends)])) for g, *ends in copies)
             assert Counter(dict(zip(places, copies.values(), strict=True))) == carried, number
             seen.update(told)
@@ -250,8 +232,8 @@ def test_multicasts_have_every_measure():
     """Of worlds with deliveries by IWANT in later heartbeats of a round."""
     units = multicast_units("gossipsub", by_hops=True)
     seen = {*check(BY_TIME, 2, blind=True), *check(BY_HOPS, 7)}
-    no_delays = ("link_stress", "messages")
-    wanted = {name for name in units if name.split(".")[1] not in no_delays}
+    others = ("link_stress", "messages", "parts")
+    wanted = {name for name in units if name.split(".")[1] not in others}
     assert {f"gossipsub.{name}" for name in seen} == wanted
 
 

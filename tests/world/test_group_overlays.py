@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from identifiers import parts
-from living_buckets import RecordingTally, SystemBuckets
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
 from oracle.random_cases import Case
+from periods import SystemWorld, nodes_of
 from withholding import Named
 
 from scribe_spark.can.config import most_bits
@@ -21,9 +21,9 @@ from scribe_spark.can.multicast import LiveCan
 from scribe_spark.can.zones import Space, draw_landmarks
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.events import NEVER, Events, Lives
-from scribe_spark.rounds.group_overlays import GroupOverlays
-from scribe_spark.rounds.system import LivingRound, Publishing
+from scribe_spark.rounds.events import Lives
+from scribe_spark.rounds.group_overlays import GroupOverlays, Network
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
 from scribe_spark.systems.flooding.flood import LiveFlooding
 from tests.can.played import LAN_US, draw_of
@@ -104,47 +104,29 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
     kernel = replace(kernel, withheld=Named.of(given.withholds))
     number_of = np.array(sorted(case.keys), dtype=np.int64)
     system = system_of(name, given)
-    world = SystemBuckets.empty(ring, buckets, blind=True)
-    lives = Lives.of(len(ring), np.array(sorted(at[n] for n in given.initial), dtype=np.int64))
+    network = Network(ring, kernel, LAN_US, case.seed)
+    world = SystemWorld(
+        *(system, network, number_of, buckets, OwnRounds(), len(given.events)), cuts=cuts
+    )
+    world.detection, world.deadline = given.detection, given.deadline
+    world.lives = Lives.of(len(ring), nodes_of(at[node] for node in given.initial))
     seen = Counter()
     for number, today in enumerate(given.events):
 
         def positions(kind, today=today):
-            return np.array(sorted(at[e[1]] for e in today if e[0] == kind), dtype=np.int64)
+            return {at[e[1]] for e in today if e[0] == kind}
 
         def pairs(kind, today=today):
-            found = [
-                (int(np.searchsorted(number_of, e[2])), at[e[1]]) for e in today if e[0] == kind
-            ]
-            return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
+            some = (event for event in today if event[0] == kind)
+            return [(int(np.searchsorted(number_of, group)), at[node]) for _, node, group in some]
 
-        lives.exit(positions("fail"), number, given.detection)
-        lives.exit(positions("leave"), number, 0)
-        lives.enter(np.concatenate([positions("arrive"), positions("recover")]))
         published = oracle.step(number)
-        sent = RecordingTally(("payload",), ring.node, lives.alive.copy())
-        kinds = ("fail", "leave", "recover", "arrive")
-        now = LivingRound(
-            *(number, len(given.events), ring, lives),
-            *(Events(**{kind: positions(kind) for kind in kinds}), number_of, None, None),
-            *(
-                pairs("join"),
-                pairs("quit"),
-                Publishing.at_begin(pairs("publish")),
-                kernel,
-                LAN_US,
-                case.seed,
-            ),
-            *(given.deadline, sent, np.full(len(ring), NEVER)),
+        done, sent, carried = world.play(
+            *map(pairs, ("join", "quit", "publish")),
+            *map(positions, ("fail", "leave", "recover", "arrive")),
             measures=("delay", "link_stress" if system.merged else "node_stress"),
             routers=len(case.routers),
         )
-        found: list[tuple] = []
-
-        def measure(done, world=world, found=found, now=now):
-            found.append(world.measure(system, done, kernel, lives, now.measures))
-
-        done = system.play_on(world.player(system), now, measure)
         copies = [(g, copy) for g, _, one in published for copy in one.copies]
         wanted = Counter((copy.sender, copy.receiver, "payload") for _, copy in copies)
         assert sent.messages == wanted, number
@@ -157,7 +139,7 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         account = done.publications.by_group(number_of, number - given.deadline)
         rows = sorted(zip(*(column.tolist() for column in account.values()), strict=True))
         assert rows == oracle.due(number), number
-        compare_multicasts(oracle, published, *found[0], number_of, ring)
+        compare_multicasts(oracle, published, world.multicasts, carried, number_of, ring)
         seen["lost"] += len(lost)
         seen["lost on routes"] += sum(copy.lost for _, copy in copies)
         seen["missed"] += sum(row[6] for row in rows)
@@ -166,9 +148,6 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
         seen["withheld"] += sum(node in one.first for node in silent for *_, one in published)
         seen["again"] += sum(row[9] for row in rows)
         seen["outside"] += sum(node not in oracle.members[group] for group, node, _ in published)
-        world.tables_of(system)
-        if cuts:
-            world = world.cut_again(system, cuts[number % len(cuts)])
     return seen
 
 
