@@ -182,7 +182,7 @@ docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the
 	@$(BIN)/python -m tools.package_size
 
 .PHONY: tutorials
-tutorials: setup ## Execute the tutorial and two how-tos, and write their outputs and pictures, also those of docs/concepts.md (ten minutes)
+tutorials: setup ## Execute the tutorial and two how-tos, and write their outputs and pictures (ten minutes)
 	@$(BIN)/python -m tools.tutorials
 
 .PHONY: site

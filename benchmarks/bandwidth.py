@@ -22,23 +22,14 @@ from benchmarks.between import in_processes
 from benchmarks.calibration import calibrate
 from benchmarks.measure import run_job
 from benchmarks.watch import windows
-from scribe_spark.bandwidth import (
-    COPIES,
-    LINKS,
-    ROOMS,
-    ClockSetting,
-    Discipline,
-    Nodes,
-    TimedPublications,
-    play_windows,
-)
+from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications
+from scribe_spark.bandwidth.windows import COPIES, LINKS, play_windows
 from scribe_spark.core import draws
 from scribe_spark.engine.flight import Flight
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
-
-__all__ = ["main"]
 
 _TOPICS, _SIZE, _SEED = 1_500, 128_000, 1
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from scribe_spark.engine.flight import PATIENCE, Flight, Server
 
-__all__ = ["in_processes"]
-
 _SECRET = b"of a benchmark"
 
 #: ``work(rank, exchange, *given)``: what a process does; what it returns is sent to the caller.

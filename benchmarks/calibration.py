@@ -13,9 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from scribe_spark.config import RunConfig
-from scribe_spark.topology import load
-
-__all__ = ["calibrate"]
+from scribe_spark.topology.registry import load
 
 
 def calibrate() -> float:

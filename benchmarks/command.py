@@ -15,8 +15,6 @@ from benchmarks.text import text
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.paths import replace_file
 
-__all__ = ["main"]
-
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from benchmarks.watch import ROUND_LINE
 
-__all__ = ["EventLog", "Job", "Superstep", "logging_to", "read_event_log", "supersteps"]
-
 
 @dataclass
 class Superstep:

@@ -16,8 +16,6 @@ import numpy as np
 from benchmarks.between import in_processes
 from scribe_spark.engine.flight import Flight
 
-__all__ = ["main", "measured"]
-
 #: Swaps of a size, and the bytes that a task sends in all of them, at most.
 _SWAPS, _BYTES = 200, 2e9
 

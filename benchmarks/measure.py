@@ -22,8 +22,6 @@ from benchmarks.calibration import calibrate
 from benchmarks.event_log import logging_to, read_event_log, supersteps
 from benchmarks.watch import Watched, watch, windows
 
-__all__ = ["growth_exponent", "machine", "measure", "resolve", "run_job"]
-
 
 def growth_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """The slope of log seconds over log N by least squares: 1 is linear."""

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-__all__ = ["main"]
-
 _CLI = ("-m", "scribe_spark.cli")
 _RUN, _WORLD = (*_CLI, "run"), (*_CLI, "world", "--rounds", "6", "--lookups", "1000")
 _FAILS = ("--event-round", "2", "--generator")

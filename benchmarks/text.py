@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["text"]
-
 _MIB, _GIB = 2**20, 2**30
 
 

@@ -16,8 +16,6 @@ from typing import IO, NamedTuple
 
 import psutil
 
-__all__ = ["ROUND_LINE", "TreeMemory", "Watched", "tree_memory", "watch", "windows"]
-
 #: Memory is sampled this often (seconds), and for at most this share of the time.
 PACE, SHARE = 0.2, 0.05
 

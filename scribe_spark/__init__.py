@@ -11,9 +11,10 @@ other name below is loaded at its first use, so that ``import scribe_spark`` (an
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.core.registry import load
+from scribe_spark.core.errors import shown
 from scribe_spark.systems.registry import System, register_system, tree_variant
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from scribe_spark.multicast import Multicast
     from scribe_spark.overlay import Application, Overlay, Routed, Step
     from scribe_spark.overlays import OverlayKind, register_overlay
-    from scribe_spark.pastry import PastryOverlay
+    from scribe_spark.pastry.overlay import PastryOverlay
     from scribe_spark.runtime.session import session
-    from scribe_spark.systems.scribe import Variant
-    from scribe_spark.topology import Topology, TopologyKind, register_topology
-    from scribe_spark.worlds import World
+    from scribe_spark.systems.scribe.variants import Variant
+    from scribe_spark.topology.frames import Topology
+    from scribe_spark.topology.graph import TopologyKind
+    from scribe_spark.topology.registry import register_topology
+    from scribe_spark.worlds.world import World
 
 __all__ = [
     "RunConfig",
@@ -75,23 +78,23 @@ _HOMES = {
     "InputError": "core.errors",
     "Run": "experiments",
     "Simulation": "experiments",
-    "World": "worlds",
+    "World": "worlds.world",
     "make_world": "experiments",
     "Application": "overlay",
     "Overlay": "overlay",
     "Routed": "overlay",
     "Step": "overlay",
-    "Topology": "topology",
+    "Topology": "topology.frames",
     "Multicast": "multicast",
-    "Variant": "systems.scribe",
+    "Variant": "systems.scribe.variants",
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
     "OverlayKind": "overlays",
-    "PastryOverlay": "pastry",
+    "PastryOverlay": "pastry.overlay",
     "register_overlay": "overlays",
-    "TopologyKind": "topology",
-    "register_topology": "topology",
+    "TopologyKind": "topology.graph",
+    "register_topology": "topology.registry",
     "session": "runtime.session",
 }
 
@@ -163,8 +166,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("scribe_spark")
+    elif name in _HOMES:
+        value = resolve_name(f"{__name__}.{_HOMES[name]}:{name}")
     else:
-        value = load(__name__, name, _HOMES)
+        raise AttributeError(f"module {shown(__name__)} has no attribute {shown(name)}")
     globals()[name] = value
     return value
 

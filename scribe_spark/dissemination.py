@@ -40,8 +40,7 @@ from scribe_spark.core.keys import common_keys, key_of
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, KnowsRing
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Jitter, Late, Lost, jitter_keys
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -50,8 +49,6 @@ from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
-
-__all__ = ["Dissemination", "Spread", "all_but_sender", "disseminate", "random_peers"]
 
 # tables of a bucket
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"

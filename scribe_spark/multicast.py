@@ -27,24 +27,6 @@ from scribe_spark.core.errors import InputError, listed
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
 
-__all__ = [
-    "CONTROL",
-    "COPIES",
-    "DELIVERIES",
-    "EDGES",
-    "FAILURES",
-    "HOPS",
-    "PAYLOAD",
-    "PICTURE",
-    "PUBLICATION",
-    "STATE",
-    "TIME",
-    "Multicast",
-    "conformed",
-    "failure_sums",
-    "refuse",
-]
-
 #: The kind of copies of the message itself; all other kinds are control messages.
 PAYLOAD = "payload"
 

@@ -24,7 +24,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.systems.scribe.upcalls import Application, Calls
 from scribe_spark.underlay.protocol import node_delays
-from tools.pages import with_lines
+from tools.pages import write_part
 
 ORIGINS = 100
 HEAD = (
@@ -106,8 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in rows(spark, nodes, members, given.seed):
             print(row, flush=True)
             lines.append(row)
-    if given.page is not None:
-        given.page.write_text(with_lines(given.page.read_text("utf-8"), "anycast", lines), "utf-8")
+    write_part(given.page, "anycast", lines)
 
 
 if __name__ == "__main__":

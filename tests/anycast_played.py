@@ -25,8 +25,6 @@ from scribe_spark.systems.scribe.upcalls import Application, Calls
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
 
-__all__ = ["Accepting", "Few", "Nobody", "Routes", "play_case"]
-
 
 class Accepting(Application):
     """Members that accept, by number; it records whom it asks, for a program in one process."""

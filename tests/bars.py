@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.pages import with_lines
+from tools.pages import write_part
 
 
 class Row(NamedTuple):
@@ -32,7 +32,6 @@ def print_rows(head: str, rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def write_rows(page: Path, name: str, head: str, rows: Iterable[Row]) -> None:
+def write_rows(page: Path | None, name: str, head: str, rows: Iterable[Row]) -> None:
     """Write the rows that have a tolerance between the marks of a name."""
-    lines = [head, *(str(row) for row in rows if row.holds is not None)]
-    page.write_text(with_lines(page.read_text("utf-8"), name, lines), "utf-8")
+    write_part(page, name, [head, *(str(row) for row in rows if row.holds is not None)])

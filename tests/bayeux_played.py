@@ -16,8 +16,6 @@ from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.pastry.states import CELLS
 from scribe_spark.systems.bayeux.live import LiveBayeux
 
-__all__ = ["known_of", "run_of"]
-
 
 def run_of(
     one: BayeuxCase,

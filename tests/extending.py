@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.extending import files_of, pages
+from tools.tutorials import files_of, pages_on_extensions
 
 FILES = {
-    name: code for page in pages().values() for name, code in files_of(page.read_text()).items()
+    name: code
+    for page in pages_on_extensions().values()
+    for name, code in files_of(page.read_text()).items()
 }
 
 

@@ -11,8 +11,6 @@ from round_0 import Round0
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.systems.flooding.flood import FloodedOverlay, LiveFlooding
 
-__all__ = ["flood"]
-
 
 def flood(case: FloodingCase, buckets: int) -> Round0:
     """Every group's source floods the group's ring, or the overlay; nodes have `base` added."""

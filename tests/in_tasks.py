@@ -84,7 +84,7 @@ class TablesInTasks(BucketTables):
         held = Counter[str]()
         for row in listed:
             held[row["name"]] += row["rows"] * row["table"]
-        return _Made(rows, held, messages, 0, frozenset(files))
+        return _Made(rows, held, {}, messages, 0, frozenset(files))
 
     def _accept(self, made: _Made) -> None:
         self._rows, self._taken, self._held = made.rows, set(), made.held

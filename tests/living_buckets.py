@@ -28,8 +28,6 @@ from scribe_spark.rounds.player import Environment
 from scribe_spark.rounds.system import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["RecordingTally", "SystemBuckets", "ring_of"]
-
 #: The names of the system's tables begin with it.
 PREFIX = "system/"
 

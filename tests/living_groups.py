@@ -9,6 +9,7 @@ import functools
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import living_worlds
@@ -20,7 +21,7 @@ from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.publications import PublicationResult
 from oracle.scribe_living.cases import World as Case
-from oracle.scribe_living.state import Group, Settings
+from oracle.scribe_living.state import OPERATIONS, Group, Settings
 from oracle.scribe_living.world import Event, Run, Snapshot
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
@@ -28,12 +29,13 @@ from split_states import empty_state, join_states, state_of
 from traffic import Traffic
 from withholding import Named
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import OPERATIONS, GroupEvents, Groups
+from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
@@ -375,7 +377,8 @@ def publication_results(world: World) -> list[PublicationResult]:
     """What became of all publications, as the oracle writes it; at the end of the world."""
     deadline, last = world.config.scribe.deadline, world.case.rounds - 1
     parts = [result.publications for result in world.results]
-    parts.append(publications_due(world.state, last, deadline, everything=True))
+    of_round: Any = SimpleNamespace(parts=Parts(), nodes=0)
+    parts.append(publications_due(world.state, of_round, everything=True))
     names = ("group", "publication", "fate", "expected", "in_time", "late")
     found = []
     for part in parts:

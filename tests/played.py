@@ -27,8 +27,6 @@ from scribe_spark.systems.scribe.trees import (
     settled_round,
 )
 
-__all__ = ["Played", "halves", "trees"]
-
 
 @dataclass
 class _Recording:

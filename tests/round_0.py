@@ -16,8 +16,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 
-__all__ = ["Round0"]
-
 
 @dataclass
 class Round0:

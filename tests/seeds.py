@@ -12,3 +12,12 @@ def seeds(of: Sequence[int], in_each_run: int) -> list[Any]:
     """Return seeds as parameters of a test, of which all but the first are slow tests."""
     slow = (pytest.param(seed, marks=pytest.mark.slow) for seed in of[in_each_run:])
     return [*of[:in_each_run], *slow]
+
+
+#: Buckets and cases: one bucket for all nodes, two, and many of few nodes.
+PLAYS = [
+    (7, range(50)),
+    pytest.param(1, range(220), marks=pytest.mark.slow),
+    pytest.param(2, range(220), marks=pytest.mark.slow),
+    pytest.param(7, range(50, 220), marks=pytest.mark.slow),
+]

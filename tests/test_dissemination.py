@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import worlds
+from arriving import Kernel
 from oracle.dissemination import Edge, First, spread
 from oracle.measures import unicast_deliveries, unicast_edges
 from spread_out import SpreadOut
@@ -37,19 +38,6 @@ from scribe_spark.multicast import COPIES, DELIVERIES, HOPS, TIME, _down_tree
 from scribe_spark.systems import baselines
 
 LAN_US = 1000
-
-
-@dataclass(frozen=True)
-class Routers:
-    """A few routers; the way round may be the shorter one."""
-
-    delay_us: np.ndarray
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.delay_us[a, b]
-
-    def ids(self, index: np.ndarray) -> np.ndarray:
-        return index + 500
 
 
 @dataclass(frozen=True)
@@ -113,7 +101,8 @@ class Case:
             [rng.choice([0, 1, 2, 5, 20, 40]) * 1000 for _ in range(routers)]
             for _ in range(routers)
         ]
-        self.kernel = Routers(np.array(drawn_us) * (1 - np.eye(routers, dtype=np.int64)))
+        delay_us = np.array(drawn_us) * (1 - np.eye(routers, dtype=np.int64))
+        self.kernel = Kernel(delay_us, np.arange(routers) + 500)
         router = np.array([rng.randrange(routers) for _ in range(self.n)])
         node = np.array(rng.sample(range(100), self.n))
         hi = np.sort(np.array(rng.sample(range(2**40), self.n), dtype=np.uint64))

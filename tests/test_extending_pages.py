@@ -10,9 +10,9 @@ import sys
 import pytest
 from extending import FILES
 
-from tools import extending, tutorials
+from tools import tutorials
 
-PAGES = extending.pages()
+PAGES = tutorials.pages_on_extensions()
 
 #: The files of tests that start Spark.
 WITH_SPARK = {"test_circle.py", "test_slowest.py"}
@@ -45,7 +45,7 @@ print(open("mine.py").readline().strip())
 
 
 def test_files_are_there_when_the_other_blocks_run(tmp_path):
-    outputs = list(extending.play(PAGE, tmp_path))
+    outputs = list(tutorials.play(PAGE, tmp_path))
     assert outputs == ["", "7\n", "# mine.py\n"]
     written = tutorials.with_outputs(PAGE, outputs)
     assert [block.output for block in tutorials.blocks_of(written)] == [None, *outputs[1:]]
@@ -57,14 +57,14 @@ def test_files_are_there_when_the_other_blocks_run(tmp_path):
 )
 def test_other_programs_and_failures_are_refused(line, words, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=re.compile(words, re.S)):
-        list(extending.play(f"```sh\n{line}\n```\n", tmp_path))
+        list(tutorials.play(f"```sh\n{line}\n```\n", tmp_path))
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_a_file_a_command_an_output_and_a_test(name):
     text = PAGES[name].read_text("utf-8")
     blocks = tutorials.blocks_of(text)
-    files = extending.files_of(text)
+    files = tutorials.files_of(text)
     assert any(file.startswith("test_") for file in files)
     assert any(not file.startswith("test_") for file in files)
     assert any(block.output for block in blocks)
@@ -75,13 +75,13 @@ def test_a_page_has_a_file_a_command_an_output_and_a_test(name):
 
 
 def test_the_index_has_every_page():
-    index = (extending.ROOT / "docs" / "extending.md").read_text("utf-8")
-    named = re.findall(r"\(extending_(\w+)\.md\)", index)
+    index = (tutorials.ROOT / "docs" / "extending.md").read_text("utf-8")
+    named = re.findall(r"\((extending_\w+)\.md\)", index)
     assert sorted(named) == sorted(PAGES)
 
 
 def test_names_of_files_are_different():
-    every = [name for page in PAGES.values() for name in extending.files_of(page.read_text())]
+    every = [name for page in PAGES.values() for name in tutorials.files_of(page.read_text())]
     assert len(every) == len(set(every)) > 15
 
 
@@ -90,7 +90,7 @@ def test_the_tests_of_the_pages_pass(tmp_path):
         (tmp_path / name).write_text(code, "utf-8")
     tests = sorted(name for name in FILES if name.startswith("test_") and name not in WITH_SPARK)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    given = os.environ | {"PYTHONPATH": str(extending.ROOT)}
+    given = os.environ | {"PYTHONPATH": str(tutorials.ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert f"{len(tests)} passed" in done.stdout
@@ -100,4 +100,4 @@ def test_the_tests_of_the_pages_pass(tmp_path):
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_what_it_says(name, tmp_path):
     text = PAGES[name].read_text("utf-8")
-    assert tutorials.with_outputs(text, list(extending.play(text, tmp_path))) == text
+    assert tutorials.with_outputs(text, list(tutorials.play(text, tmp_path))) == text

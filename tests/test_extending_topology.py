@@ -7,8 +7,7 @@ from extending import run_example
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import load
-from scribe_spark.topology.registry import unregister_topology
+from scribe_spark.topology.registry import load, unregister_topology
 
 
 @pytest.fixture(scope="module", autouse=True)

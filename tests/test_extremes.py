@@ -24,8 +24,8 @@ from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.systems.scribe.groups import group_sizes
-from scribe_spark.topology import load
-from scribe_spark.worlds import check_world
+from scribe_spark.topology.registry import load
+from scribe_spark.worlds.events import check_world
 from scribe_spark.worlds.node_generators import Weibull, share_of
 
 NUMBERS = [

@@ -12,7 +12,7 @@ from scribe_spark.config import RunConfig, TopologyConfig, WorldConfig
 from scribe_spark.config import given_graph as module
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import load
+from scribe_spark.topology.registry import load
 
 EDGES = pd.DataFrame({"src": [0, 1], "dst": [1, 2], "delay_ms": [1.5, 2.0], "name": ["a", "b"]})
 VERTICES = pd.DataFrame({"id": [0, 1, 2], "kind": ["x", None, "y"]})

@@ -162,7 +162,7 @@ def test_every_name_of_the_face_is_there():
 def test_the_names_are_the_modules_own():
     from scribe_spark.experiments import Simulation
     from scribe_spark.overlay import Application, Overlay
-    from scribe_spark.topology import Topology
+    from scribe_spark.topology.frames import Topology
 
     face = scribe_spark
     assert (face.Simulation, face.Topology) == (Simulation, Topology)
@@ -283,9 +283,8 @@ def test_no_room_has_a_circle_of_imports():
 
 def test_no_name_of_a_package_is_that_of_a_module_of_it():
     """Else the module replaces the name once both are loaded."""
-    for package in (scribe_spark, scribe_spark.worlds):
-        modules = {file.stem for file in Path(package.__file__).parent.glob("*.py")}
-        assert set(package.__all__) & modules == set()
+    modules = {file.stem for file in Path(scribe_spark.__file__).parent.glob("*.py")}
+    assert set(scribe_spark.__all__) & modules == set()
 
 
 # --- doctor, --version, completion ----------------------------------------------------------------

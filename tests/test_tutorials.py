@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tools import tutorials
-from tools.round_picture import round_picture
 
 PAGE = """\
 # A tutorial
@@ -206,10 +205,6 @@ def test_the_tutorial_shows_what_its_page_says(spark, page, notebook):
         assert tutorials.picture(drawing) == file.read_text("utf-8")
 
 
-def test_the_picture_of_a_round_is_today_s():
-    assert (tutorials.FIGURES / "round.svg").read_text("utf-8") == round_picture()
-
-
 # --- how-tos
 
 
@@ -267,7 +262,7 @@ def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_pat
 @pytest.mark.parametrize("name", tutorials.HOW_TOS)
 def test_a_tutorial_prints_what_it_says(name, tmp_path):
     text = tutorials.page_of(name).read_text("utf-8")
-    outputs = list(tutorials.play(text, tmp_path, tutorials.run_as_a_user))
+    outputs = list(tutorials.play(text, tmp_path))
     assert tutorials.with_outputs(text, outputs) == text
     for source, target in tutorials.pictures_of(text):
         drawn = tutorials.picture((tmp_path / source).read_text("utf-8"))

@@ -6,12 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from command_line import exit_code
 
 from scribe_spark import experiments, overlays
 from scribe_spark.cli import commands
 from scribe_spark.cli.flags import refuse_unused
+from scribe_spark.cli.program import CommandLine
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
@@ -229,6 +231,11 @@ def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
         refuse_unused({"growth": 2.0}, [config])
 
 
+PROGRAM = "scribe-spark"
+#: The commands of the pages that are only parsed: they read folders, or take hours.
+WITHOUT_SPARK = ("compare", "completion", "doctor", "paper", "report", "topology", "verify")
+
+
 def test_commands_of_the_pages_are_taken(call, monkeypatch, tmp_path):
     # A new user's checkout has an OUT of `make run`; these commands begin without one.
     for name in ("data", "examples", "docs"):
@@ -245,3 +252,11 @@ def test_commands_of_the_pages_are_taken(call, monkeypatch, tmp_path):
         # `test_extending_pages` plays the commands that need a file of their page
         if not {"...", "--import", "events.csv"} & set(words):
             assert call(*words, "--dry-run") == (0, ""), line
+    others = re.compile(rf"{PROGRAM} ((?:{'|'.join(WITHOUT_SPARK)})(?: [^`|)\n#]*)?)")
+    commands = {line for text in texts for line in others.findall(text)}
+    assert {line.split()[0] for line in commands} == {*WITHOUT_SPARK}
+    for line in commands:
+        name, *words = shlex.split(line)
+        command = CommandLine().get_command(click.Context(click.Command(PROGRAM)), name)
+        assert command is not None
+        command.make_context(name, words)  # an error for an unknown option or argument

@@ -27,15 +27,16 @@ from oracle.ring import RING, shared_digits
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import pastry, schemas
+from scribe_spark import schemas
 from scribe_spark.engine.facts import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
-from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
 from scribe_spark.underlay.pendant import pendant_exits
@@ -264,11 +265,11 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 
 
 @functools.cache
-def overlay(spark: SparkSession, b: int) -> pastry.PastryOverlay:
+def overlay(spark: SparkSession, b: int) -> PastryOverlay:
     """The overlay of all cases with digits base 2**b."""
     rows = [one.knowledge.to_arrow() for one in of_b(b)]
     knowledge = spark.createDataFrame(pa.Table.from_batches(rows), schemas.KNOWLEDGE)
-    return pastry.PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
+    return PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterable[tuple]) -> DataFrame:
@@ -370,20 +371,20 @@ def deliveries(spark: SparkSession, source: str) -> DataFrame:
 
 
 def built_edges(spark: SparkSession, b: int) -> DataFrame:
-    """The trees of all cases of one b, grown by `scribe.build_trees`; materialised."""
-    trees = scribe.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
+    """The trees of all cases of one b, grown by `trees.build_trees`; materialised."""
+    trees = scribe_trees.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
     grown = blocks.materialise(trees.edges())[0]
     trees.release()
     return grown
 
 
 def multicast(spark: SparkSession, b: int, source: str) -> DataFrame:
-    """``group, node, hops, delay_us`` that `scribe.multicast` makes of planted trees, of one b."""
+    """``group, node, hops, delay_us`` that `trees.multicast` makes of planted trees, of one b."""
     some = groups(spark, b)
     if source == "root":
         some = some.withColumns({"source": some.root, "source_router": some.root_router})
-    trees = scribe.plant_trees(overlay(spark, b), some, members(spark, b), edges(spark, b))
-    delivered, tables = scribe.multicast(trees, some, source)
+    trees = scribe_trees.plant_trees(overlay(spark, b), some, members(spark, b), edges(spark, b))
+    delivered, tables = scribe_trees.multicast(trees, some, source)
     made = blocks.materialise(delivered.frame)[0]
     tables.release()
     trees.release()

@@ -11,9 +11,9 @@ from scribe_spark.experiments import Run, Simulation
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import LivingRound, SystemOnBuckets, SystemRound
-from scribe_spark.systems.scribe import VariantContext
+from scribe_spark.systems.scribe.variants import VariantContext
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds import World
+from scribe_spark.worlds.world import World
 from tools.pages import table
 
 #: The classes of the page, in order.

@@ -36,12 +36,11 @@ from scribe_spark.can.zones import (
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
-from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
 from tools.one_group import ring_of
-from tools.pages import table, with_lines
+from tools.pages import table, write_part
 from tools.plumtree_groups import played_group, region_delays, regions_of
 from tools.topic_worlds import TopicWorld
 
@@ -390,9 +389,7 @@ CHECKS: dict[str, Callable[[Sizes], Iterator[str]]] = {
 def write(page: Path, names: Sequence[str], sizes: Sizes) -> None:
     """Play checks, and write the table of each as soon as it is complete."""
     for name in names:
-        lines = list(CHECKS[name](sizes))
-        text = with_lines(page.read_text("utf-8"), name, ["", *lines, ""])
-        replace_file(page, text.encode())
+        write_part(page, name, ["", *CHECKS[name](sizes), ""])
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
-"""Count the words of the documentation that are written by hand, as `wc -w` counts them.
+"""Count the words of the documentation, as `wc -w` counts them, in two ways.
 
-Pages of the reference, parts between marks and blocks of code do not count: commands write the
-first two, and tests run the last.
+Words by hand: pages of the reference, parts between marks and blocks of code do not count, since
+commands write the first two, and tests run the last.  Words of whole pages: all that stands on a
+page counts, but neither the reference nor pages of which commands write three quarters.
 
 python -m tools.count_words
 """
@@ -18,6 +19,9 @@ GENERATED = {
     *("api.md", "attributes.md", "combinations.md", "commands.md", "configuration.md"),
     *("measures_reference.md", "results.md", "tables.md"),
 }
+
+#: Pages of results, of which commands write at least three quarters of the words.
+MEASURED = {"groups_results.md", "peers.md", "peers_living.md"}
 
 #: A part that a command writes, and a block of code.
 _PARTS = re.compile(
@@ -38,14 +42,21 @@ def words_in(text: str) -> int:
     return len(_PARTS.sub("", text).split())
 
 
-def words_of_pages() -> dict[str, int]:
-    """Return the number of words of each page of docs/ that is written by hand, by its name."""
-    pages = (page for page in sorted(ROOT.glob("docs/*.md")) if page.name not in GENERATED)
-    return {page.name: words_in(page.read_text("utf-8")) for page in pages}
+def words_of_pages() -> dict[str, tuple[int, int]]:
+    """Return the numbers of words by hand and of all words of the pages outside the reference."""
+    pages = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/*.md"))}
+    return {
+        name: (words_in(text), len(text.split()))
+        for name, text in pages.items()
+        if name not in GENERATED
+    }
 
 
 if __name__ == "__main__":
     found = words_of_pages()
-    for words, name in sorted((words, name) for name, words in found.items()):
-        print(f"{words:>7,} {name}")
-    print(f"{sum(found.values()):>7,} in all")
+    for (words, whole), name in sorted((words, name) for name, words in found.items()):
+        print(f"{words:>7,} {whole:>7,} {name}")
+    by_hand = sum(words for words, _ in found.values())
+    whole_pages = sum(whole for name, (_, whole) in found.items() if name not in MEASURED)
+    print(f"{by_hand:>7,} words by hand; {whole_pages:,} on whole pages, without")
+    print("        " + ", ".join(sorted(GENERATED | MEASURED)))

@@ -20,7 +20,8 @@ from scribe_spark.cli.sessions import open_session
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry.closeness import roots
-from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
+from scribe_spark.worlds.events import extent_of, world_events
+from scribe_spark.worlds.groups import group_keys, world_groups
 from scribe_spark.worlds.setting import node_ring
 from tools.folders import COUNTS
 

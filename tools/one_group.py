@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine.facts import Ring
+from scribe_spark.engine.facts import Ring, RingInMemory
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.observer import Tally
-from scribe_spark.rounds.system import LivingRound, Publishing
+from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
 
 
 def ring_of(nodes: int, router: np.ndarray | None = None) -> Ring:
@@ -18,6 +20,12 @@ def ring_of(nodes: int, router: np.ndarray | None = None) -> Ring:
     number = np.arange(nodes)
     no_bits = np.zeros(nodes, dtype=np.uint64)
     return Ring(number.astype(np.uint64), no_bits, number, number if router is None else router)
+
+
+def player_of(ring: Ring, tables: Tables | None = None, kind: Any = SystemPlayer) -> Any:
+    """Return a player of a kind that has all nodes in one bucket, perhaps with tables."""
+    engine = InTask([Tables.of({}) if tables is None else tables])
+    return kind(engine, RingInMemory(ring), np.array([0, len(ring)]), "")
 
 
 def round_of(

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import scribe_spark
-from scribe_spark.core.paths import replace_file
-from tools.pages import table, with_lines
+from tools.pages import table, write_part
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,9 +59,7 @@ def main() -> None:
         counted[part_of[room]] += lines_of(file)
     rows = [_row(name, counts) for name, counts in counted.items()]
     rows.append(_row("all", sum(counted.values(), Counter())))
-    design = ROOT / "DESIGN.md"
-    text = with_lines(design.read_text("utf-8"), "package_size", table(COLUMNS, rows))
-    replace_file(design, text.encode())
+    write_part(ROOT / "DESIGN.md", "package_size", table(COLUMNS, rows))
 
 
 def lines_of(file: Path) -> Counter[str]:

@@ -61,6 +61,12 @@ def with_lines(text: str, name: str, lines: Iterable[str]) -> str:
     return text[: found.start(1)] + "".join(f"{line}\n" for line in lines) + text[found.end(1) :]
 
 
+def write_part(page: Path | None, name: str, lines: Iterable[str]) -> None:
+    """Write lines between the marks of a name into a page, if there is a page."""
+    if page is not None:
+        replace_file(page, with_lines(page.read_text("utf-8"), name, lines).encode())
+
+
 # --- cells
 
 

@@ -1,7 +1,8 @@
 """Scribe and other systems under the same failures and churn: ``docs/peers_living.md``.
 
 Each world is a folder of OUT, of a scenario, its systems and a seed.  The worlds of the first seed
-come first.  ``make peers-living NODES=10000`` plays smaller worlds, with as many groups fewer.
+come first.  ``make peers-living NODES=20000`` plays smaller worlds, with as many groups fewer, and
+writes the page's table of these; GROUPS is 1,500 for :data:`FULL` nodes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds
 from tools.pages import Line, Panel, draw, number, table
 from tools.results import Page, Part
 
-NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
-GROUPS = max(1, NODES * 1_500 // 100_000)
+FULL = 100_000
+NODES = int(os.environ.get("SCRIBE_NODES") or FULL)  # as make exports it
+GROUPS = max(1, NODES * 1_500 // FULL)
 FIGURE = "figure-peers-living.svg"
 
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
@@ -252,8 +254,20 @@ def _worlds(out: Path) -> list[str]:
     ).splitlines()
 
 
+def _smaller(out: Path) -> list[str]:
+    """Return the table of smaller worlds."""
+    return ["", *numbers(seen(out)), ""]
+
+
+def _draw(out: Path, folder: Path) -> None:
+    if NODES == FULL:
+        figure(seen(out), folder / FIGURE)
+
+
 PEERS_LIVING = Page(
     commands(),
-    {"worlds": Part("*/tables", _worlds)},
-    figures=lambda out, folder: figure(seen(out), folder / FIGURE),
+    {"worlds": Part("*/tables", _worlds)}
+    if NODES == FULL
+    else {"smaller": Part("*/tables", _smaller)},
+    figures=_draw,
 )

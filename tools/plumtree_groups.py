@@ -10,23 +10,19 @@ from typing import ClassVar
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.events import Events, Lives
 from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     Publishing,
-    SystemPlayer,
     SystemRound,
 )
 from scribe_spark.systems.plumtree import PLUMTREE
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
 from scribe_spark.topology.regions import read_matrix
-from tools.one_group import ring_of, round_of
+from tools.one_group import player_of, ring_of, round_of
 
 #: Corrosion's settings in its simulation (``Params::config``, ``TICK_INTERVAL``); the second wait
 #: is half of the first one, as by default.
@@ -95,8 +91,7 @@ def played_group(nodes: int, publications: int, loss: float, seed: int) -> Playe
     """Play publications of different nodes at random times, 5 ms apart on average."""
     system = PLUMTREE.world(SimpleNamespace(plumtree=RULES))  # type: ignore[misc]
     ring = ring_of(nodes, regions_of(nodes, seed))
-    of_player = RingInMemory(ring), np.array([0, nodes]), "plumtree/"
-    player = SystemPlayer(InTask([Tables.of({})]), *of_player)
+    player = player_of(ring)
     number = np.arange(nodes)
     source = np.argsort(draws.bits_np(seed, "publisher", number))[:publications]
     at_us = draws.bits_np(seed, "time", source) % np.uint64(publications * _INTERVAL_US)

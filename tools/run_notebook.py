@@ -37,19 +37,19 @@ def cells(text: str) -> Iterator[str]:
         start = end
 
 
+def names_of_cells(spark: Any, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the names that a notebook finds, with the values of widgets."""
+    names = {"__name__": "__main__", "spark": spark, "dbutils": utilities(Widgets(given))}
+    return names | {"display": display, "displayHTML": displayHTML}
+
+
 def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run one notebook."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InputError("notebook", str(path), f"cannot be read ({error.strerror})") from None
-    names = {
-        "__name__": "__main__",
-        "spark": spark,
-        "dbutils": utilities(Widgets(given or {})),
-        "display": display,
-        "displayHTML": displayHTML,
-    }
+    names = names_of_cells(spark, given or {})
     with suppress(NotebookExit):
         for cell in cells(text):
             exec(compile(cell, str(path), "exec"), names)

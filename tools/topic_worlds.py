@@ -14,10 +14,8 @@ import numpy as np
 
 from scribe_spark.core.arrays import divided, whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
-from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, concatenate
-from scribe_spark.engine.program import Program, Tables
+from scribe_spark.engine.program import Program
 from scribe_spark.rounds.events import Events, Lives
 from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import Publishing, SystemPlayer
@@ -25,7 +23,7 @@ from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.publication import ARRIVALS
 from scribe_spark.systems.gossipsub.round import CountCopies, LiveGossipSub
 from scribe_spark.underlay.pairs import PairKernel
-from tools.one_group import ring_of, round_of
+from tools.one_group import player_of, ring_of, round_of
 
 #: ``events(round, alive)`` returns the nodes that leave, and those that come back.
 NodeEvents = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -56,8 +54,7 @@ class TopicWorld:
         system = LiveGossipSub(self.config.filled(), self.config.clock)
         number, kinds = np.arange(self.nodes), (*system.payload, *system.control)
         ring = ring_of(self.nodes)
-        facts, bounds = RingInMemory(ring), np.array([0, self.nodes])
-        player = _Listener(InTask([Tables.of({})]), facts, bounds, "")
+        player = player_of(ring, kind=_Listener)
         kernel = PairKernel(PairDelay.parse(self.delay), self.seed, self.jitter)
         lives, counts = Lives.of(self.nodes, number), Counter[str]()
         for now in range(rounds):

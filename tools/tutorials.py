@@ -1,13 +1,16 @@
-"""Write the tutorial, the outputs of two how-tos, and the picture of a round.
+"""Write the tutorial, and the outputs of how-tos and of the pages on extensions.
 
     python -m tools.tutorials [NAME ...]
 
-`docs/tutorial.md` is the notebook :data:`NOTEBOOK`: its text, its code, and what each cell prints
-and draws.
+NAME is that of a page, such as ``extending_rule``; by default, these are the tutorial and the two
+how-tos.  `docs/tutorial.md` is the notebook :data:`NOTEBOOK`: its text, its code, and what each
+cell prints and draws.
 
-A how-to is a page with blocks of `sh` or `python`, which are run from the top of the repository; an
-output between the marks below is what the block before it prints.  A picture whose line above names
-a file of a run is a copy of that file, without the parts that need a pointer.
+The other pages have blocks of `sh` or `python`, which are run one after the other in a folder; an
+output between the marks below is what the block before it prints.  A block of `python` whose first
+line is a comment with a name, such as ``# downhill.py``, is a file in this folder instead.  A
+picture whose line above names a file of a run is a copy of that file, without the parts that need a
+pointer.
 """
 
 from __future__ import annotations
@@ -27,16 +30,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.notebook import Widgets, utilities
-from tools.round_picture import round_picture
-from tools.run_notebook import CUT, HEADER, cells
+from tools.run_notebook import CUT, HEADER, cells, names_of_cells
 
 ROOT = Path(__file__).resolve().parents[1]
 HOW_TOS = ("tutorial_paper", "tutorial_gossipsub")
 #: The source of the tutorial, and its page.
 NOTEBOOK, TUTORIAL = ROOT / "jobs" / "notebooks" / "tutorial.py", "tutorial"
-#: The picture of a round in docs/concepts.md.
-ROUND = "round"
 FIGURES = ROOT / "docs" / "figures"
 
 _BLOCK = re.compile(
@@ -48,6 +47,7 @@ _PICTURE = re.compile(r"<!-- drawn by: (?P<source>\S+) -->\n!\[[^\]]+\]\((?P<tar
 #: The first line of the tutorial's page.
 _NOTE = "<!-- written by `make tutorials` from {} -->\n"
 _SMALL = re.compile(r"<!-- small: (?P<flags>.*) -->")
+_FILE = re.compile(r"# (\w+\.py)\n")
 
 #: Runs a command, given the words after `scribe-spark`; returns what it prints to stdout.
 Run = Callable[[list[str]], str]
@@ -67,6 +67,11 @@ def page_of(name: str) -> Path:
     return ROOT / "docs" / f"{name}.md"
 
 
+def pages_on_extensions() -> dict[str, Path]:
+    """Return the pages on extensions by their names."""
+    return {page.stem: page for page in sorted(ROOT.glob("docs/extending_*.md"))}
+
+
 def blocks_of(text: str) -> list[Block]:
     """Return the blocks of a tutorial, in order."""
     return [Block(**found.groupdict()) for found in _BLOCK.finditer(text)]
@@ -77,30 +82,44 @@ def pictures_of(text: str) -> list[tuple[str, str]]:
     return [(found["source"], found["target"]) for found in _PICTURE.finditer(text)]
 
 
-def play(text: str, folder: Path, run: Run, small: bool = False) -> Iterator[str]:
-    """Run each block of a tutorial in a folder, and yield what it prints."""
+def files_of(text: str) -> dict[str, str]:
+    """Return the files of a page: the contents by name."""
+    blocks = [block.code for block in blocks_of(text) if block.language == "python"]
+    return {name[1]: code for code in blocks if (name := _FILE.match(code))}
+
+
+def play(text: str, folder: Path, run: Run | None = None, small: bool = False) -> Iterator[str]:
+    """Run each block of a page in a folder that has the files, and yield what it prints."""
     (folder / "data").symlink_to(ROOT / "data")
+    files = files_of(text)
+    for name, code in files.items():
+        replace_file(folder / name, code.encode())
     flags = _SMALL.search(text)
     more = shlex.split(flags["flags"]) if small and flags else []
     names: dict[str, object] = {}
     for block in blocks_of(text):
         with chdir(folder):
-            if block.language == "python":
+            if block.code in files.values():
+                yield ""
+            elif block.language == "python":
                 printed = io.StringIO()
                 with redirect_stdout(printed):
                     exec(block.code, names)
                 yield printed.getvalue()
             else:
-                yield "".join(_commands(block.code, run, more))
+                yield "".join(_commands(block.code, run or run_as_a_user, more))
 
 
 def _commands(code: str, run: Run, more: list[str]) -> Iterator[str]:
     """Run the lines of a block of commands; yield what each prints."""
     for line in code.replace("\\\n", " ").splitlines():
-        program, command, *words = shlex.split(line)
-        if program != "scribe-spark":
-            raise ValueError(f"a tutorial has the commands of scribe-spark alone, not {program}")
-        yield run([command, *words, *(more if command in ("run", "world") else [])])
+        program, *words = shlex.split(line)
+        if program == "scribe-spark":
+            yield run(words + (more if words[0] in ("run", "world") else []))
+        elif program == "python":
+            yield _run_python(words)
+        else:
+            raise ValueError(f"a page has the commands scribe-spark and python, not {program}")
 
 
 # --- the tutorial
@@ -117,12 +136,7 @@ class Shown:
 def play_notebook(text: str, spark: Any, widgets: Mapping[str, str]) -> Iterator[Shown]:
     """Run the cells of a notebook, and yield what each shows."""
     drawings: list[str] = []
-    names: dict[str, Any] = {
-        "__name__": "__main__",
-        "spark": spark,
-        "dbutils": utilities(Widgets(widgets)),
-        "displayHTML": drawings.append,
-    }
+    names = names_of_cells(spark, widgets) | {"displayHTML": drawings.append}
     for cell in cells(text):
         printed = io.StringIO()
         with redirect_stdout(printed):
@@ -197,17 +211,20 @@ def picture(svg: str) -> str:
 
 def run_as_a_user(words: list[str]) -> str:
     """Run a command in a process of its own; its progress goes to stderr."""
-    command = [sys.executable, "-m", "scribe_spark.cli", *words]
+    return _run_python(["-m", "scribe_spark.cli", *words])
+
+
+def _run_python(words: list[str]) -> str:
     given = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=given, check=True, stdout=subprocess.PIPE, text=True).stdout
+    done = subprocess.run([sys.executable, *words], env=given, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}\n{shlex.join(words)}: ended with {done.returncode}")
+    return done.stdout
 
 
 def main(names: list[str]) -> None:
     """Write the pages and the pictures."""
-    for name in names or (ROUND, TUTORIAL, *HOW_TOS):
-        if name == ROUND:
-            replace_file(FIGURES / f"{ROUND}.svg", round_picture().encode())
-            continue
+    for name in names or (TUTORIAL, *HOW_TOS):
         if name == TUTORIAL:
             from scribe_spark.notebook import spark
 
@@ -216,7 +233,7 @@ def main(names: list[str]) -> None:
         page = page_of(name)
         text = page.read_text("utf-8")
         with tempfile.TemporaryDirectory() as folder:
-            outputs = list(play(text, Path(folder), run_as_a_user))
+            outputs = list(play(text, Path(folder)))
             for source, target in pictures_of(text):
                 drawn = Path(folder, source).read_text("utf-8")
                 (page.parent / target).parent.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@
 from pyspark.sql import functions as F
 
 from scribe_spark import RunConfig, Simulation
-from scribe_spark.topology import GraphFramesMissing
+from scribe_spark.runtime.graph_frame import GraphFramesMissing
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark

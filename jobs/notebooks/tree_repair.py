@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from scribe_spark import Simulation, WorldConfig, make_world
-from scribe_spark.worlds import world_events
+from scribe_spark.worlds.events import world_events
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark

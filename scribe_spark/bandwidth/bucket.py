@@ -41,8 +41,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of, order_of
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, smallest, take
 
 #: The number of sorted keys that are searched in one step: the keys between the first and the last
@@ -315,7 +314,7 @@ class ClockBucket:
             self._know(came[row, _PUBLICATION], back[row], ends)
 
     def _tells(self, publication: np.ndarray) -> np.ndarray:
-        """Return True for messages whose senders need no further copies of what they have."""
+        """Return True for copies that complete a publication at their senders."""
         if self.given.useful is None:
             return np.ones(len(publication), dtype=bool)
         return self.given.parts.last(publication) == publication
@@ -347,7 +346,10 @@ class ClockBucket:
         return row, came.take(row, axis=0)
 
     def _useful(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the useful copies: the rows, and the copies as parts of their receivers; W15."""
+        """Return the rows of copies with parts that their receivers lack, and these copies: W15.
+
+        The columns of the result name the part by its number at the receiver.
+        """
         parts, useful, number = self.given.parts, self.given.useful, self.given.nodes.number
         assert useful is not None
         message, place = came[:, _PUBLICATION].astype(np.int64), came[:, _PLACE]
@@ -621,9 +623,10 @@ def compact(column: np.ndarray) -> np.ndarray:
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return offsets that turn indices into numbers by publication, and the number of these.
+    """Return the offsets of publications in an array with an element for each (publication, index).
 
-    Index i belongs to publication p with the number ``offset[p] + i``.  The rows' topics ascend.
+    Publication p has element ``offset[p] + i`` for each row i of its topic; `topic` has the topics
+    of all rows, ascending.  The second result is the length of the array.
     """
     first, last = np.searchsorted(topic, published), np.searchsorted(topic, published, side="right")
     ends = np.cumsum(last - first)

@@ -22,8 +22,15 @@ from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, index_sorted, rank_in_group, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Losses, Lost, loses, publication_keys
+from scribe_spark.engine.losses import (
+    Jitter,
+    Late,
+    Losses,
+    Lost,
+    jitter_keys,
+    loses,
+    publication_keys,
+)
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Tables
@@ -129,7 +136,7 @@ def _play(
 def _lost_copies(
     facts: Facts, clock: Clock, seed: int, group: np.ndarray, source: np.ndarray
 ) -> Lost | None:
-    """Return the losses of publications, which are named by their order in their groups."""
+    """Return the losses of copies; their draws have the rank of a publication in its group."""
     losses = Losses.of(facts, clock.kernel)
     if losses is None:
         return None
@@ -137,7 +144,7 @@ def _lost_copies(
 
 
 def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Late | None:
-    """Return the jitter of publications, which are named likewise."""
+    """Return the jitter of copies; its draws have the rank of a publication in its group."""
     jitter = Jitter.of(facts, clock.kernel)
     if jitter is None:
         return None
@@ -145,7 +152,7 @@ def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> La
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
-    """Return the links of edges, and of ways from sources to roots; store the members."""
+    """Return the links for the edges of trees and for the ways to roots; store the members."""
 
     def links(edges: Columns, relayed: int) -> dict[str, np.ndarray]:
         node, peer, room = edges[AT], edges["peer"], edges["group"] * ROOMS

@@ -29,8 +29,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost, loses
+from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -66,9 +65,9 @@ class Begun(Rows):
                 object.__setattr__(self, name, np.full_like(self.group, NONE))
 
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
-        """Return the publications by number, with the times and sizes of all by number.
+        """Return the publications, sorted by number, with their elements of `at_us` and `size`.
 
-        Their names are their numbers, unless times and sizes are set already.
+        Publications that have times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self

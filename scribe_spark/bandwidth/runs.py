@@ -28,8 +28,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
@@ -152,7 +151,7 @@ class Clock:
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds, at least 1: int64."""
+        """Return the delays between nodes in microseconds, each at least 1: int64."""
         router = self.facts.ring.router
         return np.maximum(node_delays(self.kernel, self.links.lan_us, router[a], router[b]), 1)
 
@@ -246,7 +245,7 @@ def play_clock(
 def play_on_spark(
     tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
 ) -> None:
-    """Play `play_clock` in tasks that keep their buckets, or with all buckets in one task."""
+    """Call `played` with a player whose tasks keep their buckets, or with one task for all."""
     if player_of(tables.layout)["name"] == IN_TASKS:
         tables.play_in_tasks(lambda player, _: played(player), called)
     else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.player import PlaysPrograms, counted
+from scribe_spark.engine.player import PlaysPrograms, counted, most_supersteps
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 
 #: Tables of a bucket: links (`TimedLinks` and columns for a rule); first copies; all copies, if the
@@ -35,50 +36,76 @@ _OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
     *("link offered", "link answered", "least delay", "next window", "copy", "IDONTWANT", "go on"),
 )
 
-#: The number of supersteps in one play: fewer than a player permits.
-_AT_ONCE = 500
-
 #: A window later than any other: no window.
-_NEVER = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).max
+
+
+class Turns(Protocol):
+    """The state of a bucket whose windows a program plays."""
+
+    #: Yields the messages of the bucket in each superstep; receives its inbox.
+    turns: Generator[Outbox, Inbox, None]
+
+    def end(self, tables: Tables) -> None:
+        """Write the tables of a bucket that has no more windows."""
+        ...
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Play publications along the links :data:`LINKS` of all buckets."""
+class InWindows:
+    """A program of windows of time: :func:`play_in_windows`."""
 
     bounds: np.ndarray  # (B + 1,)
-    given: ClockSetting
-    #: The state of the buckets in this process.
-    playing: dict[int, _PlayWindows] = field(default_factory=dict)
+    #: The state of the buckets in this process, and the messages of those that were interrupted.
+    playing: dict[int, Turns] = field(default_factory=dict, init=False)
+    waiting: dict[int, Outbox] = field(default_factory=dict, init=False)
+
+    def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
+        """Return the state of the bucket of nodes `first` to `last`; `everybody`: of each bucket a
+        node, to which the bucket tells its next window.
+        """
+        raise NotImplementedError
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         first, last = self.bounds[bucket : bucket + 2].tolist()
         if first == last:
             return {}
         if bucket not in self.playing:
-            links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
             everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
-            self.playing[bucket] = _PlayWindows(
-                ClockBucket(self.given, links, first, last), everybody
-            )
+            self.playing[bucket] = self.begin(tables, first, last, everybody)
             return next(self.playing[bucket].turns)
-        playing = self.playing[bucket]
         if not superstep:  # continue with the windows
             del tables[_GOES_ON]
-            return playing.waiting
+            return self.waiting.pop(bucket)
         try:
-            outbox = playing.turns.send(inbox)
+            outbox = self.playing[bucket].turns.send(inbox)
         except StopIteration:
-            tables[ARRIVALS] = playing.bucket.arrivals()
-            if self.given.kept:
-                tables[COPIES] = playing.bucket.copies()
-            del self.playing[bucket]
+            self.playing.pop(bucket).end(tables)
             return {}
-        if superstep >= _AT_ONCE and _NEXT in outbox:  # true in all buckets together
-            playing.waiting = outbox
+        # before a player takes the program for an endless one; true in all buckets together
+        if superstep == most_supersteps(int(self.bounds[-1])) - 1:
+            self.waiting[bucket] = outbox
             tables[_GOES_ON] = {"bucket": np.array([bucket])}
             return {}
         return outbox
+
+
+def play_in_windows(player: PlaysPrograms, program: InWindows) -> None:
+    """Play a program until no bucket has a window, in several plays if there are many windows."""
+    player.play(program)
+    while player.has(_GOES_ON):
+        player.play(program)
+
+
+@dataclass(frozen=True)
+class Windows(InWindows):
+    """Play publications along the links :data:`LINKS` of all buckets."""
+
+    given: ClockSetting
+
+    def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
+        links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
+        return _PlayWindows(ClockBucket(self.given, links, first, last), everybody)
 
 
 class _PlayWindows:
@@ -87,34 +114,37 @@ class _PlayWindows:
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
         self.bucket, self._everybody = bucket, everybody
         self.turns = self._play()
-        self.waiting: Outbox = {}
+
+    def end(self, tables: Tables) -> None:
+        tables[ARRIVALS] = self.bucket.arrivals()
+        if self.bucket.given.kept:
+            tables[COPIES] = self.bucket.copies()
 
     def _play(self) -> Generator[Outbox, Inbox, None]:
-        """Yield the messages of the bucket in each superstep; receive its inbox."""
         bucket, links = self.bucket, self.bucket.links
         # 1. both ends of a link exchange the link's numbers
-        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
+        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else NEVER)
         delay_us |= self._to_all("links", len(links))
         offer = {AT: links.peer, **bucket.offer()}
         inbox = yield {_OFFER: offer, _DELAY: delay_us}
         offered = inbox.get(_OFFER) or {name: column[:0] for name, column in offer.items()}
         answer = bucket.answer(offered[AT], offered)
         delay_us, every = inbox[_DELAY]["delay_us"].min(), int(inbox[_DELAY]["links"].sum())
-        least = 1 if delay_us == _NEVER else int(delay_us)
+        least = 1 if delay_us == NEVER else int(delay_us)
         inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: self._to_itself()}
         bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
         # 2. windows
         sent: dict[str, Columns] = {}
-        due, announces = _NEVER, bucket.given.discipline.idontwant is not None
+        due, announces = NEVER, bucket.given.discipline.idontwant is not None
         # in a window, a publication begins, or a copy starts, arrives, is complete or lets its
         # receiver enqueue others; each publication has one copy at most on each link
         most = 1 + len(bucket.given.publications) * (2 + 4 * every)
         for _ in counted("clock with bandwidth", most, "windows"):
             found = bucket.first_window()
-            own = _NEVER if found is None else found
+            own = NEVER if found is None else found
             inbox = yield {_NEXT: self._to_all("window", min(due, own)), **sent}
             window = int(inbox[_NEXT]["window"].min())
-            if window == _NEVER:
+            if window == NEVER:
                 return
             copies = inbox[_COPY]["copy"] if _COPY in inbox else None
             unwanted = bucket.receive(window, copies)
@@ -122,7 +152,7 @@ class _PlayWindows:
             if announces:
                 inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
             peer, copies = bucket.send(window, inbox.get(_UNWANTED))
-            due = int(bucket.due(copies).min(initial=_NEVER))
+            due = int(bucket.due(copies).min(initial=NEVER))
             sent = {_COPY: {AT: peer, "copy": copies}}
 
     def _to_all(self, name: str, value: int) -> dict[str, np.ndarray]:
@@ -141,10 +171,7 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
     """Play all windows; the tables :data:`LINKS` become :data:`ARRIVALS` and :data:`COPIES`."""
-    program = Windows(bounds, given)
-    player.play(program)
-    while player.has(_GOES_ON):
-        player.play(program)
+    play_in_windows(player, Windows(bounds, given))
 
 
 # --- together

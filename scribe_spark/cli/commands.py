@@ -56,8 +56,8 @@ from scribe_spark.config.execution import (
     WORLD_OUT,
 )
 from scribe_spark.core.errors import InputError, RunError, check_names, one_line, shown
-from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
+from scribe_spark.core.registry import import_extensions
 from scribe_spark.runtime.master import check_master
 
 if TYPE_CHECKING:  # it imports Spark
@@ -85,7 +85,7 @@ def _perform(
         return
     check(execution)
     from scribe_spark.core import progress
-    from scribe_spark.report import preload
+    from scribe_spark.report.page import preload
 
     loading = preload()  # while the JVM starts the session
     try:
@@ -352,8 +352,8 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
                 raise InputError("argument", file, remedy)
         given["topology"] = file
     config, _ = resolve(given)
-    from scribe_spark import topology
     from scribe_spark.core.nodes_file import read_nodes
+    from scribe_spark.topology.registry import load
     from scribe_spark.underlay.routable import statistics
 
     if config.topology.nodes_file is not None:  # which has all nodes
@@ -364,7 +364,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
 
         out = Execution(out=out).out
         check_new(out)
-    graph = topology.load(config)
+    graph = load(config)
     if out is not None:
         _write_network("routers", graph.vertices.rename(columns={"id": "router"}), out)
         _write_network("links", graph.edges, out)

@@ -24,7 +24,7 @@ from scribe_spark.config.fields import COMMANDS, AllFields
 from scribe_spark.config.kinds import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.extensions import import_extensions
+from scribe_spark.core.registry import import_extensions
 from scribe_spark.systems.registry import (
     check_systems,
     described,

@@ -36,8 +36,7 @@ from scribe_spark.clock.kernel import (
 )
 from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 
@@ -393,7 +392,7 @@ class BucketClock:
         return delay_us
 
     def _without_lost(self, lost: Lost, rows: np.ndarray) -> np.ndarray:
-        """Return the messages but the copies that the network loses; count these (rule N2)."""
+        """Return the messages that arrive; count the copies that the network loses (rule N2)."""
         copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
         links = {"node": rows[copy, SENDER], "peer": rows[copy, NODE], "time_us": times(rows)[copy]}
         copy = copy[lost(rows[copy, FIELDS], links)]
@@ -426,14 +425,14 @@ class BucketClock:
             self._play_some(int(rows[first, KIND]), rows[first:end], place[first:end])
 
     def _ranks(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return what orders events of a place at the same moment, before the order of sending."""
+        """Return the columns that sort events of a place at one moment, before their numbers."""
         sender = rows[:, SENDER] - COMMAND
         if self._setting.wires is None:
             return [sender]
         return [sender, self._kinds.payload[rows[:, KIND]]]
 
     def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the indices of places of this bucket; their number for nodes without one."""
+        """Return the index of each node's place in this bucket; the number of places: none."""
         key, many = room * np.int64(self._setting.nodes) + node, len(self.key)
         place = key - self.key[0] if self._is_dense and many else find_sorted(self.key, key)
         return np.where((place >= 0) & (place < many), place, many)

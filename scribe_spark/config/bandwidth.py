@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from scribe_spark.config.kinds import Rate, Size, TakenAs, Time
-from scribe_spark.config.node_class import NodeClass
+from scribe_spark.config.overlay import NodeClass
 from scribe_spark.config.section import Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
@@ -133,7 +133,7 @@ class BandwidthConfig(Section):
     )
     code: Annotated[Code | None, OF_PARTS] = unset(
         "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
-        "them are enough; with rlnc, nodes recode what they send (only in runs) [default: all "
+        "them are enough; with rlnc, nodes recode what they send [default: all "
         "parts are needed]",
     )
 
@@ -148,10 +148,15 @@ class BandwidthConfig(Section):
         return self.message_size is not None or self.schedule is not None
 
     @property
+    def cause_of_several(self) -> str | None:
+        """The setting because of which a group may have several messages; None: a group has one."""
+        names = "schedule", "publications", "parts"
+        return next((name for name in names if getattr(self, name) is not None), None)
+
+    @property
     def several(self) -> bool:
         """True if a group may have several messages: publications, or parts of one."""
-        given = self.schedule, self.publications, self.parts
-        return any(one is not None for one in given)
+        return self.cause_of_several is not None
 
     @property
     def parts_sent(self) -> int:

@@ -17,7 +17,6 @@ from scribe_spark.config.bandwidth import (
     refuse_slow_classes,
 )
 from scribe_spark.config.coverage import CoverageConfig
-from scribe_spark.config.forwarding import ForwardingConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
     MOST_WORLD_GROUPS,
@@ -27,8 +26,7 @@ from scribe_spark.config.groups import (
     refuse_misfits,
     refuse_missing_roots,
 )
-from scribe_spark.config.node_class import NO_CLASSES, Classes
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import NO_CLASSES, Classes, ForwardingConfig, OverlayConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import (
@@ -153,7 +151,7 @@ class ExperimentConfig(NetworkConfig):
         return self
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Return what is impossible: whether that is the case, the field, its value, a remedy."""
+        """Yield each possible fault: True if the config has it, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
         initial, jitter = self.world.initial or 1, self.topology.message_jitter
@@ -242,7 +240,7 @@ class RunConfig(ExperimentConfig):
         super().__init__(**given)
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Return what runs cannot have, too."""
+        """Yield the faults of any experiment, and those of settings that runs cannot have."""
         yield from super()._faults()
         groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"
@@ -309,7 +307,6 @@ class WorldConfig(ExperimentConfig):
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures
         yield no_links, "measures", "link_stress", "has no meaning with topology pairs: no links"
         size, scribe = self.bandwidth.message_size, self.scribe
-        yield self.bandwidth.recoded, "code", self.bandwidth.code, "applies to runs only"
         yield no_groups and size is not None, "message_size", size, _NO_GROUPS
         for name in ("deadline", "quorum"):
             asked = getattr(self.coverage, name)

@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from scribe_spark.config.node_class import NodeClass
-from scribe_spark.config.overlay import MOST_NODES
+from scribe_spark.config.overlay import MOST_NODES, NodeClass
 from scribe_spark.config.section import Differs, Flat, Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
 from scribe_spark.core.errors import InputError

@@ -1,13 +1,115 @@
-"""The section ``overlay``: the nodes and how they get their tables (JSAC 2002, Section II)."""
+"""The nodes: how they get their tables, their classes, and those that forward no copies.
+
+JSAC 2002, Section II.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, field_validator
 
-from scribe_spark.config.section import Differs, Flat, Section, Text, Whole, setting, within
+from scribe_spark.config.kinds import Rate, TakenAs, Time
+from scribe_spark.config.section import (
+    Differs,
+    Flat,
+    Location,
+    Section,
+    Text,
+    Whole,
+    setting,
+    unset,
+    within,
+)
+from scribe_spark.config.toml import read_toml
 from scribe_spark.config.used_when import nodes_arrive, used_when
+from scribe_spark.core.errors import InputError, exact, unlike
+from scribe_spark.core.units import parse_percentage
+
+# --- classes of nodes: parts of all nodes with their own rates, times and degrees
+
+MOST_CLASSES = 100
+
+#: The form of a name, which appears in tables and messages.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
+_TOLERANCE = 1e-6
+
+_EXAMPLE = '[[classes]] with name = "fast", share = 0.2, up = "1Gbit/s"'
+
+
+class NodeClass(Section):
+    """A class of nodes; if a field is None, the setting for all nodes applies."""
+
+    name: str
+    share: float = Field(gt=0.0, le=1.0)
+    up: Rate | None = None
+    down: Rate | None = None
+    validation: Time | None = None
+    degree: int | None = Field(default=None, ge=1, le=1_000)
+    custody: int | None = Field(default=None, ge=0, le=2**31 - 1)
+
+
+def _read(value: Any) -> Any:
+    """Return the classes from a list of tables, or from a TOML file with such tables."""
+    if isinstance(value, str):
+        return _read(_of_file(value))
+    if not isinstance(value, list | tuple):
+        raise InputError("classes", value, f"must be tables, such as {_EXAMPLE}")
+    if len(value) > MOST_CLASSES:
+        remedy = f"must be at most {MOST_CLASSES} classes"
+        raise InputError("classes", f"{len(value):,} classes", remedy)
+    classes = tuple(_class(number, given) for number, given in enumerate(value, 1))
+    names = [one.name for one in classes]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("classes.name", name, "is the name of two classes; rename one")
+    total = math.fsum(one.share for one in classes)
+    if classes and abs(total - 1.0) > _TOLERANCE:
+        shares = " + ".join(exact(one.share) for one in classes)
+        raise InputError("classes.share", shares, f"must sum to 1, but sums to {unlike(total, 1)}")
+    return classes
+
+
+def _of_file(path: str) -> list[Any]:
+    found = read_toml(path, "classes").get("classes")
+    if not isinstance(found, list):
+        raise InputError("classes", path, f"has no classes; needs {_EXAMPLE}")
+    return found
+
+
+def _class(number: int, given: Any) -> NodeClass:
+    if isinstance(given, NodeClass):
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError("classes", given, f"must be tables, such as {_EXAMPLE}")
+    try:
+        found = NodeClass(**given)
+    except InputError as error:
+        if error.field == "config key":  # classes have no such field
+            raise InputError("classes", error.value, error.remedy) from None
+        field = f"classes.{error.field} of class {given.get('name', number)}"
+        raise InputError(field, error.value, error.remedy) from None
+    if not _NAME.fullmatch(found.name):
+        remedy = "must be 1 to 40 letters, digits, dots, underscores or hyphens"
+        raise InputError("classes.name", found.name, remedy)
+    return found
+
+
+#: The type of a config's field; a text is the path of a TOML file with tables ``[[classes]]``.
+Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_read)]
+
+NO_CLASSES: Any = Field(
+    default=(),
+    description="TOML file with classes of nodes, a table [[classes]] for each: name, share of "
+    "the nodes (the sum is 1) and, where a class differs, up and down (rates), validation "
+    "(time), degree (GossipSub's D), custody",
+)
+
 
 #: The greatest number of nodes, as a node's number must fit into 31 bits.
 MOST_NODES = 2**31 - 1
@@ -88,3 +190,56 @@ class OverlayConfig(Section):
     dimensions: Annotated[int, within(1, MOST_DIMENSIONS), Flat("overlay_dimensions"), _OF_CAN] = (
         setting(6, "Dimensions of the space with --overlay can, d")
     )
+
+
+# --- the section ``forwarding``: the nodes that forward no copies of publications
+
+_OF_GROUPS = used_when(lambda config: config.groups.has_groups or not config.is_world, "--groups")
+_OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, "--withhold")
+
+
+class ForwardingConfig(Section):
+    """The nodes that forward no copies; rule N6 of docs/rules.md."""
+
+    about: ClassVar[str] = (
+        "Nodes that take part in trees and meshes, but forward no copies of other nodes' "
+        "publications."
+    )
+
+    withhold: Annotated[Location | None, _OF_GROUPS] = unset(
+        "Nodes that forward no copies: a share of all nodes (20%), the name of a class of nodes, "
+        "or a CSV or Parquet table (column node) [default: none]"
+    )
+    withhold_kind: Annotated[Literal["payload", "all"], _OF_WITHHOLD] = setting(
+        "payload",
+        "These nodes withhold copies (payload), or also GossipSub's IHAVE and IDONTWANT, and "
+        "Plumtree's ihave (all)",
+    )
+
+    @field_validator("withhold")
+    @classmethod
+    def _is_possible(cls, value: str | None) -> str | None:
+        share = parse_percentage(value or "")
+        if share is not None and not 0 < share < 1:
+            remedy = "must be above 0% and below 100%: some node must forward, such as 20%"
+            raise InputError("withhold", value, remedy)
+        return value
+
+    @property
+    def announcements(self) -> bool:
+        """True if these nodes withhold announcements, too."""
+        return self.withhold_kind == "all"
+
+    @property
+    def share(self) -> float | None:
+        """The share of the nodes that forward nothing; None: a class or a table says which."""
+        share = parse_percentage(self.withhold or "")
+        return None if share is None else float(share)
+
+    def table(self, names: Collection[str]) -> str | None:
+        """Return the path of the table of nodes, if there is one; `names` are those of classes."""
+        return self.withhold if self.share is None and self.withhold not in names else None
+
+    def of_class(self, names: Collection[str]) -> str | None:
+        """Return the class whose nodes forward nothing, if it is one of `names`."""
+        return self.withhold if self.withhold in names else None

@@ -67,7 +67,7 @@ _OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts
 
 
 class ReferenceTreeSection(Section):
-    """The settings of the paper's experiment, with more children per key, and of large networks."""
+    """The settings of the reference tree: the paper's experiment, more children, large trees."""
 
     about: ClassVar[str] = (
         "The reference tree of Costa and Frey is one tree over all nodes (hosts) of a DHT: each "

@@ -40,12 +40,14 @@ def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
         hashed = _hash_columns(columns)
         if not any(column.null_count for column in columns):
             return hashed
-        null = np.stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns], 1)
-        kinds, of = np.unique(null, axis=0, return_inverse=True)
-        for number, kind in enumerate(kinds):
-            if kind.any():
-                rows = of.ravel() == number
-                places = ",".join(map(str, np.flatnonzero(kind)))
+        # a kind has a bit for each column with NULLs
+        null = [place for place, column in enumerate(columns) if column.null_count]
+        kind = np.zeros(len(hashed), dtype=np.int64)
+        for bit, place in enumerate(null):
+            kind |= columns[place].is_null().to_numpy(zero_copy_only=False).astype(np.int64) << bit
+        for one in np.flatnonzero(np.bincount(kind)):
+            if places := ",".join(str(place) for bit, place in enumerate(null) if one >> bit & 1):
+                rows = kind == one
                 which = _hash_columns([pa.array(["NULL in"]), pa.array([places])])
                 hashed[rows] = hash_longs(which, hashed[rows])
     return hashed

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -22,7 +23,6 @@ from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, Tables, deliver
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
@@ -149,9 +149,8 @@ class BucketRing:
 
     def each_bucket(self) -> DataFrame:
         """Return one row ``bucket`` per bucket, in the partition that plays the bucket."""
-        spark = self.layout.spark
-        numbers = pa.table({"bucket": pa.array(range(self.layout.buckets), pa.int32())})
-        return self.layout.partition(local_frame(spark, numbers))
+        numbers = self.layout.spark.range(0, self.layout.buckets, 1, self.layout.partitions)
+        return numbers.select(F.col("id").cast("int").alias("bucket"))
 
     def release(self) -> None:
         """Delete the files of the ring and of the layout."""

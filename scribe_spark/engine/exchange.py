@@ -1,4 +1,6 @@
-"""Distributed sums for measures: tasks send counts to buckets, and each bucket adds them.
+"""Distributed sums for measures: kernels send counts to buckets, and each bucket adds them.
+
+Of few rows the driver's process plays the kernels and the buckets; otherwise Spark's tasks do.
 
 The buckets of this module are any partition of keys, not intervals of the ring.
 """
@@ -11,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.on_spark import ROWS, pack_rows, play_superstep, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Program
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, BatchKernel, DriverRows
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
@@ -43,6 +46,14 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
         yield bucket, {name: concatenate(parts) for name, parts in by_name.items()}
 
 
+def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
+    """Return what a kernel makes of the rows of each bucket; of few rows, in this process."""
+    if not sent.is_small:
+        return Batches.made(meet(sent, buckets), kernel, ROWS)
+    made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))
+    return Batches(((DriverRows(sent.session, made, len(made)), None),), ROWS)
+
+
 def count_in_buckets(
     sent: Batches,
     buckets: int,
@@ -55,19 +66,21 @@ def count_in_buckets(
             for name, columns in count(come):
                 yield from pack_rows(bucket, bucket, True, name, columns)
 
-    counted = Batches.made(meet(sent, buckets), run, ROWS).frame.toArrow()
+    counted = _met(sent, buckets, run).to_arrow()
     parts: dict[str, list[Columns]] = {}
     for row in read_rows(counted.to_batches()):
         parts.setdefault(row.name, []).append(row.read())
     return {name: concatenate(several) for name, several in sorted(parts.items())}
 
 
-def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
-    """Play supersteps of a program in one Spark job, from messages and no tables; lazy."""
-    rows = first.frame
+def play_lazily(program: Program, first: Batches, supersteps: int) -> Batches:
+    """Play supersteps of a program from messages and no tables: in one Spark job, which is lazy.
+
+    Few messages are played in this process.
+    """
+    rows = first
     for number in range(supersteps):
-        met = rows.repartitionById(len(program.bounds) - 1, F.col("bucket"))
-        rows = met.mapInArrow(play_superstep(program, number), ROWS)
+        rows = _met(rows, len(program.bounds) - 1, play_superstep(program, number))
     return rows
 
 

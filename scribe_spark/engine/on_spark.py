@@ -30,7 +30,7 @@ from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
-from scribe_spark.engine.packing import Row, pack_rows, read_rows
+from scribe_spark.engine.packing import Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
 from scribe_spark.runtime.blocks import materialise_and_read, release
@@ -115,6 +115,8 @@ class BucketTables:
         self._rows, self._files = first, frozenset[str]()
         self._owned, self._taken = False, set[str]()
         self._held: Counter[str] = Counter()
+        # the bucket and the files of each row of a table, by name; None for bytes in the row
+        self._places: dict[str, list[tuple[int, str | None]]] = {}
         self.costs = Costs()
 
     def play(
@@ -177,7 +179,7 @@ class BucketTables:
         """Return new tables that start as a copy of these; the caller must release them."""
         seen = self._constant if constant else ()
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
-        forked._held = self._held.copy()
+        forked._held, forked._places = self._held.copy(), self._places
         return forked
 
     def play_in_tasks(
@@ -253,11 +255,14 @@ class BucketTables:
     def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
         """Return (bucket, name, columns) of each table whose name matches a regular expression.
 
-        The tables are sorted by bucket, then by name.
+        The tables are sorted by bucket, then by name.  No job is needed for tables in files.
         """
         found = self.called(pattern)
         if not found:
             return []
+        places = [(at, name, file) for name in found for at, file in self._places.get(name, [])]
+        if places and all(file is not None for _, _, file in places):
+            return [(at, name, dict(packed_in(file))) for at, name, file in sorted(places) if file]
         read = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
         rows = sorted(read_rows(read.to_batches()), key=lambda row: (row.bucket, row.name))
         return [(row.bucket, row.name, row.read()) for row in rows]
@@ -325,7 +330,7 @@ class BucketTables:
         """Replace the current rows by computed ones, and free the current ones."""
         before = self._rows if self._owned else None
         self._rows, self._owned, self._taken = made.rows, True, set()
-        self._held = made.held
+        self._held, self._places = made.held, made.places
         _delete(self._files - made.files - self._borrowed)
         self._files = made.files
         if before is not None:
@@ -345,12 +350,14 @@ def as_constant(rows: DataFrame) -> DataFrame:
 class _Made:
     """Materialised rows after a superstep, with their statistics.
 
-    `held` has the number of rows of each table, summed over buckets; `messages` and their packed
-    `bytes`; and `files`, those that hold tables.
+    `held` has the number of rows of each table, summed over buckets; `places` the bucket and the
+    files of each of its rows; `messages` and their packed `bytes`; and `files`, those that hold
+    tables.
     """
 
     rows: DataFrame
     held: Counter[str]
+    places: dict[str, list[tuple[int, str | None]]]
     messages: int
     bytes: int
     files: frozenset[str]
@@ -367,12 +374,15 @@ class _Made:
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
         named = filter(None, listed.column("file").to_pylist())
         held: Counter[str] = Counter()
-        for row in listed.select(["table", "name", "rows"]).to_pylist():
+        places: dict[str, list[tuple[int, str | None]]] = {}
+        for row in listed.select(["table", "name", "rows", "bucket", "file"]).to_pylist():
             if row["table"]:
                 held[row["name"]] += row["rows"]
+                places.setdefault(row["name"], []).append((row["bucket"], row["file"]))
         return cls(
             rows,
             held,
+            places,
             int(count[~is_table].sum()),
             int(sent[~is_table].sum()),
             frozenset(file for lines in named for file in lines.splitlines()),
@@ -381,7 +391,7 @@ class _Made:
 
 def _seen() -> list[str | Column]:
     """Return the columns of rows that are sent to the driver."""
-    return ["table", "name", "rows", "file", F.length("data").alias("bytes")]
+    return ["table", "name", "rows", "bucket", "file", F.length("data").alias("bytes")]
 
 
 def _delete(files: Iterable[str]) -> None:

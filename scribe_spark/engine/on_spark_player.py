@@ -159,14 +159,14 @@ class OnSpark:
         return self._play_now(program, messages)
 
     def _play_now(self, program: Program, messages: DataFrame | None) -> int:
-        """Play a program after those that wait; return the number of messages sent."""
+        """Play all waiting programs, then `program`; return the number of its messages."""
         if self._waiting:
             return self._play_in_turn([program], messages)[1]
         name = self._round + name_of(program)
         return sum(self._tables.play(program, name, self.progress, first=messages))
 
     def _play_in_turn(self, programs: Steps, messages: DataFrame | None) -> tuple[int, int]:
-        """Play programs after those that wait, see `BucketTables.play_in_turn`."""
+        """Play all waiting programs, then `programs`; see `BucketTables.play_in_turn`."""
         waiting, self._waiting = self._waiting, []
         turn: list[Program | IfRows] = [*(program for program, _ in waiting), *programs]
         frames = enumerate([*(frame for _, frame in waiting), messages])
@@ -184,7 +184,7 @@ class OnSpark:
         return self._play_in_turn(programs, messages)
 
     def play_some(self, programs: Steps) -> int:
-        """Play programs that are silent, or sent nothing last round, with their followers."""
+        """Play in one job the first program and all that are not expected to send messages."""
         expected = programs[: self._expected(programs)]
         if are_silent(expected):
             for count, program in enumerate(expected):
@@ -208,7 +208,7 @@ class OnSpark:
         return at + 1
 
     def _expected(self, programs: Steps) -> int:
-        """Return how many of the programs to play in one superstep."""
+        """Return how many of the programs to play in one superstep; only the last may send."""
         turns = self._turns.copy()
         for count, program in enumerate(programs, 1):
             if isinstance(program, IfRows):
@@ -222,7 +222,7 @@ class OnSpark:
         return len(programs)
 
     def _note(self, program: Program | IfRows, sent: int) -> None:
-        """Record whether the current turn of a program in this round sent nothing."""
+        """Record whether a program sent no message when it was played now, for the next round."""
         if isinstance(program, IfRows):
             return
         key = name_of(program)

@@ -310,8 +310,7 @@ class Row:
     def packed(self) -> Packed:
         """The packed columns; each is decoded when it is read."""
         if self._file is not None:
-            file = self._file.splitlines()[0]
-            return Packed(np.memmap(file, np.uint8, "r"), file)
+            return packed_in(self._file)
         bytes_of = [part.column("data")[0].as_buffer() for part in self._parts]
         return Packed(bytes_of[0] if len(bytes_of) == 1 else b"".join(bytes_of))
 
@@ -329,6 +328,12 @@ class Row:
         """Yield the row, or its parts; columns that were read from Parquet are nullable again."""
         for part in self._parts:
             yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
+
+
+def packed_in(files: str) -> Packed:
+    """Return the packed columns in a file, which is the first line of a row's column ``file``."""
+    file = files.splitlines()[0]
+    return Packed(np.memmap(file, np.uint8, "r"), file)
 
 
 _NAMED = ("bucket", "sender", "table", "name", "file")

@@ -1,8 +1,7 @@
 """Runs, which are resumable phases over a folder; sweeps, which are grids of runs; and worlds."""
 
 from scribe_spark.experiments.checks import check
-from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
-from scribe_spark.experiments.floors import Floors
+from scribe_spark.experiments.comparing import Comparison, Floors, Limits, compare, missing_measures
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reference_tree import TreeSweep
 from scribe_spark.experiments.reporting import report

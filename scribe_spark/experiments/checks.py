@@ -17,20 +17,21 @@ from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.experiments.scheduled import (
-    cause_of_several,
     refuse_deliveries,
     refuse_slow,
     refuse_unknown_groups,
 )
-from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
-from scribe_spark.systems.registry import live_system, plays_schedules, systems_of_run
-from scribe_spark.systems.scribe import check_capacities, check_members, group_sizes
-from scribe_spark.topology import Graph, load, needs_spark
+from scribe_spark.systems.registry import System, live_system, plays_schedules, systems_of_run
+from scribe_spark.systems.scribe.groups import check_capacities, check_members, group_sizes
+from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.rates import refuse_network
+from scribe_spark.topology.registry import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds import check_start, check_world, extent_of
+from scribe_spark.underlay.withheld import withheld_nodes
+from scribe_spark.worlds.events import check_world, extent_of
+from scribe_spark.worlds.save import check_start
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -120,19 +121,24 @@ def _check_trees(config: RunConfig) -> None:
             raise InputError("systems", ",".join(trees.systems), remedy)
 
 
+def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
+    """Refuse that nodes of a system recode parts, if they cannot in a ``run`` or a ``world``."""
+    if config.bandwidth.recoded and command not in live_system(system, config).recodes:
+        remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
+        raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
+
+
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
     """Refuse systems that support one publication per group, and impossible publications."""
-    cause = cause_of_several(config)
+    cause = config.bandwidth.cause_of_several
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
             remedy = (
                 f"has {system.name}, which supports one publication per group; leave out {cause}"
             )
             raise InputError("systems", system.name, remedy)
-        plays_rounds = config.bandwidth.recoded and system.build is None
-        if plays_rounds and not live_system(system, config).recodes:
-            remedy = f"cannot be combined with {system.name}, whose nodes do not recode"
-            raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
+        if system.build is None:
+            refuse_recoding(config, system, "run")
     path = config.bandwidth.schedule
     if path is None:
         if sizes is not None:

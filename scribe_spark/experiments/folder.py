@@ -45,7 +45,8 @@ from scribe_spark.experiments.owner import (
     points_of,
     read_manifest,
 )
-from scribe_spark.report import Report, figure_files
+from scribe_spark.report.page import Report
+from scribe_spark.report.svg import figure_files
 from scribe_spark.runtime.batches import (
     EVERY,
     Among,
@@ -266,15 +267,15 @@ class StoredFolder:
         self.write_text(name, page.html)
         return join(self.out, name)
 
-    def write_json(self, name: str, value: Any) -> str:
+    def write_json(self, name: str, value: Any, indent: int | None = 2) -> str:
         """Write a value as JSON (a manifest without secrets); return the digest of the text."""
         value = redacted(value) if name == MANIFEST else value
-        text = json.dumps(value, indent=2) + "\n"
+        text = json.dumps(value, indent=indent) + "\n"
         self.write_text(name, text)
         return digests.text_digest(text)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return columns of a table; `among` is one column and its values to read."""
+        """Return columns of a table; `among` (column -> values) selects rows."""
         path = self._table(name).removeprefix("file://")
         # without a job; only the parts of the files that may have such rows
         chosen = [(column, "in", values) for column, values in among.items()]
@@ -404,7 +405,7 @@ class Folder(StoredFolder):
         return schemas.WRITTEN[name]
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels; `among` is one column and its values to read."""
+        """Return columns of a table for kernels; `among` (column -> values) selects rows."""
         url = self._table(name)
         if shares_disk(self.spark, url):
             return Batches.saved(self.spark, _local(url), columns, among)

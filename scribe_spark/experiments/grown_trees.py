@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark import pastry
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.saved_knowledge import saved_overlay
@@ -17,10 +16,13 @@ from scribe_spark.experiments.scope import collected, stage
 from scribe_spark.experiments.stages import Stages
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
+from scribe_spark.pastry import nodes as pastry_nodes
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.systems import scribe
 from scribe_spark.systems.registry import System
+from scribe_spark.systems.scribe import groups as scribe_groups
+from scribe_spark.systems.scribe import trees as scribe_trees
+from scribe_spark.systems.scribe import variants as scribe_variants
 
 
 class GrownTrees:
@@ -53,12 +55,12 @@ class GrownTrees:
     @property
     def nodes(self) -> Table:
         """The nodes, which are drawn anew each time."""
-        return pastry.draw_nodes(self._run.spark, *self._drawn_from)
+        return pastry_nodes.draw_nodes(self._run.spark, *self._drawn_from)
 
     @property
     def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         """The function from numbers of nodes to their columns (`schemas.NODES`), drawn anew."""
-        return pastry.node_rows(*self._drawn_from)
+        return pastry_nodes.node_rows(*self._drawn_from)
 
     @property
     def _drawn_from(self) -> tuple[Any, ...]:
@@ -78,7 +80,7 @@ class GrownTrees:
         run = self._run
         if run.config.groups.members is not None:
             return run.given_members
-        return scribe.draw_members(run.spark, run.config)
+        return scribe_groups.draw_members(run.spark, run.config)
 
     @property
     def members(self) -> Table:
@@ -88,16 +90,20 @@ class GrownTrees:
     @stage
     def _groups(self) -> pa.Table:
         run = self._run
-        return scribe.make_groups(run.members, run.overlay.rows_of_nodes, run.config)
+        return scribe_groups.make_groups(run.members, run.overlay.rows_of_nodes, run.config)
 
     @stage
-    def _built(self) -> scribe.Trees:
+    def _built(self) -> scribe_trees.Trees:
         run = self._run
         built_from = run.overlay, self._groups, run.memberships, run.progress
-        return run.own(scribe.build_trees(*built_from, in_tasks=run.in_tasks))
+        # in tasks, roots publish in the job that builds the trees, unless links take time
+        at_root = run.config.groups.source == "root" and not run.config.bandwidth.on
+        publishes = run.in_tasks and at_root
+        built = scribe_trees.build_trees(*built_from, in_tasks=run.in_tasks, publishes=publishes)
+        return run.own(built)
 
     @property
-    def trees(self) -> scribe.Trees | None:
+    def trees(self) -> scribe_trees.Trees | None:
         """Scribe's own trees in the buckets of a ring of the live nodes; None in worlds."""
         return self._built
 
@@ -109,7 +115,7 @@ class GrownTrees:
     def create_routes(self) -> pa.Table:
         """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
         keys = self._groups.select(["group", "key_hi", "key_lo", "size"])
-        routes = self._built.created().toArrow().join(keys, "group", join_type="inner")
+        routes = self._built.created().join(keys, "group", join_type="inner")
         return routes.sort_by("group").combine_chunks()
 
     def groups_with_root(self) -> pa.Table:
@@ -126,7 +132,7 @@ class GrownTrees:
             for name, column in zip(("source", "source_router"), source.columns, strict=True):
                 groups = groups.append_column(name, column)
             return groups
-        senders = scribe.senders(run.members, run.config.seed).toArrow()
+        senders = scribe_groups.senders(run.members, run.config.seed).toArrow()
         return groups.join(senders, "group", join_type="inner").sort_by("group").combine_chunks()
 
     def group_numbers(self) -> np.ndarray:
@@ -137,10 +143,12 @@ class GrownTrees:
         """Return the publications of a schedule that their sources can send: all without rounds."""
         return schedule
 
-    def variant(self, system: System) -> scribe.Variant | None:
+    def variant(self, system: System) -> scribe_variants.Variant | None:
         """Return the trees of a variant if a world has grown them, else None."""
         return None
 
     def deliveries(self, system: str) -> Table | None:
         """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
-        return self._run.multicast_along(self._built) if system == scribe.SYSTEM else None
+        if system != scribe_trees.SYSTEM:
+            return None
+        return self._built.delivered or self._run.multicast_along(self._built)

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.extensions import imported
 from scribe_spark.core.inputs import is_local, local_path
+from scribe_spark.core.registry import imported
 from scribe_spark.runtime.sessions import abilities, java_version
-from scribe_spark.topology import is_path
 from scribe_spark.topology.regions import is_shipped
+from scribe_spark.topology.registry import is_path
 
 
 def join(out: str, name: str) -> str:

@@ -152,8 +152,8 @@ OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER, COMPARISON)
 def owner_of(manifest: Any) -> Owner | None:
     """Return the command that wrote the manifest, or None if no such command did.
 
-    Each command has its own list of completed steps; a sweep has a run's list, which stays empty,
-    and its points.
+    The manifest of each command has a list of completed steps under a name of its own.  A sweep has
+    the list of a run, which stays empty, and a list of points.
     """
     if not (isinstance(manifest, Mapping) and "resolved" in manifest):
         return None

@@ -25,8 +25,13 @@ from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import PublishedNumber, published
-from scribe_spark.report import difference, render
-from scribe_spark.report.comparison import average_deviations, mean_distributions, over_seeds
+from scribe_spark.report.comparison import (
+    average_deviations,
+    difference,
+    mean_distributions,
+    over_seeds,
+)
+from scribe_spark.report.run import render
 
 
 class _Measured(NamedTuple):

@@ -128,15 +128,15 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         nodes = run.batches("nodes", ["node"])
         scheduled = simulation.config.bandwidth.several
         kept = kept_links(run) if scheduled else payload_copies(run)
-        counted = scope.materialise(count_stress(kept, underlay, run.buckets, nodes, names))
+        counted = scope.computed(count_stress(kept, underlay, run.buckets, nodes, names))
         stress: dict[str, Table] = {"node_stress": node_stress(counted)}
         if scheduled:
             kept_stress = link_stress(counted).frame
-            counted = scope.materialise(count_stress(payload_copies(run), underlay, run.buckets))
+            counted = scope.computed(count_stress(payload_copies(run), underlay, run.buckets))
         stress["link_stress"] = link_stress(counted)
         control = control_messages(run)
         if control is not None and underlay.kernel.has_links:
-            sent = scope.materialise(count_stress(control, underlay, run.buckets))
+            sent = scope.computed(count_stress(control, underlay, run.buckets))
             stress["control_stress"] = link_stress(sent)
         yield stress
         early = collected.result()
@@ -151,7 +151,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         if simulation.config.bandwidth.has_sizes:
             if scheduled:
                 bytes_of_links = count_stress(payload_bytes(run), underlay, run.buckets)
-                yield {"link_bytes": link_bytes(scope.materialise(bytes_of_links))}
+                yield {"link_bytes": link_bytes(scope.computed(bytes_of_links))}
             yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)

@@ -17,8 +17,9 @@ from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.report import Latency, render
+from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import COLUMNS as PART_LATENCY_COLUMNS
+from scribe_spark.report.run_figures import Latency
 from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.report.trees import GroupTree, RunTrees
 from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN

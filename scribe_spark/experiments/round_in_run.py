@@ -66,7 +66,7 @@ from scribe_spark.rounds.system import (
 )
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import MESH, System, live_system
-from scribe_spark.systems.scribe import limits_by_number
+from scribe_spark.systems.scribe.groups import limits_by_number
 
 #: The beginning of the names of the system's tables.
 _PREFIX = "system/"

@@ -31,13 +31,22 @@ from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.systems import scribe
 from scribe_spark.systems.registry import System, system_of_variant
-from scribe_spark.worlds import World, extent_of, world_events, world_groups
-from scribe_spark.worlds.groups import MAY_MULTICAST, AccessLists, WorldGroups, group_keys
+from scribe_spark.systems.scribe import groups as scribe_groups
+from scribe_spark.systems.scribe import trees as scribe_trees
+from scribe_spark.systems.scribe import variants as scribe_variants
+from scribe_spark.worlds.events import extent_of, world_events
+from scribe_spark.worlds.groups import (
+    MAY_MULTICAST,
+    AccessLists,
+    WorldGroups,
+    group_keys,
+    world_groups,
+)
+from scribe_spark.worlds.world import World
 
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
-_VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in VARIANTS}
+_VARIANTS = {scribe_trees.SYSTEM: PLAIN} | {system_of_variant(name): name for name in VARIANTS}
 
 #: The approximate greatest duration of a job of rounds, in seconds.
 _A_JOB = 20.0
@@ -171,7 +180,7 @@ class RoundsOfRun(Rounds):
             f"  {variant} trees: publications in round {last}, "
             f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
         )
-        overloaded = measured.get(f"{scribe.SYSTEM}.overloaded")
+        overloaded = measured.get(f"{scribe_trees.SYSTEM}.overloaded")
         over = None if overloaded is None else round(overloaded)
         return _GrownInRounds(world, publishers.toArrow(), pd.concat(joins), over)
 
@@ -185,7 +194,7 @@ class RoundsOfRun(Rounds):
             return self._table(*_root_or_other(group[root], node[root], access, _live(world)))
         may = member & access.permits(MAY_MULTICAST, group, node)
         among = self._table(group[may], node[may]).withColumn("router", F.lit(0).cast("bigint"))
-        drawn = scribe.senders(among, self._config.seed)
+        drawn = scribe_groups.senders(among, self._config.seed)
         return drawn.select("group", F.col("source").alias("node"))
 
     @stage
@@ -229,13 +238,13 @@ class RoundsOfRun(Rounds):
         columns = ["group", "key_hi", "key_lo", "creator"]
         return local_frame(self._run.spark, keys.select(columns))
 
-    def create_routes(self) -> DataFrame:
+    def create_routes(self) -> pa.Table:
         """Return the routes of the CREATEs that the remaining creators would send now."""
         run = self._run
         live = run.nodes.select(F.col("node").alias("creator"))
         groups = self._keys.join(live, "creator", "left_semi")
-        created = scribe.build_trees(run.overlay, groups, None, run.progress)
-        made = run.memory.materialise(created.created())
+        created = scribe_trees.build_trees(run.overlay, groups, None, run.progress)
+        made = created.created().sort_by("group")
         created.release()
         return made
 
@@ -280,7 +289,7 @@ class RoundsOfRun(Rounds):
         may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)
         if not may.any():
             config = self._run.config.bandwidth
-            field = "publications" if config.schedule is None else "schedule"
+            field = str(config.cause_of_several)
             remedy = "has no publication of a live node with the right to multicast"
             raise InputError(field, getattr(config, field), f"{remedy}; give others")
         return schedule.take(may)
@@ -289,7 +298,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def trees(self) -> None:
-        """None: the trees are in the world."""
+        """None, because the world has the trees."""
 
     @property
     def edges(self) -> Batches:
@@ -298,13 +307,13 @@ class RoundsOfRun(Rounds):
 
     def _edges(self, variant: str) -> DataFrame:
         """Return the tree edges of a variant."""
-        edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe.SYSTEM)
+        edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe_trees.SYSTEM)
         live = self._run.nodes.select(F.col("node").alias("child"))
         names = ("group", "parent", "child", "parent_router", "child_router")
         taken = edges.join(live, "child", "left_semi").select(*names)
         return self._run.underlay.delay(taken, "parent_router", "child_router")
 
-    def variant(self, system: System) -> scribe.Variant | None:
+    def variant(self, system: System) -> scribe_variants.Variant | None:
         """Return the trees of a variant from its world, or None."""
         if system.name not in _VARIANTS:
             return None
@@ -312,7 +321,7 @@ class RoundsOfRun(Rounds):
         grown, joins = self._grow(name), None
         if system.joins_after is not None:
             joins = local_frame(self._run.spark, pa.Table.from_pandas(grown.extra_joins))
-        return scribe.Variant(self._edges(name), joins, grown.overloaded)
+        return scribe_variants.Variant(self._edges(name), joins, grown.overloaded)
 
     def deliveries(self, system: str) -> Table | None:
         """Return the deliveries of a system's trees from its world, or None."""
@@ -320,7 +329,7 @@ class RoundsOfRun(Rounds):
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries
         delay_us = F.round(F.col("delay_ms") * schemas.MICROSECONDS).cast("bigint")
-        return deliveries.where(F.col("system") == scribe.SYSTEM).select(
+        return deliveries.where(F.col("system") == scribe_trees.SYSTEM).select(
             "group", "node", "hops", delay_us.alias("delay_us")
         )
 

@@ -29,7 +29,7 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Work, closed_at_last, opened
 from scribe_spark.experiments.sweep import PointResult, Sweep
-from scribe_spark.report import MOST_LINES, render_sweep
+from scribe_spark.report.sweep import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
 
 
@@ -62,7 +62,7 @@ class PlanOfPoints(Protocol):
         ...
 
     def write(self, work: Work, results: Any) -> tuple[str, DataFrame]:
-        """Write the tables and the page; return the location of the page, and the main table."""
+        """Write the tables and the page; return the page's location, and the main table."""
         ...
 
 

@@ -40,16 +40,16 @@ from scribe_spark.measures.latency import (
 )
 from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
-from scribe_spark.report import Report
+from scribe_spark.report.page import Report
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.measures import all_told
-from scribe_spark.worlds import Played, World
 from scribe_spark.worlds.events import written_events
-from scribe_spark.worlds.played import EventFiles
+from scribe_spark.worlds.played import EventFiles, Played
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.summary import publication_measures, system_of, with_zeros
+from scribe_spark.worlds.world import World
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.
@@ -103,6 +103,8 @@ class _WorldRun:
         self.costs: dict[str, dict[str, int]] = {}
         #: The page, which is drawn while the tables of the last round are written.
         self.page: Report | None = None
+        #: The tables of all rounds, with which the page is drawn.
+        self.small: dict[str, pd.DataFrame] | None = None
 
     def choose(self, previous: Manifest | None) -> None:
         """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
@@ -267,7 +269,7 @@ class _WorldRun:
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         if self._is_split:
             read["by_part"] = self._by_part().to_dict("list")
-        saved["measures"] = self.work.write_json(measures, read)
+        saved["measures"] = self.work.write_json(measures, read, indent=None)
         tables = {**self.work.manifest["world"]["tables"], **records}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         played |= self._costs()
@@ -295,10 +297,11 @@ class _WorldRun:
     def finish(self) -> str:
         """Write the tables of rounds and publications, and the page."""
         before = self.work.manifest["world"]["tables"]
-        tables = before | self.work.write_tables(self._small_tables())
         if self.page is None:  # another process has played the last round
             collect = self.work.folder.collect if "latency_counts" in before else None
             self.page = self._draw(collect)
+        assert self.small is not None
+        tables = before | self.work.write_tables(self.small)
         location = self.work.folder.write_page(self.page)
         world_entry = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.with_seconds(self.work.manifest | {"world": world_entry}))
@@ -322,7 +325,8 @@ class _WorldRun:
     def _draw(self, collect: Collect | None) -> Report:
         """Return the page; ``collect(table, columns)`` reads the tables of latencies."""
         with self.work.timed("page"):
-            tables, manifest = self._small_tables(), self.work.manifest
+            self.small = tables = self._small_tables()
+            manifest = self.work.manifest
             manifest = {**manifest, "world": manifest["world"] | self._costs()}
             latency = None if collect is None else latency_of(collect, manifest)
             rest = tables.get("watched_trees"), latency, tables.get("rounds_by_part")

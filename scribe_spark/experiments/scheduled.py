@@ -50,7 +50,7 @@ from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import MESH, System
-from scribe_spark.topology import Graph
+from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.
@@ -60,7 +60,7 @@ MOST_DELIVERIES = 2 * 10**9
 def schedule_of(run: Stages) -> Schedule | None:
     """Return the messages of a run in which a group may have several; None for other runs.
 
-    They are publications, or parts of publications.
+    These messages are publications, or parts of publications.
     """
     config = run.config.bandwidth
     return Parts.of(config).split(_publications(run)) if config.several else None
@@ -97,17 +97,10 @@ def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
     """Refuse publications with more deliveries than fit into memory."""
     deliveries *= config.bandwidth.parts_sent
     if deliveries > MOST_DELIVERIES:
-        field = cause_of_several(config)
+        field = str(config.bandwidth.cause_of_several)
         makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
         remedy = f"{makes}; give fewer publications, or smaller groups"
         raise InputError(field, getattr(config.bandwidth, field), remedy)
-
-
-def cause_of_several(config: RunConfig) -> str:
-    """Return the name of the setting because of which groups have several messages."""
-    given = config.bandwidth
-    names = "parts", "schedule", "publications"
-    return next(name for name in names if getattr(given, name) is not None)
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
@@ -306,7 +299,7 @@ def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multica
 
 
 def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) -> Batches:
-    """Return rows with groups in place of channels: of all channels, or of some and of none."""
+    """Return rows with groups in place of channels: all rows, or those of `among` and NULL."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -326,8 +319,8 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
 def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Return a function of publications, members and the delays of routes: rule W11.
 
-    The function returns the delays of deliveries, of which each publication is alone; of a part,
-    the delay until the publication's parts up to this one are complete.
+    The function returns the delays of deliveries by IP multicast, each publication alone on the
+    links.  The delivery of a part ends when the publication's parts up to this one are complete.
     """
     links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
     source = facts.positions(schedule.source)

@@ -65,6 +65,10 @@ class Scope:
         table, _ = materialise(frame)
         return self.own_table(table)
 
+    def computed(self, table: Batches) -> Batches:
+        """Compute a table now, and keep its rows until the scope is closed."""
+        return table if table.is_small else Batches.of(self.materialise(table.frame))
+
     def own_table(self, table: DataFrame) -> DataFrame:
         """Register a table from :func:`blocks.materialise`, and return it."""
         self._releases.callback(release, table)

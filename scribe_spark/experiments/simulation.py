@@ -21,17 +21,19 @@ from scribe_spark.experiments.stages import Stages, on_driver
 from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
-from scribe_spark.pastry import node_vertices
+from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
-from scribe_spark.systems import baselines, scribe
+from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import System, is_built_in, systems_of_run
-from scribe_spark.topology import Topology
+from scribe_spark.systems.scribe import trees as scribe_trees
+from scribe_spark.systems.scribe import variants as scribe_variants
+from scribe_spark.topology.frames import Topology
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class Simulation(Stages):
         return self.grown.edges
 
     @stage
-    def variants(self) -> dict[str, scribe.Variant]:
+    def variants(self) -> dict[str, scribe_variants.Variant]:
         """The trees of each variant of the run, by the variant's name."""
         return {
             system.variant: self.memory.own(self._trees_of(system))
@@ -219,7 +221,7 @@ class Simulation(Stages):
             if system.variant is not None and system.trees is not None
         }
 
-    def _trees_of(self, system: System) -> scribe.Variant:
+    def _trees_of(self, system: System) -> scribe_variants.Variant:
         """Return the trees of a variant."""
         grown = self.grown.variant(system)
         if grown is not None:
@@ -230,13 +232,13 @@ class Simulation(Stages):
         return built if is_built_in(system) else checked_variant(system.name, built, self.known)
 
     @stage
-    def _variant_context(self) -> scribe.VariantContext:
+    def _variant_context(self) -> scribe_variants.VariantContext:
         """Return Scribe's own trees and the inputs from which variants are built."""
         trees = self.config.trees
         capacities = None
         if trees.capacities is not None:  # two variants read them
             capacities = self.memory.persist(self.given_capacities)
-        return scribe.VariantContext(
+        return scribe_variants.VariantContext(
             *(self.overlay, self.groups_with_root, self.members, self.children, trees),
             *(self.config.seed, self.progress, capacities, self.grown.trees),
         )
@@ -313,7 +315,9 @@ class Simulation(Stages):
             return TreeGraph.of(self.nodes, self.saved["tree_edges"])
         return TreeGraph.of(self.nodes, tree_edges(self.systems).frame)
 
-    def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
+    def multicast(
+        self, system: str, edges: Table, built: scribe_trees.Trees | None = None
+    ) -> Multicast:
         """Return the publications of all groups' sources along trees that work like Scribe's.
 
         Parameters
@@ -333,14 +337,14 @@ class Simulation(Stages):
             trees = built
             if trees is None:
                 given = self.overlay, self.groups_with_root, self.members
-                trees = self.own(scribe.plant_trees(*given, Batches.of(edges).frame))
+                trees = self.own(scribe_trees.plant_trees(*given, Batches.of(edges).frame))
             return self.multicast_along(trees)
 
         return Multicast(system, edges, deliver)
 
-    def multicast_along(self, trees: scribe.Trees) -> Batches:
+    def multicast_along(self, trees: scribe_trees.Trees) -> Batches:
         """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         source = self.config.groups.source
-        delivered, tables = scribe.multicast(trees, self.source_rows, source, self.progress)
+        delivered, tables = scribe_trees.multicast(trees, self.source_rows, source, self.progress)
         self.memory.own(tables)
         return delivered

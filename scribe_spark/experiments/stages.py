@@ -20,7 +20,6 @@ from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
-from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, Replies, Weights
 from scribe_spark.overlay import Overlay
@@ -28,19 +27,21 @@ from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import groups as scribe_groups
+from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.topology import Graph, load
 from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.pairs import jitter_of
 from scribe_spark.topology.rates import link_rates, refuse_network
+from scribe_spark.topology.registry import load
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.withheld import Withheld
-from scribe_spark.worlds import check_start
+from scribe_spark.underlay.withheld import Withheld, withheld_nodes
+from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
@@ -73,7 +74,7 @@ class Stages:
         if application is not None:
             config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
-        self.config = cast(RunConfig, config)  # which has the same fields
+        self.config = cast("RunConfig", config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
         self.saved = SavedTables()
         self.saved.update(saved or {})
@@ -135,7 +136,7 @@ class Stages:
         """The rows of `multicast_groups`, on the driver."""
         raise NotImplementedError
 
-    def multicast_along(self, trees: scribe.Trees) -> Batches:
+    def multicast_along(self, trees: scribe_trees.Trees) -> Batches:
         """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         raise NotImplementedError
 
@@ -145,7 +146,7 @@ class Stages:
     def given_members(self) -> DataFrame:
         """The user's table of members: ``group, node``."""
         config, path = self.config, str(self.config.groups.members)
-        members = scribe.read_members(self.spark, path, config.overlay.nodes)
+        members = scribe_groups.read_members(self.spark, path, config.overlay.nodes)
         if not is_local(path):  # `checks.check` has counted local ones
             counts = F.count_distinct("group"), F.count(F.lit(1))
             groups, memberships = members.agg(*counts).collect()[0]
@@ -155,7 +156,7 @@ class Stages:
     @cached_property
     def given_capacities(self) -> DataFrame:
         """The user's table of limits on children: ``node, limit``."""
-        return scribe.read_capacities(
+        return scribe_groups.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 

@@ -101,10 +101,10 @@ class Work:
         with self.timed("writing"):
             return self.folder.write_tables(rows)
 
-    def write_json(self, name: str, value: Any) -> str:
+    def write_json(self, name: str, value: Any, indent: int | None = 2) -> str:
         """Write a value as JSON unless another run has the lock; return the text's digest."""
         self.lock.check()
-        return self.folder.write_json(name, value)
+        return self.folder.write_json(name, value, indent)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
         """Play the steps that are not complete, and all after a step that wrote other things."""

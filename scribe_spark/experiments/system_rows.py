@@ -25,7 +25,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS, written
 from scribe_spark.systems.registry import System
-from scribe_spark.systems.scribe import Variant
+from scribe_spark.systems.scribe.variants import Variant
 
 
 @dataclass(frozen=True)

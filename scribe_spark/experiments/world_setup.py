@@ -21,6 +21,7 @@ from scribe_spark.experiments.checks import (
     check_knowledge,
     check_out,
     known_graph,
+    refuse_recoding,
 )
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
@@ -29,7 +30,6 @@ from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
-from scribe_spark.experiments.withholding import withheld_nodes
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
@@ -41,27 +41,20 @@ from scribe_spark.systems.registry import (
     played_systems,
     plays_pastry,
 )
-from scribe_spark.systems.scribe import check_capacities, limits_by_number, read_capacities
+from scribe_spark.systems.scribe.groups import check_capacities, limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.worlds import (
-    LiveGroups,
-    World,
-    check_start,
-    check_world,
-    extent_of,
-    group_keys,
-    world_events,
-    world_groups,
-)
-from scribe_spark.worlds.groups import RIGHTS
+from scribe_spark.underlay.withheld import withheld_nodes
+from scribe_spark.worlds.events import check_world, extent_of, world_events
+from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
-from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
 from scribe_spark.worlds.played import EventFiles
-from scribe_spark.worlds.save import VERSION, refuse_other_buckets
+from scribe_spark.worlds.save import VERSION, check_start, refuse_other_buckets
 from scribe_spark.worlds.schedules import round_times
+from scribe_spark.worlds.world import World
 from scribe_spark.worlds.world_state import Protocols
 
 
@@ -230,6 +223,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         live_system(system, config)  # raises if it cannot be played
+        refuse_recoding(config, system, "world")
         if system.name != SCRIBE and not config.groups.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)

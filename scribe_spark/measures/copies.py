@@ -7,6 +7,7 @@ node is its children.  Other systems report their copies, control messages and s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -177,7 +178,7 @@ def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | Non
 
 
 def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
-    """Count the copies that reach each node of each group; one Spark job."""
+    """Count the copies that reach each node of each group."""
     if "copies" not in run:
         return {}
     message = PUBLICATION if SCHEDULE in run else "group"
@@ -254,12 +255,37 @@ DUPLICATES = Measure(
 # --- parts of publications
 
 
+def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
+    """Count nodes that have publications by the parts that they got beyond: ``beyond, bytes``.
+
+    `got` has a row for each node and ``publication``: the numbers of ``first`` and of all
+    ``copies`` of its parts.  `size` are the sizes of parts by publication.
+    """
+    has = got["first"] >= parts.needed
+    beyond = got["copies"][has] - parts.needed
+    in_bytes = beyond * size[got["publication"][has]]
+    _, (beyond, in_bytes), nodes = distinct_rows(beyond, in_bytes)
+    return {"beyond": beyond, "bytes": in_bytes, "count": nodes}
+
+
+def numbers_of_parts(counted: Columns) -> dict[str, float]:
+    """Return the metrics of parts from rows of :func:`parts_beyond`."""
+    count = counted["count"]
+    if not len(count):
+        return {}
+    means = {"beyond": counted["beyond"], "bytes_beyond": counted["bytes"]}
+    return {
+        **{f"parts.{n}.mean": float((of * count).sum() / count.sum()) for n, of in means.items()},
+        "parts.beyond.max": float(counted["beyond"].max()),
+    }
+
+
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
     """Return numbers over the pairs of a publication and a node that has enough of its parts."""
     published = publications_of(run)
     assert published is not None
     assert run.config is not None
-    parts, size = Parts.of(run.config.bandwidth), published.size
+    parts = Parts.of(run.config.bandwidth)
 
     def copies(batch: pa.RecordBatch) -> Columns:
         payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
@@ -269,28 +295,14 @@ def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
         of = {"publication": parts.publication(message), "receiver": node}
         return of | {"first": first, "copies": ones}
 
-    def count(added: Columns) -> Columns:
-        has = added["first"] >= parts.needed
-        beyond = added["copies"][has] - parts.needed
-        in_bytes = beyond * size[added["publication"][has]]
-        _, (beyond, in_bytes), nodes = distinct_rows(beyond, in_bytes)
-        return {"beyond": beyond, "bytes": in_bytes, "count": nodes}
-
     rows = run.batches("copies", ["system", PUBLICATION, "receiver", "kind", "first"])
     keys, values = ("publication", "receiver"), ("first", "copies")
-    found = {}
-    for system, of in _count_sums(rows, copies, keys, values, run.buckets, count).items():
-        if not len(of["count"]):
-            continue
-        numbers = {"parts.beyond.max": float(of["beyond"].max())}
-        for name, values_of in (("beyond", "beyond"), ("bytes_beyond", "bytes")):
-            total = (of[values_of] * of["count"]).sum()
-            numbers[f"parts.{name}.mean"] = float(total / of["count"].sum())
-        found[system] = numbers
-    return found
+    count = partial(parts_beyond, parts, published.size)
+    counted = _count_sums(rows, copies, keys, values, run.buckets, count)
+    return {system: numbers_of_parts(of) for system, of in counted.items()}
 
 
-#: The results of :func:`_collect_parts`: their units and definitions.
+#: The results of :func:`numbers_of_parts`: their units and definitions.
 _PARTS = {
     "parts.beyond.mean": (
         "parts",

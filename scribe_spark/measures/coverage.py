@@ -71,7 +71,7 @@ def _rows_of(found: Found, system: str) -> Columns | None:
 
 
 def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
-    """Return the share of all expected receivers together."""
+    """Return the function of a metric: the share over the receivers of all publications."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -84,7 +84,7 @@ def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
 def _share_of_each(
     within: str, expected: str, q: int, by_group: bool
 ) -> Callable[[Found, str], float | None]:
-    """Return percentile q (0: the least) of the shares of publications, or of groups."""
+    """Return the function of a metric: percentile q (0: least) of the shares of rows or groups."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)

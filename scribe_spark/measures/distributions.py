@@ -73,7 +73,7 @@ def _count(measure: str) -> BatchKernel:
 def distributions(
     run: RunTables, measures: Iterable[Measure], figure_of: Callable[[str, str, str], str]
 ) -> pd.DataFrame:
-    """Count the values of every distribution of a run, in one Spark job.
+    """Count the values of every distribution of a run, at most in one Spark job.
 
     The columns are ``figure, system, measure, value, count``, sorted.  For Figure 6, the value is
     the rank and the count the size.  ``figure_of(figure, measure, system)`` returns the figure that
@@ -90,7 +90,7 @@ def distributions(
             elif values is not None:
                 in_spark.append(Batches.of(values).then(_count(name), _COUNTED))
     if in_spark:  # all of them in one job
-        every = Batches.union(in_spark).frame.toArrow().to_pandas()
+        every = Batches.union(in_spark).to_arrow().to_pandas()
         keys = ["system", "measure", "value"]
         counted.append(every.groupby(keys, as_index=False, sort=False, dropna=False).sum())
     found = pd.concat([table for table in counted if len(table)] or counted[:1])

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
 #: The words in place of a value: the system has no simulated control messages; no publication of
@@ -126,10 +127,9 @@ def _reached(table: pd.DataFrame, system: str) -> pd.Series:
     """
     publications = f"{system}.publications"
     multicasts, in_time = f"{system}.multicasts.reached", f"{publications}.in_time"
-    shares = pd.DataFrame(index=table.index, dtype=float)
     if multicasts not in table:  # delays are not measured
         return pd.Series(math.nan, index=table.index)
-    shares["multicasts"] = table[multicasts]
-    if in_time in table:
-        shares["publications"] = table[in_time] / table[f"{publications}.expected"]
-    return shares.min(axis="columns")
+    share = table[multicasts]
+    if in_time in table:  # of a share and NaN, the share is the smaller one
+        share = np.fmin(share, table[in_time] / table[f"{publications}.expected"])
+    return share

@@ -4,8 +4,8 @@ All values are integers, in thousandths of a ms or of a hop.  Percentile q of n 
 nearest rank, the ceil(q n / 100)-th smallest value.  There is no interpolation, so results do not
 depend on the order of rows, the number of buckets or the engine.
 
-In a run, one Spark job shuffles the deliveries by group; each bucket sorts the latencies of its
-groups.  The driver receives a row for each publication and the counts of latencies.
+In a run, the deliveries of a group meet in one bucket, which sorts their latencies.  The driver
+receives a row for each publication and the counts of latencies.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def collect_latencies(
     asked: Asked | None = None,
     sources: Sources | None = None,
 ) -> dict[tuple[str, str], Latencies]:
-    """Collect the latencies of systems, in one Spark job; those of `by_hops` also in hops.
+    """Collect the latencies of systems; those of `by_hops` also in hops.
 
     The expected receivers are those that IP multicast reaches: all members except the source.  A
     system has a row for each publication, even if the publication reaches nobody.  If there is a
@@ -399,7 +399,7 @@ def _sources(run: RunTables) -> Sources:
         return Sources(rows.column(PUBLICATION).to_numpy(), rows.column("node").to_numpy())
     tops = run.batches("tree_edges", ["system", "group", "parent"])
     tops = tops.among("system", [baseline().name]).then(_distinct_tops, _TOPS)
-    found = tops.frame.toArrow()
+    found = tops.to_arrow()
     group, first = np.unique(found.column("group").to_numpy(), return_index=True)
     return Sources(group, found.column("parent").to_numpy()[first])
 

@@ -1,6 +1,6 @@
 """Measures: what they read, what they collect, and the metrics and figures they produce.
 
-A measure has up to three steps.  *Collect* runs Spark jobs on the tables of a run and returns a
+A measure has up to three steps.  *Collect* counts rows of the tables of a run and returns a
 small result to the driver.  A *distribution* is a histogram per system, for figures.  A *metric* is
 one number of `metrics.json`, computed without Spark from the collected results and histograms.
 The publications of a run with a schedule are few, and kept on the driver.  This module does not
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from scribe_spark.measures.within import Asked
     from scribe_spark.runtime.batches import Batches
     from scribe_spark.underlay.protocol import Underlay
-
-__all__ = [
-    "Distribution",
-    "Found",
-    "Measure",
-    "Metric",
-    "RunTables",
-    "Size",
-    "every_system",
-    "forwards",
-    "keeps_children",
-]
-
 
 _SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
 
@@ -264,7 +251,7 @@ class Measure:
     distributions : tuple of Distribution
         The histograms behind figures.
     collect : callable or None
-        ``collect(run)`` runs Spark jobs and returns a small result.
+        ``collect(run)`` counts rows of tables and returns a small result.
     early : bool
         True if `collect` only reads tables of the phases topology, overlay and trees, so that it
         can run in parallel with the jobs of the phase measures.

@@ -11,10 +11,11 @@ docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +38,13 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.measures.copies import DUPLICATES, duplicate_numbers
+from scribe_spark.measures.copies import (
+    DUPLICATES,
+    PARTS,
+    duplicate_numbers,
+    numbers_of_parts,
+    parts_beyond,
+)
 from scribe_spark.measures.coverage import coverage_metrics, coverage_tables
 from scribe_spark.measures.delay import (
     DELAY,
@@ -91,7 +98,7 @@ def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
 
 
 _PACKETS = _metrics_of(LINK_STRESS)
-_METRICS = _metrics_of(DELAY, LATENCY_MEASURE, NODE_STRESS, DUPLICATES, LINK_STRESS)
+_METRICS = _metrics_of(DELAY, LATENCY_MEASURE, NODE_STRESS, DUPLICATES, PARTS, LINK_STRESS)
 
 #: The measures of rounds alone.
 _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
@@ -168,6 +175,9 @@ class Reached(Rows):
     delay_us: np.ndarray
 
 
+_OF_DELIVERIES = "group", "publication", "node"
+
+
 @dataclass(frozen=True)
 class InBucket:
     """The rows of a system's multicasts in a bucket; each table is computed once."""
@@ -215,6 +225,13 @@ class InBucket:
         first = self.of.first_parts[enough["of"]]
         return Reached(first, *(enough[name] for name in ("node", "hops", "delay_us")))
 
+    @property
+    def delivered(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes of first copies, members or not, with the indices of the multicasts."""
+        came = self.tables.get(DELIVERED) or dict.fromkeys(_OF_DELIVERIES, whole_numbers())
+        of = self.of.multicasts.find(came["group"], came["publication"])
+        return of[of >= 0], came["node"][of >= 0]
+
     @cached_property
     def copies(self) -> Columns:
         """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones.
@@ -247,6 +264,28 @@ class InBucket:
         key = key_of([copies[of], copies[end]], self.size)
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
+
+    def digest(self, alive: np.ndarray) -> bytes:
+        """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
+
+        Names of publications, which differ in each round, are not read; `alive` are the states of
+        the bucket's nodes.
+        """
+        multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
+        parts = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
+        parts += [{} if children is None else {"children": children}]
+        for name in (DELIVERED, CARRIED):
+            rows = self.tables.get(name, {})
+            if rows:
+                of = multicasts.find(rows["group"], rows["publication"])
+                parts.append({**rows, f"{name} of": of})
+        digest = hashlib.sha1(usedforsecurity=False)
+        for columns in parts:
+            for name, column in columns.items():
+                if name not in _NAMES:
+                    digest.update(f"{name} {column.dtype} {len(column)} ".encode())
+                    digest.update(np.ascontiguousarray(column).view(np.uint8).data)
+        return digest.digest()
 
 
 @dataclass(frozen=True)
@@ -319,6 +358,8 @@ class MulticastMeasures:
                 histograms[of.name, name] = counted.histogram(name).with_zeros(live)
             copies = int(receipts.sum) + receipts.total + counted.total(_AT_STARTS)
             collected[DUPLICATES.name] = {of.name: duplicate_numbers(copies, receipts)}
+        if _BEYOND in taken:
+            collected[PARTS.name] = {of.name: numbers_of_parts(taken[_BEYOND])}
         metrics = _METRICS
         if "delay" in self.names:
             if self.asked is not None:
@@ -369,8 +410,8 @@ class MulticastMeasures:
     ) -> dict[str, pa.Table]:
         """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
 
-        `groups` are the numbers of groups.  Without a schedule, publications have the number of
-        the round, else their own number in the round.
+        `groups` are the numbers of groups.  The column ``publication`` has the number of the
+        round or, with a schedule, the number of the publication in the round.
         """
         if self.asked is None:
             return {}
@@ -387,12 +428,13 @@ class MulticastMeasures:
 # --- counts of a bucket
 
 #: The tables that :class:`MeasureMulticasts` writes: counts (`Counts`), sums of the delays of each
-#: multicast, ratios of the delays in the largest group, and latencies.
+#: multicast, ratios of the delays in the largest group, parts beyond (`parts_beyond`), latencies.
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
+_BEYOND = "parts beyond"
 _LATENCIES_IN = {unit: f"latencies in {unit}" for unit in UNITS}
 _COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in UNITS}
 MULTICASTS_MEASURED = (
-    *(_COUNTED, _DELAYS, _RATIOS),
+    *(_COUNTED, _DELAYS, _RATIOS, _BEYOND),
     *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
 )
 
@@ -404,11 +446,37 @@ _DUPLICATES, _AT_STARTS = "duplicates of receipts", "copies at starts"
 _LIVE = "live nodes"
 
 #: Messages: the number of members of each group in a bucket; the number of copies that a node sent
-#: to a group, and that it received; deliveries, and the number of expected ones, to the start of
-#: the multicast.
-_MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
-    *("members of groups", "copies sent", "copies that came", "latency", "expected deliveries"),
+#: to a group, and that it received; of the parts of a publication that are sent to it; deliveries,
+#: and the number of expected ones, to the start of the multicast.
+_MEMBERS, _SENT, _CAME, _PARTS_SENT, _LATENCY, _EXPECTED = (
+    *("members of groups", "copies sent", "copies that came", "parts sent"),
+    *("latency", "expected deliveries"),
 )
+
+
+#: The columns with names of publications.
+_NAMES = "publication", "number"
+
+#: The table of :class:`SeeMulticasts`, with one row per byte.
+SEEN = "digest of multicasts"
+
+
+@dataclass(frozen=True)
+class SeeMulticasts(NodeProgram):
+    """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
+
+    If the digests of all buckets are those of an earlier round, so are the measured tables.
+    """
+
+    of: SystemTables
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
+        alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
+        tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -425,6 +493,8 @@ class MeasureMulticasts(NodeProgram):
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
             outbox[_CAME] = self._send_receipts(mine)
+        if not superstep and "bytes" in names and self.of.parts.sent > 1:
+            outbox[_PARTS_SENT] = self._send_parts(mine)
         if not superstep and len(self.of.multicasts):
             if "delay" in names:
                 outbox |= self._count_delays(mine, counts)
@@ -434,6 +504,8 @@ class MeasureMulticasts(NodeProgram):
             self._count_children(bucket, inbox[_SENT]["place"], inbox[_SENT]["copies"], counts)
         if _CAME in inbox:
             self._count_duplicates(inbox[_CAME], counts)
+        if _PARTS_SENT in inbox:
+            self._count_beyond(mine, inbox[_PARTS_SENT])
         if _MEMBERS in inbox:
             self._note_ratios(mine, inbox[_MEMBERS])
         if _EXPECTED in inbox:
@@ -519,7 +591,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of the multicasts `of`, if needed."""
+        """Return the columns ``weight`` and ``down`` of multicasts that the questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
@@ -535,6 +607,26 @@ class MeasureMulticasts(NodeProgram):
         copies = mine.copies
         came = take(copies, ~copies["lost"]) if "lost" in copies else copies
         return mine.by_place(came, "to", "of")
+
+    def _send_parts(self, mine: InBucket) -> Columns:
+        """Return the number of parts of each publication as messages to their receivers."""
+        if self.of.system.merged:
+            return {}
+        copies = mine.copies
+        return mine.by_place({**copies, "of": self.of.first_parts[copies["of"]]}, "to", "of")
+
+    def _count_beyond(self, mine: InBucket, came: Columns) -> None:
+        """Count the parts beyond those that nodes need."""
+        place, copies = add_expected(came["place"], came["copies"])
+        of, node = mine.delivered
+        has, parts = np.unique(
+            key_of([self.of.first_parts[of], node], mine.size), return_counts=True
+        )
+        row = find_sorted(has, place)
+        got = {"publication": place // mine.size, "copies": copies}
+        got["first"] = np.where(row >= 0, parts[row], 0) if len(has) else 0 * row
+        counted = parts_beyond(self.of.parts, self.of.multicasts.size, got)
+        append(mine.tables, _BEYOND, counted)
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts.

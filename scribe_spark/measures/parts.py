@@ -232,7 +232,7 @@ def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
     if run.asked is not None and run.asked.config.deadline and run.asked.weights is not None:
         rows = run.batches("deliveries", ["system", "node", "delay_ms"])
         counted += [rows.then(_weigh(one, run.asked), _BY_PART) for one in parts]
-    return Batches.union(counted).frame.toArrow().to_pandas()
+    return Batches.union(counted).to_arrow().to_pandas()
 
 
 def measures_by_part(counted: pd.DataFrame, asked: Asked | None = None) -> pa.Table:
@@ -292,7 +292,7 @@ _WEIGHT = "weight by deadline"
 
 
 def _weigh(parts: NodeParts, asked: Asked) -> Any:
-    """Return the kernel that adds weights by part, and by the first deadline that is kept."""
+    """Return the kernel that adds weights of receivers by part and first deadline met."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):

@@ -1,7 +1,7 @@
 """Node stress and link stress when each group multicasts one message, counted by kernels.
 
 Edges become packets on LAN links and on routes.  A program on buckets sums them for each link
-(:mod:`.link_stress`), as in the rounds of a world; one Spark job plays its two supersteps.
+(:mod:`.link_stress`), as in the rounds of a world.
 The tables of node and link stress are read from the results of the buckets.
 """
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import index_sorted
@@ -54,8 +53,8 @@ def count_stress(
     buckets: int,
     nodes: Table | None = None,
     systems: Iterable[str] = (),
-) -> DataFrame:
-    """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`; lazy.
+) -> Batches:
+    """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`.
 
     `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.  The loads of `nodes` are counted
     for `systems`, zeros included.
@@ -68,7 +67,7 @@ def count_stress(
     return play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
 
 
-def node_stress(counted: DataFrame) -> Batches:
+def node_stress(counted: Batches) -> Batches:
     """Return a row for every node and system, zeros included: `schemas.NODE_STRESS`.
 
     ``children_tables`` is the number of groups for which the node has a nonempty children table,
@@ -86,7 +85,7 @@ def node_stress(counted: DataFrame) -> Batches:
     return _read_off(counted, {_LOADS: rows}, schemas.NODE_STRESS)
 
 
-def link_stress(counted: DataFrame) -> Batches:
+def link_stress(counted: Batches) -> Batches:
     """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`."""
 
     def links(kind: str, src: str, dst: str) -> Callable[[str, Columns], dict[str, Any]]:
@@ -114,7 +113,7 @@ def _repeated(text: str, n: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), n)
 
 
-def link_bytes(counted: DataFrame) -> Batches:
+def link_bytes(counted: Batches) -> Batches:
     """Return `schemas.LINK_BYTES`, from counts of copies whose ``packets`` are bytes."""
 
     def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -125,9 +124,9 @@ def link_bytes(counted: DataFrame) -> Batches:
 
 
 def _read_off(
-    counted: DataFrame, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
+    counted: Batches, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
 ) -> Batches:
-    """Return the counts of buckets as typed rows."""
+    """Return the counts of buckets as rows of a schema, by the functions in `tables`."""
     wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -138,7 +137,7 @@ def _read_off(
                 arrays = [pa.array(columns[one.name], one.type) for one in wanted]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
-    return Batches.made(counted, run, schema)
+    return counted.then(run, schema)
 
 
 _ARROW = {"string": pa.string(), "bigint": pa.int64()}

@@ -21,16 +21,3 @@ repair                `leaf_repair.repair_leaf_sets`, `table_repair.RepairTables
 check                 `table_repair.RepairTables`
 ====================  =============================================================
 """
-
-from scribe_spark.pastry.knowledge import routing_table, table_entries
-from scribe_spark.pastry.nodes import draw_nodes, node_rows, node_vertices
-from scribe_spark.pastry.overlay import PastryOverlay
-
-__all__ = [
-    "PastryOverlay",
-    "draw_nodes",
-    "node_rows",
-    "node_vertices",
-    "routing_table",
-    "table_entries",
-]

@@ -123,7 +123,7 @@ class _SearchLeaves(NodeProgram):
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
     def _answer(self, states: States, came: Columns) -> Columns:
-        """Return answers: the known nodes between asker and asked node on the side, and offers."""
+        """Return answers: known nodes between asker and asked node (``named``), and ``offers``."""
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)

@@ -49,7 +49,7 @@ def draw_nodes(
     def draw(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
         return rows(batch.column("id").to_numpy())
 
-    return Batches.of(spark.range(config.overlay.nodes)).each(draw, schemas.NODES)
+    return Batches.numbered(spark, config.overlay.nodes).each(draw, schemas.NODES)
 
 
 def node_rows(

@@ -159,7 +159,7 @@ class _Recover(NodeProgram):
         return {AT: asker, "offers": live_only(self.environment.is_alive, offers)}
 
     def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Take the offered leaves, and announce the node to them."""
+        """Let recovered nodes take offered leaves, and announce themselves to their new leaves."""
         states = self.states(bucket, tables, LEAVES)
         take_leaves(states, came[AT] - states.first, came["offers"])
         back = distinct(came[AT])

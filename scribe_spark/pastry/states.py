@@ -207,7 +207,7 @@ class States:
 
     @property
     def half(self) -> int:
-        """l / 2."""
+        """The number of leaves on each side of a full leaf set: l / 2."""
         return self.leaves.shape[1] // 2
 
     def of(self, nodes: slice) -> States:

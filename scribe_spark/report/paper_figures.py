@@ -54,24 +54,24 @@ class Mark:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics in its words."""
+        """The names of the metrics in the words of the mark."""
         return re.findall(r"\{(.*?)\}", self.words)
 
     @property
     def system(self) -> str:
-        """The system of its first metric."""
+        """The system of the first metric."""
         return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
-        """Return True if all its metrics are published for this run."""
+        """Return True if all metrics of the mark are published for this run."""
         return all(name in published for name in self.metrics)
 
     def value(self, published: Mapping[str, float]) -> float:
-        """Return the position of its line."""
+        """Return the position of the mark's line: the first metric's published value."""
         return float(published[self.metrics[0]])
 
     def text(self, published: Mapping[str, float]) -> str:
-        """Return its words with the published values."""
+        """Return the words of the mark with the published values."""
         return "paper: " + re.sub(r"\{(.*?)\}", lambda m: f"{published[m[1]]:,g}", self.words)
 
 
@@ -306,7 +306,7 @@ def draw_figure(
     spec : FigureSpec
         The figure.
     distributions : DataFrame
-        As for :func:`scribe_spark.report.render`.
+        As for :func:`scribe_spark.report.run.render`.
     published : mapping of str to float, optional
         Metric -> the value that the paper quotes.
     note : str
@@ -416,7 +416,7 @@ def _lines(
     at: Callable[[Histogram, np.ndarray], np.ndarray],
     points: Callable[[Histogram], tuple[np.ndarray, np.ndarray]],
 ) -> list[Line]:
-    """Return the lines of curves; `at` takes the data and positions, `points` takes the data."""
+    """Return the lines of curves, drawn through ``points(data)``; ``at(data, x)`` are values."""
     lines = []
     for curve in curves:
         label = curve.series.label if len(curves) > 1 else spec.y.partition(" (")[0]

@@ -205,10 +205,9 @@ def _large(rows: pd.DataFrame) -> list[Panel]:
 
 
 def _area(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the areas of both kinds of event as one measure: in both, trees with and without the
-    host.
+    """Return the rows with one measure in place of the areas of connections and disconnections.
 
-    A large tree has few events, so their mean is over both kinds.
+    A large tree has few events, so the mean area is over both kinds of event.
     """
     of_events = rows["measure"].isin(["area.connection", "area.disconnection"])
     return rows[of_events].assign(measure="area")

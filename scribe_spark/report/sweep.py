@@ -104,7 +104,7 @@ def render_sweep(
     points : mapping
         A point's folder -> its values of the swept fields.
     manifest : mapping
-        As :func:`scribe_spark.report.render`.
+        As :func:`scribe_spark.report.run.render`.
     noun : str
         What a point is.
     rounds : mapping of str to DataFrame, optional

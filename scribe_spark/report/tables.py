@@ -248,8 +248,9 @@ class ComparedNumber:
 
 
 def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumber]:
-    """Return every published number of ``make paper`` that can be compared, in the paper's order;
-    without runs over both overlays none.
+    """Return the published numbers of ``make paper`` that can be compared, in the paper's order.
+
+    The result is empty without runs over both overlays.
 
     Numbers to which parameters of the network were fitted, and numbers of the network alone, do
     not depend on the overlay and are left out, as are numbers that are 0 in the paper.

@@ -189,7 +189,7 @@ def _nodes(numbers: Sequence[int]) -> str:
 def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
     """Return the index of the node above each node in the drawing: for an orphan, its last parent.
 
-    It is -1 without one; circles, which the last parents of orphans could form, are cut.
+    The index is -1 for a node at the top.  Circles of the last parents of orphans are cut.
     """
     index = {int(node): place for place, node in enumerate(frame["node"])}
     last = dict(zip(before["node"], before["parent"], strict=True))

@@ -244,7 +244,7 @@ def render_world(
     rounds : DataFrame
         `schemas.ROUNDS`.
     manifest : mapping
-        As :func:`scribe_spark.report.render`.
+        As :func:`scribe_spark.report.run.render`.
     watched : DataFrame, optional
         For a world with groups: `schemas.WATCHED_TREES`.
     latency : Latency, optional
@@ -325,6 +325,7 @@ def _over_rounds(
     """Return the sections of figures over the rounds, and the measures for the table."""
     sections: list[page.PageSection] = []
     shown: list[RoundPanel] = []
+    in_place = words_in_place(table)
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Deadlines and quorums", coverage_panels(table.columns)),
@@ -336,7 +337,7 @@ def _over_rounds(
         shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
         # lines that do not change come last
         found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
-        drawn = [draw(_panel(panel, lines, table)) for panel, lines in found]
+        drawn = [draw(_panel(panel, lines, table, in_place)) for panel, lines in found]
         if drawn:
             name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
             sections.append(page.PageSection(name, title, parts, count=len(drawn)))
@@ -378,13 +379,21 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
     return line[line.notna() | has_gap(table, measure)]
 
 
-def _panel(panel: RoundPanel, lines: Mapping[str, pd.Series], table: pd.DataFrame) -> Panel:
-    """Return a figure of the lines that :func:`_lines` has found, with their values in words."""
+def _panel(
+    panel: RoundPanel,
+    lines: Mapping[str, pd.Series],
+    table: pd.DataFrame,
+    in_place: Mapping[str, str],
+) -> Panel:
+    """Return a figure of the lines that :func:`_lines` has found, with their values in words.
+
+    `in_place` are the words in place of means (`words_in_place`).
+    """
     told = [
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
     ]
-    in_place, measures = words_in_place(table), panel.measures.items()
+    measures = panel.measures.items()
     told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     styles = system_styles(panel.systems.values())
     return rounds_panel(

@@ -24,29 +24,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.clock import (
+from scribe_spark.bandwidth.windows import play_in_windows
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import (
     ARRIVE,
-    COMMANDS,
     COMMANDS_OF_GROUPS,
-    COPIES,
-    COUNTS,
     DOWN,
     FAIL,
     LEAVE,
-    LINKED,
-    PLACES,
     PUBLISH,
-    RECEIPTS,
     REFRESH,
-    SENT,
-    STATE,
-    KernelSetting,
     Kinds,
     Payload,
+)
+from scribe_spark.clock.windows import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
     PlayKernel,
-    Wires,
-    play_kernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
@@ -60,8 +62,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.observer import Observer
@@ -147,7 +148,7 @@ class ClockedSystem(SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = STATE
-    recodes: ClassVar[bool] = False
+    recodes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -157,7 +158,7 @@ class ClockedSystem(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; `clock.DOWN` is none."""
+        """The kinds of control messages; `clock.DOWN` is an event, not a message."""
         return tuple(name for name in self.kernel.messages if name not in self.payload)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -204,6 +205,7 @@ class _ClockedRound:
     measures: tuple[str, ...]
     observer: Observer
     links: RoundLinks | None
+    parts: Parts
     scheduled: bool  # True if publications have sizes of their own
     lost: Lost | None  # the losses of copies of publications
     late: Late | None  # the jitter of copies of publications
@@ -230,6 +232,7 @@ class _ClockedRound:
             measures=now.measures,
             observer=now.tally.observer,
             links=now.links,
+            parts=now.parts,
             scheduled=now.scheduled,
             lost=now.lost_copies(player.facts, more=("time_us",)),
             late=now.late_copies(player.facts),
@@ -253,18 +256,18 @@ class _ClockedRound:
 
     @cached_property
     def kinds(self) -> Kinds:
-        """The kinds of events."""
+        """The kinds of messages, timers and commands of the system's kernel."""
         return Kinds.of(self.system.kernel)
 
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
-        """Return D between nodes in microseconds, at least `least_us`: int64."""
+        """Return the delays between nodes in microseconds, each at least `least_us`: int64."""
         router = self.facts.ring.router
         return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
-        """Play the commands in the buckets, with publications in these rooms.
+        """Play the commands in the buckets; `room` has the index of the group of each publication.
 
-        Messages take at least `least_us`.
+        Messages take at least `least_us` microseconds.
         """
         links, wires, ring, validation_us = self.links, None, self.facts.ring, None
         if links is not None:
@@ -280,7 +283,7 @@ class _ClockedRound:
             *(self.size, delay, window_us, wires, records, lost, late, validation_us)
         )
         make = partial(self.system.kernel, self.system.rules, self.seed, room)
-        play_kernel(player, PlayKernel(self.bounds, setting, make))
+        play_in_windows(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Return a drawn number below `below` for each pair (group, node)."""
@@ -389,14 +392,14 @@ class _ClockedProgram:
         raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
-        """Append commands to places."""
+        """Append commands of the kind `name` to the places (group, node) in `key`."""
         rows = {"time_us": key * 0, "value": key * 0, **columns}
         room, node = np.divmod(key, self.round.size)
         kind = np.full(len(key), COMMANDS_OF_GROUPS.index(name))
         append(tables, COMMANDS, {"node": node, "room": room, "kind": kind, **rows})
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
-        """Write the places: those with state, and others."""
+        """Write the places of the clock: those of all members, and those in `key` (group, node)."""
         room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
 
@@ -505,7 +508,10 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
 def _choices(
     round: _ClockedRound, key: np.ndarray, group: tuple[int, int], some: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the links that some members of a group choose: (rows of `key`, rows, lazy)."""
+    """Return the links that the members `some` of a group choose: arrays of three rows.
+
+    These are the member and the neighbour (rows of `key`), and 1 for a lazy link, else 0.
+    """
     first, end = group
     count = end - first
     eager = max(2, _rounded(3 * math.log10(count)))
@@ -541,7 +547,7 @@ def _choices(
 
 
 def _rounded(number: float) -> int:
-    """Return the nearest whole number, of two the greater one."""
+    """Return the nearest whole number; a half is rounded up."""
     return math.floor(number + 0.5)
 
 
@@ -609,8 +615,9 @@ class _CountPublications(_ClockedProgram):
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
         tables[CAME] = {"first": first, "again": arrived - first}
-        heard = key_of([of[came["publication"]], came["node"]], size)
-        note_received(tables, round.index, groups, size, _members(tables), of, heard)
+        had = round.parts.complete({**came, "delay_us": came["at_us"]}, size)
+        heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: round.parts.sent]
+        note_received(tables, round.index, groups, size, _members(tables), once, heard)
         if round.measures:
             self._note(tables, came, copies)
 

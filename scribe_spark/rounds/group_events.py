@@ -53,10 +53,6 @@ def publication_ids(
     return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 
 
-#: The operations that an access list can restrict.
-OPERATIONS = ("create", "join", "multicast")
-
-
 @dataclass(frozen=True)
 class Groups:
     """G groups by ascending number; elsewhere a group is given by its index here.

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
@@ -46,7 +47,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
+from scribe_spark.engine.losses import Late
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -142,6 +143,21 @@ class Overlays:
         publication, row = expand(begin, end)
         return {"publication": publication, **take(edges, order[row])}
 
+    def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
+        """Return edges down trees but those to sources, and the edges from sources to roots.
+
+        Parameters
+        ----------
+        down : Columns
+            ``publication`` (an index), ``node`` and ``peer``.
+        root : ndarray of int64, shape (p,)
+            The root of each publication's tree; NONE: there is no tree.
+        """
+        other = np.flatnonzero(down["peer"] != self.source[down["publication"]])
+        up = np.flatnonzero((root >= 0) & (root != self.source))
+        first = {"publication": up, "node": self.source[up], "peer": root[up]}
+        return {name: np.r_[down[name][other], one] for name, one in first.items()}
+
 
 @dataclass(frozen=True)
 class Built:
@@ -216,6 +232,7 @@ class GroupOverlays(SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = MEMBERS
+    recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {"neighbours": _NEIGHBOURS}
     carried: ClassVar[tuple[str, ...]] = ()
     clock: str = TIME
@@ -223,7 +240,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def ways(self) -> int:
-        """The number of ways of a source's publications: by default, all go the same way."""
+        """The number of trees that a source's publications use in turn; 1 by default."""
         return 1
 
     @property
@@ -233,7 +250,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
@@ -302,6 +319,7 @@ class GroupOverlays(SystemOnBuckets):
             now.tally.observer,
             now.scheduled,
             None if self.merged else now.late_copies(player.facts, first),
+            now.parts,
         )
 
     def publish(
@@ -377,6 +395,7 @@ class OverlayRound:
     observer: Observer
     scheduled: bool  # True if publications have sizes of their own
     late: Late | None  # the jitter of copies, by the index of the topic
+    parts: Parts
 
     @property
     def size(self) -> int:
@@ -558,14 +577,14 @@ class CountOverlayCopies(OverlayProgram):
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
 
     def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
-        round, heard = self.round, whole_numbers()
+        round, heard, published = self.round, whole_numbers(), self.round.publish.group
         if arrivals:
-            heard = key_of([round.publish.group[arrivals["group"]], arrivals["node"]], round.size)
-        groups = len(round.number), round.size
+            times = {"publication": arrivals["group"], "delay_us": arrivals["at_us"]}
+            had = round.parts.complete({**times, "node": arrivals["node"]}, round.size)
+            heard = key_of([published[had["publication"]], had["node"]], round.size)
+        groups, once = (len(round.number), round.size), published[:: round.parts.sent]
         members = _keys(tables, MEMBERS)
-        note_received(
-            *(tables, round.number_of_round, *groups, members), round.publish.group, heard
-        )
+        note_received(tables, round.number_of_round, *groups, members, once, heard)
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
         """Note the copies and deliveries of the publications that are measured."""

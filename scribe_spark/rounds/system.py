@@ -20,6 +20,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.core.arrays import (
     NONE,
@@ -33,8 +34,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.jitter import Jitter, Late, jitter_keys
-from scribe_spark.engine.losses import Losses, Lost, publication_keys
+from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
@@ -44,25 +44,6 @@ from scribe_spark.rounds.observer import MESSAGES, TRAFFIC, Tally
 from scribe_spark.rounds.player import Environment
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
-
-__all__ = [
-    "CARRIED",
-    "DELIVERED",
-    "LivingRound",
-    "Multicasts",
-    "OwnRounds",
-    "Pairs",
-    "Publications",
-    "Publishing",
-    "SystemOnBuckets",
-    "SystemPlayer",
-    "SystemRound",
-    "count_messages",
-    "notes_copies",
-    "play_own_rounds",
-    "play_rounds_of_run",
-    "play_run",
-]
 
 #: The tables of a bucket after a round whose publications are measured: the first copies at its
 #: nodes (``group, publication, node, hops, delay_us``); and the sent copies, also lost ones
@@ -252,11 +233,16 @@ class LivingRound:
         return jitter.of_publications(key)
 
     def _names(self, publish: Publishing) -> np.ndarray:
-        """Return numbers that name publications among those of their groups: rule N1."""
+        """Return a number for each publication, unique among those of its group: rule N1."""
         if not self.in_run:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
         return rank_in_group(publish.group)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of publications."""
+        return Parts() if self.links is None else self.links.parts
 
     @property
     def measures_all(self) -> bool:
@@ -429,6 +415,9 @@ class Multicasts(Rows):
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication, NONE if it is not there."""
+        if (self.group[1:] > self.group[:-1]).all():  # one publication of a group
+            of = find_sorted(self.group, group)
+            return np.where(np.append(self.publication, NONE)[of] == publication, of, NONE)
         names = 1 + max(self.publication.max(initial=0), publication.max(initial=0))
         return find_sorted(self.group * names + self.publication, group * names + publication)
 
@@ -696,8 +685,8 @@ class SystemOnBuckets:
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
-    recodes : bool
-        True if nodes can recode parts of publications in a run (W15).
+    recodes : tuple of str
+        The commands, ``run`` and ``world``, in which nodes can recode parts of publications (W15).
     sources_join : bool
         True if in a run sources join the groups of their publications, if they are no members; they
         have no deliveries.
@@ -713,7 +702,7 @@ class SystemOnBuckets:
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
-    recodes: ClassVar[bool] = True
+    recodes: ClassVar[tuple[str, ...]] = ("run",)
     sources_join: ClassVar[bool] = False
 
     @property
@@ -728,7 +717,7 @@ class SystemOnBuckets:
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages; empty if control messages are not simulated."""
+        """The kinds of control messages; empty if control messages are not simulated."""
         raise NotImplementedError
 
     @property

@@ -85,7 +85,7 @@ class CheckedSystem(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """All other kinds of messages."""
+        """The kinds of control messages."""
         return self.system.control
 
     @property

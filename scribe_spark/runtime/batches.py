@@ -1,7 +1,7 @@
 """Tables that tasks make themselves: Arrow batches, with several kernels in the same task.
 
 Between two kernels in Spark, rows go through the JVM, which takes several times as long as the
-kernels.
+kernels.  Kernels that read few rows of saved tables run in the driver's process, without a job.
 
 Tables as Parquet on the driver's disk, written by the tasks themselves.  A table that Spark writes
 goes through the JVM row by row, and its hash is interpreted.  Here each task writes its rows by
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
-from scribe_spark.runtime.sessions import abilities, parallelism
+from scribe_spark.runtime.sessions import abilities, local_frame, parallelism
 from scribe_spark.runtime.tricks import enabled
 
 #: A function from the batches of a partition to the batches of the result.
@@ -44,20 +45,49 @@ BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _ROWS_AT_ONCE = 2**19
 
+#: From so many rows of saved tables on, a job is faster than the driver's process.
+_MANY_ROWS = 2**22
+
 #: A selection of rows: column -> the values of which they have one.
 Among = Mapping[str, Sequence[Any]]
 EVERY: Among = MappingProxyType({})
 
 
 @dataclass(frozen=True)
+class DriverRows:
+    """Rows that the driver's process knows, and how many rows kernels make of them.
+
+    An integer n stands for the numbers 0 to n - 1 in a column ``id``.
+    """
+
+    spark: SparkSession
+    rows: pa.Table | int
+    count: int
+
+    @property
+    def batches(self) -> list[pa.RecordBatch]:
+        """The rows in this process."""
+        rows = self.rows
+        return (pa.table({"id": np.arange(rows)}) if isinstance(rows, int) else rows).to_batches()
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame; numbers are divided among all cores."""
+        if not isinstance(self.rows, int):
+            return local_frame(self.spark, self.rows)
+        tasks = max(1, min(self.rows, parallelism(self.spark)))
+        return self.spark.range(0, self.rows, 1, tasks)
+
+
+@dataclass(frozen=True)
 class Batches:
     """A table from kernels, computed when it is read.
 
-    `parts` are pairs of a DataFrame and the function that makes the table's rows from it; None: its
-    own rows.
+    `parts` are pairs of rows and the function that makes the table's rows from them; None: these
+    rows.
     """
 
-    parts: tuple[tuple[DataFrame, BatchKernel | None], ...]
+    parts: tuple[tuple[DataFrame | DriverRows, BatchKernel | None], ...]
     schema: StructType
 
     @classmethod
@@ -65,6 +95,8 @@ class Batches:
         cls, table: Table, columns: Sequence[str] | None = None, among: Among = EVERY
     ) -> Batches:
         """Return columns of a table, and only rows with one of the values in `among`."""
+        if not isinstance(table, Batches):
+            table = _small.get(table, table)
         if isinstance(table, Batches):
             return table._of_rows(among)
         frame = table if columns is None else table.select(*columns)
@@ -81,7 +113,7 @@ class Batches:
     ) -> Batches:
         """Return columns of a saved table that all tasks can read, as :meth:`of` does."""
         files = sorted(str(file) for file in folder.glob("*.parquet"))
-        groups = [(f, g) for f in files for g in _row_groups(f, among)]
+        groups = [(f, *group) for f in files for group in _row_groups(f, among)]
         schema = from_arrow_schema(pq.read_schema(files[0]))
         names = list(columns)
         wanted = StructType([schema[name] for name in names])
@@ -89,14 +121,18 @@ class Batches:
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column("id").to_pylist():
-                    file, group = groups[number]
+                    file, group, _ = groups[number]
                     with pq.ParquetFile(file) as source:
                         for rows in source.iter_batches(_ROWS_AT_ONCE, [group], names):
                             yield rows.select(names)
 
-        tasks = max(1, min(len(groups), parallelism(spark) * 4))
-        table = cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
-        return table._of_rows(among)
+        known = DriverRows(spark, len(groups), sum(rows for _, _, rows in groups))
+        return cls(((known, read),), wanted)._of_rows(among)
+
+    @classmethod
+    def numbered(cls, spark: SparkSession, count: int) -> Batches:
+        """Return the numbers 0 to `count` - 1 in a column ``id``."""
+        return cls(((DriverRows(spark, count, count), None),), _schema("id bigint"))
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
@@ -155,25 +191,58 @@ class Batches:
         if len(self.parts) > 1:
             return Batches.of(self.frame.coalesce(1))
         ((rows, kernel),) = self.parts
-        return Batches(((rows.coalesce(1), kernel),), self.schema)
+        return Batches(((_frame(rows).coalesce(1), kernel),), self.schema)
 
     @property
     def session(self) -> SparkSession:
         """The session of the table."""
-        return self.parts[0][0].sparkSession
+        rows, _ = self.parts[0]
+        return rows.spark if isinstance(rows, DriverRows) else rows.sparkSession
 
     @property
     def frame(self) -> DataFrame:
         """The table as a DataFrame."""
         frames = [
-            rows if kernel is None else rows.mapInArrow(kernel, self.schema)
+            _frame(rows) if kernel is None else _frame(rows).mapInArrow(kernel, self.schema)
             for rows, kernel in self.parts
         ]
-        return union_tables(frames)
+        frame = union_tables(frames)
+        if self.is_small:
+            _small[frame] = self
+        return frame
+
+    @property
+    def is_small(self) -> bool:
+        """True if the driver's process makes the table without a job."""
+        counts = [rows.count for rows, _ in self.parts if isinstance(rows, DriverRows)]
+        return len(counts) == len(self.parts) and sum(counts) < _MANY_ROWS
+
+    def made_here(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a small table, which this process makes."""
+        for rows, kernel in self.parts:
+            assert isinstance(rows, DriverRows)
+            yield from rows.batches if kernel is None else kernel(rows.batches)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows on the driver; small parts are made in this process."""
+        one_by_one = [Batches((part,), self.schema) for part in self.parts]
+        small = Batches.union([Batches((), self.schema), *(p for p in one_by_one if p.is_small)])
+        large = one_by_one if not small.is_small else [p for p in one_by_one if not p.is_small]
+        schema, tables = to_arrow_schema(self.schema), list[pa.Table]()
+        if small.is_small:
+            made = (batch.cast(schema) for batch in small.made_here())
+            tables.append(pa.Table.from_batches(made, schema))
+        if large:
+            with errors_of_tasks():
+                tables.append(Batches.union(large).frame.toArrow().cast(schema))
+        return pa.concat_tables(tables)
 
 
 #: A table in either form.
 Table = DataFrame | Batches
+
+#: The small tables of DataFrames that show them.
+_small: WeakKeyDictionary[DataFrame, Batches] = WeakKeyDictionary()
 
 
 def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
@@ -185,14 +254,18 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
     return table.select(*columns).toArrow()
 
 
-def _row_groups(file: str, among: Among) -> Iterator[int]:
-    """Yield the row groups of a file that may have rows with such values."""
+def _frame(rows: DataFrame | DriverRows) -> DataFrame:
+    return rows.frame if isinstance(rows, DriverRows) else rows
+
+
+def _row_groups(file: str, among: Among) -> Iterator[tuple[int, int]]:
+    """Yield the row groups of a file that may have rows with the values in `among`, with counts."""
     metadata = pq.read_metadata(file)
     places = {name: metadata.schema.names.index(name) for name in among}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         if all(_may_have(group.column(places[name]), among[name]) for name in among):
-            yield number
+            yield number, group.num_rows
 
 
 def _may_have(column: pq.ColumnChunkMetaData, values: Iterable[Any]) -> bool:
@@ -287,9 +360,7 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
         else:
             in_tasks.append(table.then(write, _WRITTEN))
     if in_tasks:
-        with errors_of_tasks():
-            listed = Batches.union(in_tasks).frame.toArrow()
-        yield from listed.to_pylist()
+        yield from Batches.union(in_tasks).to_arrow().to_pylist()
 
 
 def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:

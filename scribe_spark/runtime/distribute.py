@@ -33,8 +33,11 @@ _sources: dict[str, list[Path]] = {}
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     """Distribute arrays to every executor as files; return names for :func:`open_array`."""
-    server = abilities(spark)
-    seen = server.shared_folder() if isinstance(server, Connected) else None
+    server, seen = abilities(spark), None
+    if isinstance(server, Connected):
+        seen = server.shared_folder()
+    elif enabled("mapped_tables") and server.shares_disk:
+        seen = scratch_folder()
     folder = seen or scratch_folder()  # executors fetch until the end
     unique = uuid.uuid4().hex
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
@@ -43,10 +46,12 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     names = [path.name if seen is None else str(path) for path in paths]
     for name, path in zip(names, paths, strict=True):
         _sources[name] = [path]
+        if seen is not None:
+            continue
         if isinstance(server, Classic):
             spark.sparkContext.addFile(path.as_uri())
             _sources[name].append(Path(SparkFiles.get(name)))
-        elif seen is None:
+        else:
             spark.addArtifacts(str(path), file=True)
     return names
 
@@ -56,11 +61,11 @@ def arrays_of_rows(
 ) -> list[str]:
     """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
-    If tasks share no disk with this process, this process makes them.
+    If tasks share no disk with this process, or the table is small, this process makes them.
     """
     spark = table.session
     if not (enabled("mapped_tables") and abilities(spark).shares_disk):
-        return distribute_arrays(spark, **make(table.frame.toArrow()))
+        return distribute_arrays(spark, **make(table.to_arrow()))
     folder = str(scratch_folder())
 
     def save(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +76,7 @@ def arrays_of_rows(
             _save(path, array)
         yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
 
-    saved = table.in_one_task().then(save, "path string").frame.toArrow()
+    saved = (table if table.is_small else table.in_one_task()).then(save, "path string").to_arrow()
     names = saved.column("path").to_pylist()
     _sources.update({name: [Path(name)] for name in names})
     return names

@@ -1,6 +1,5 @@
-"""The SQL settings for supersteps.
+"""The SQL settings for supersteps, and the number of tasks that Spark runs at once (slots).
 
-Slots (the tasks that Spark runs at once), and reasons why Spark cannot start a barrier stage.
 Spark starts all tasks of a barrier stage at once.  With too few slots it tries for ten minutes
 before it reports that, so the slots are counted first.
 """

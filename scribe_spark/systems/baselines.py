@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import expand, find_sorted
-from scribe_spark.engine.jitter import jitter_keys, late_us
+from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.engine.packing import Columns
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays

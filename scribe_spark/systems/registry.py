@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scribe_spark.config.fields import FieldRecord
     from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
-    from scribe_spark.systems.scribe import Variant, VariantContext
+    from scribe_spark.systems.scribe.variants import Variant, VariantContext
 
 #: The name of Scribe, the default system of a world with groups.
 SCRIBE = "scribe"
@@ -127,7 +127,7 @@ def tree_variant(
         The system's name in figures.
     trees : callable
         ``trees(context)`` returns a :class:`Variant`; `context` is a
-        `scribe_spark.systems.scribe.VariantContext` with Scribe's own trees.
+        `scribe_spark.systems.scribe.variants.VariantContext` with Scribe's own trees.
     **more
         Other attributes of :class:`System`.
     """

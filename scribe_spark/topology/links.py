@@ -66,7 +66,7 @@ def graph_of_links(
     Raises
     ------
     InputError
-        :func:`~scribe_spark.topology.check` refuses the graph.
+        :func:`~scribe_spark.topology.checks.check` refuses the graph.
 
     Examples
     --------

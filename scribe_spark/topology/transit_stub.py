@@ -8,9 +8,9 @@ Every draw is keyed by (seed, purpose, domain or stub number), so a stub's graph
 the number of redraws of another.  Only raw bits of the streams are used: numpy keeps those stable
 between versions.
 
-The probability that a pure random graph is connected, and the time to draw a connected one.  Every
-pair of n routers is linked with probability p; all links are redrawn until the graph is connected.
-With large n or small p, this would practically never end.
+A domain is a pure random graph: every pair of its n routers is linked with probability p, and all
+links are redrawn until the graph is connected.  With large n or small p, this would practically
+never end, so :func:`check_connectable` computes the probability and refuses such settings.
 
 References
 ----------
@@ -18,8 +18,6 @@ Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996 (GT
 Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
 multicast infrastructure", IEEE JSAC 20(8), 2002, Section IV-A.
 Gilbert, "Random graphs", Annals of Mathematical Statistics 30, 1959.
-Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996: the pure random
-method of GT-ITM.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Sum `step`, a number of each last link, along the routes to sources, by pointer doubling."""
+    """Sum `step` (a number of each route's last link) over all links of each route: (S, R)."""
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step

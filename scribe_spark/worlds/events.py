@@ -70,6 +70,10 @@ MANY = 500_000
 _ROWS = 2**17  # rows of a batch
 
 
+#: The events that were made for the last check, with the config and `times`, until they are used.
+_checked: list[tuple[WorldConfig, bool, tuple[EventRows, TimedRows | None]]] = []
+
+
 def check_world(config: WorldConfig, times: bool = True) -> None:
     """Refuse impossible groups and events, as far as that is possible without Spark.
 
@@ -87,7 +91,8 @@ def _check_here(config: WorldConfig, times: bool = True) -> None:
         return  # only Spark can read the table of groups
     _check_roots(config, groups)
     if path is None or is_local(path):
-        made_events(config, extent, groups, times=times)
+        made = made_events(config, extent, groups, times=times)
+        _checked[:] = [] if _needs_nodes(config) else [(config, times, made)]
 
 
 def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> DataFrame:
@@ -114,6 +119,8 @@ def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) ->
     _check_roots(config, groups)
     if _is_large(config) and not _needs_nodes(config):
         return _made_in_a_task(spark, config)
+    if _checked and _checked[0][0] is config and _checked[0][1] == times:
+        return sorted_events(*_checked.pop()[2])
     return sorted_events(*made_events(config, extent, groups, nodes, times=times))
 
 
@@ -170,9 +177,9 @@ def made_events(
 ) -> tuple[EventRows, TimedRows | None]:
     """Return all events of a world, checked, and its publications with times and sizes.
 
-    Without a schedule, there are none of the latter.  Without `groups` or `nodes`
-    (`schemas.NODES`), what needs them is left out.  `schedule` is the config's table, if it has
-    been read; see :func:`check_events` for `times`.
+    The second result is None without such publications.  Events that need `groups` or `nodes`
+    (`schemas.NODES`) are left out where these are None.  `schedule` is the config's table, if it
+    has been read; see :func:`check_events` for `times`.
     """
     sizes, timed = config.bandwidth, None
     if config.world.events is not None:

@@ -25,13 +25,15 @@ from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.jitter import Jitter, jitter_keys
+from scribe_spark.engine.losses import Jitter, jitter_keys
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
+    SEEN,
     MeasureMulticasts,
     MulticastMeasures,
+    SeeMulticasts,
     SystemTables,
 )
 from scribe_spark.rounds.event_rows import (
@@ -130,7 +132,7 @@ class LiveGroups:
         came: str,
         number: int,
     ) -> None:
-        """Replace the times of deliveries (table `came`) by those with bandwidth, if used.
+        """Replace the times of deliveries (table `came`) by the clock's, if links have rates.
 
         `number` is the round.
         """
@@ -152,13 +154,13 @@ class LiveGroups:
     def route(
         self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
     ) -> None:
-        """Add times of transmission to deliveries whose copies routers duplicate, if used."""
+        """Add times of transmission to deliveries of IP multicast, if publications have sizes."""
         if self.links is not None and len(begun):
             of_deliveries = environment.facts, environment.bounds, begun, came
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times and sizes of publications."""
+        """Return the times (microseconds) and sizes (bytes) of all publications of a round."""
         usual = 0 if self.links is None else self.links.size
         return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 
@@ -192,7 +194,7 @@ class LiveSystems:
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:
-        """Return the kinds of messages that are counted with those of the nodes."""
+        """Return the kinds of messages of the systems that play within the round of the nodes."""
         within = [self.systems[name] for name in self.named(within=True)]
         return tuple(kind for one in within for kind in (*one.payload, *one.control))
 
@@ -215,7 +217,9 @@ class SystemsInRound:
     """The systems of a world in a round, whose events of nodes have been played.
 
     `tally` counts the messages of the nodes, and of the systems that play within their round; the
-    packets of these messages on links are measured with those of the nodes.
+    packets of these messages on links are measured with those of the nodes.  `remembered` has the
+    digest (`SeeMulticasts`) and the measured tables of each system's last measured round; None:
+    tables are measured in each round.
 
     Attributes
     ----------
@@ -233,7 +237,9 @@ class SystemsInRound:
         now: LivingRound,
         tally: Tally,
         keeps_messages: bool,
+        remembered: dict[str, tuple[bytes, dict[str, Columns]]] | None = None,
     ) -> None:
+        self._remembered = remembered
         self._systems, self._live, self._player, self._now = systems, live, player, now
         self._tally, self._keeps_messages = tally, keeps_messages
         self._is_by_links = live.link_stress.is_measured(now.number)
@@ -284,12 +290,29 @@ class SystemsInRound:
         def measure(done: SystemRound) -> None:
             done = self._with_times(done)
             programs = self._programs(name, environment, buckets, done)
+            seen = None
+            if programs and isinstance(first := programs[0], MeasureMulticasts):
+                seen = self._digest(buckets, first)
+                before, known = (self._remembered or {}).get(name, (None, {}))
+                if seen is not None and seen == before:
+                    taken.update(known)
+                    del programs[0]
             if programs:
                 buckets.play(Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
+            if seen is not None and self._remembered is not None:
+                measured = {one: taken[one] for one in MULTICASTS_MEASURED if one in taken}
+                self._remembered[name] = seen, measured
 
         done = self._with_times(system.play_on(buckets, now, measure))
         self._add(name, system, done, tally, taken)
+
+    def _digest(self, buckets: SystemPlayer, measure: MeasureMulticasts) -> bytes | None:
+        """Return the digest of what is measured; None if the measured tables cannot be kept."""
+        if self._remembered is None or self._live.scheduled or self._live.links is not None:
+            return None
+        buckets.play(SeeMulticasts(measure.environment, measure.of))
+        return bytes(buckets.take(SEEN)[SEEN]["byte"])
 
     def _with_times(self, done: SystemRound) -> SystemRound:
         """Return the results with the times and sizes of publications, if there is a schedule."""

@@ -115,8 +115,8 @@ def _ends(places: int, rounds: int, lifetimes: Weibull, seed: int) -> np.ndarray
     """Return all ends of lifetimes, sorted by round and seat: round, seat, and the row of the
     previous end in the same seat (or -1); int64, shape (3, E).
 
-    The n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's
-    index.
+    A *seat* has one live node at a time: a failed node and its replacement have the same seat.  The
+    n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's index.
     """
     place = np.arange(places)
     raw = draws.stream(seed, "remaining lifetimes")

@@ -116,7 +116,7 @@ class EventsByRound:
 
 
 def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
-    """Return cells in base units: int64; NONE for NULL, and less for negative ones."""
+    """Return cells multiplied by `times`: int64; NONE for NULL, NONE - 1 for a negative cell."""
     values = np.nan_to_num(cells.cast(pa.float64()).fill_null(0).to_numpy(), nan=-1)
     found = np.rint(np.clip(values * times, 0, 2**62)).astype(np.int64)
     found[values < 0] = NONE - 1

@@ -103,7 +103,8 @@ class MeasureNodes(NodeProgram):
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
         some = some[(some >= states.first) & (some < states.first + len(states.own))]
         delay, nearest = cell_delays(states, environment.is_alive, live, some, environment.kernel)
-        filled, alive = count_entries(states, environment.is_alive, own)
+        all_alive = len(live) == len(states.known)
+        filled, alive = count_entries(states, None if all_alive else environment.is_alive, own)
         sums = {
             "right": right_leaf_sets(states, live, own),
             "filled": filled,
@@ -173,14 +174,17 @@ def _lookup_measures(found: LookupResults) -> dict[str, float]:
     return measures
 
 
-def count_entries(states: States, is_alive: IsAlive, some: np.ndarray) -> tuple[int, int]:
-    """Return the number of entries in the tables of some nodes, and of live ones."""
+def count_entries(states: States, is_alive: IsAlive | None, some: np.ndarray) -> tuple[int, int]:
+    """Return the number of entries in the tables of some nodes, and of live ones.
+
+    None in place of `is_alive` says that all nodes are alive.
+    """
     filled = alive = 0
     for start in range(0, len(some), _NODES):
         entries = states.cells[some[start : start + _NODES] - states.first]
         filled += int(np.count_nonzero(entries >= 0))
-        alive += int(np.count_nonzero(is_alive(entries)))
-    return filled, alive
+        alive += 0 if is_alive is None else int(np.count_nonzero(is_alive(entries)))
+    return filled, filled if is_alive is None else alive
 
 
 def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
@@ -238,10 +242,14 @@ def _cells_of(
     for row in range(rows):
         if last - first < 2:
             break
-        digits = u128.digit_np(ring.hi[first:last], ring.lo[first:last], row, b)
-        ends = first + np.searchsorted(digits, np.arange(2**b + 1))
+        at = slice(place, place + 1)
+        own = int(u128.digit_np(ring.hi[at], ring.lo[at], row, b)[0])
+        # the nodes share all digits before, so one half of their nodeIds is sorted by the digit
+        half, bits = divmod(b * row, 64)
+        ids, shift = (ring.hi, ring.lo)[half], np.uint64(64 - b - bits)
+        begin = ((ids[place] >> shift) - np.uint64(own) + np.arange(2**b, dtype=np.uint64)) << shift
+        ends = first + np.append(np.searchsorted(ids[first:last], begin), last - first)
         column = np.flatnonzero(np.diff(ends))
-        own = int(digits[place - first])
         others = column[column != own]
         found.append(np.stack([np.full(len(others), row), others, ends[others], ends[others + 1]]))
         first, last = int(ends[own]), int(ends[own + 1])

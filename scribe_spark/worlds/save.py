@@ -149,7 +149,7 @@ def start_rows(
     underlay: Underlay,
     knowledge: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the rows of a world before its first round, materialised: `ROWS`.
+    """Return the rows of a world before its first round: `ROWS`; perfect tables are lazy.
 
     `initial` is the number of live nodes: those with the smallest numbers.  Without an overlay,
     nodes have no tables.  `knowledge` has the tables of all nodes, if these are known.
@@ -178,9 +178,11 @@ def start_rows(
     more = pa.Table.from_batches(lives_rows(ring.bounds, lives, incarnation, 0))
     if tables is None:  # a bucket needs a table, so that Spark plays it
         tables = local_frame(ring.layout.spark, pa.Table.from_batches(no_members(ring.bounds)))
-    rows, _ = materialise(tables.unionByName(local_frame(ring.layout.spark, more)))
-    if made is not None:
-        made.release()
+    lazy = tables.unionByName(local_frame(ring.layout.spark, more))
+    if made is None:  # the job of the first rounds fills them
+        return lazy
+    rows, _ = materialise(lazy)
+    made.release()
     return rows
 
 

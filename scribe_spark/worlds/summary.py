@@ -55,7 +55,7 @@ _OF_MESSAGES: dict[str, str] = LINK_STRESS_MEASURES | {
 def system_measures(system: System) -> dict[str, str]:
     """Return all measures of a system in a world's rounds with units.
 
-    Of messages by kind, there are only those of Scribe.
+    Only Scribe has a measure for each kind of message.
     """
     of: dict[str, str] = {"control": "messages per live node and second", **PUBLICATION_MEASURES}
     of |= system.measures_of_worlds

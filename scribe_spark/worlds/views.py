@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, offsets_of, whole_numbers
-from scribe_spark.core.keys import key_parts
+from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, whole_numbers
+from scribe_spark.core.keys import common_keys, key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.facts import Ring, RingInMemory
@@ -28,6 +28,7 @@ from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import (
     BASELINES,
     UNICAST,
+    InBucket,
     MulticastMeasures,
     SystemTables,
 )
@@ -83,7 +84,7 @@ class View:
     """A table that users read: ``rows(bucket)`` yields columns for `Names.batch`, or batches.
 
     `tables` are the tables of a bucket that it needs; a name that ends with a space selects all
-    tables with that prefix.  The rows of each batch are sorted by the columns `order`.
+    tables with that prefix.  The rows of each batch are sorted by the columns of numbers `order`.
     """
 
     tables: tuple[str, ...]
@@ -101,18 +102,18 @@ class View:
 
 
 def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
-    """Return rows sorted by columns of numbers or texts."""
-    keys = [_as_numbers(batch.column(name)) for name in order]
-    return batch.take(pa.array(np.lexsort(keys[::-1])))
+    """Return rows sorted by columns of numbers."""
+    if not len(batch):
+        return batch
+    keys = [_from_zero(batch.column(name).to_numpy()) for name in order]
+    (key,) = common_keys([int(key.max()) + 1 for key in keys], keys)
+    return batch.take(pa.array(order_of_keys(key, int(key.max()))))
 
 
-def _as_numbers(column: pa.Array) -> np.ndarray:
-    """Return numbers that sort as the values of a column do."""
-    if not pa.types.is_string(column.type):
-        return column.to_numpy()
-    encoded = column.dictionary_encode()
-    rank = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=str)))
-    return rank.astype(np.int8)[encoded.indices.to_numpy()]
+def _from_zero(column: np.ndarray) -> np.ndarray:
+    """Return numbers from 0 that sort as a column does; users number groups by any int64."""
+    least = int(column.min())
+    return column - least if int(column.max()) - least < 2**62 else numbered(column)
 
 
 def view(
@@ -229,11 +230,8 @@ def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
         yield key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
 
 
-#: The orders of rows in the views of a round's publications.
-_ORDERS = {
-    "tree_edges": ("system", "group", "parent", "child"),
-    "deliveries": ("system", "group", "node"),
-}
+#: The orders of the rows of each system in the views of a round's publications.
+_ORDERS = {"tree_edges": ("group", "parent", "child"), "deliveries": ("group", "node")}
 
 
 def multicasts_view(
@@ -248,52 +246,61 @@ def multicasts_view(
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
         tables = PrefixedTables(bucket.tables, f"{of.name}{OF_SYSTEM}")
-        yield multicast_columns(measures, of, tables, bucket.ring, bucket.kernel)[name]
+        mine = of.in_bucket(tables, len(bucket.ring))
+        if name == "tree_edges":
+            found = edge_columns(mine)
+        else:
+            found = delivery_columns(measures, mine, bucket.ring, bucket.kernel)
+        yield from ({"system": system, **found[system]} for system in sorted(found))
 
     wanted = (of.system.member_table, DELIVERED, CARRIED)
     return View(tuple(f"{of.name}{OF_SYSTEM}{one}" for one in wanted), schema, rows, _ORDERS[name])
 
 
-def multicast_columns(
-    measures: MulticastMeasures,
-    of: SystemTables,
-    tables: Tables,
-    ring: Ring,
-    kernel: Kernel,
-) -> dict[str, dict[str, Any]]:
-    """Return columns of the views ``tree_edges`` and ``deliveries`` for the nodes of a bucket."""
-    multicasts, mine = of.multicasts, of.in_bucket(tables, len(ring))
+def edge_columns(mine: InBucket) -> dict[str, Columns]:
+    """Return the columns of the view ``tree_edges`` for the nodes of a bucket, by system."""
+    multicasts, links = mine.of.multicasts, mine.links
     which, member = mine.expected
-    start, number = multicasts.start[which], multicasts.number
-    base_us = measures.base_us(ring, kernel, multicasts, which, member)
-    star = multicasts.group[which], start, member
+    star = multicasts.group[which], multicasts.start[which], member
     if multicasts.are_scheduled:
         star = tuple(np.unique(np.stack(star), axis=1))
-    one = np.ones(len(which), dtype=np.int64)
-    direct = multicasts.group[which], member, one, base_us, number[which]
-    found, copies = mine.reached, mine.links
-    carried = copies["group"], copies["sender"], copies["to"]
-    edges = {of.name: carried, **dict.fromkeys(BASELINES, star)}
+    edges = {
+        mine.of.name: (links["group"], links["sender"], links["to"]),
+        **dict.fromkeys(BASELINES, star),
+    }
+    return {
+        system: {
+            **dict(zip(("group", "parent", "child"), ends, strict=True)),
+            "merged": np.full(len(ends[0]), system == BASELINES[0]),
+        }
+        for system, ends in edges.items()
+    }
+
+
+def delivery_columns(
+    measures: MulticastMeasures, mine: InBucket, ring: Ring, kernel: Kernel
+) -> dict[str, Columns]:
+    """Return the columns of the view ``deliveries`` for the nodes of a bucket, by system."""
+    multicasts, found = mine.of.multicasts, mine.reached
+    which, member = mine.expected
+    base_us = measures.base_us(ring, kernel, multicasts, which, member)
+    direct = which, member, np.ones(len(which), dtype=np.int64), base_us
     delivered = {
-        of.name: (
-            *(multicasts.group[found.of], found.node, found.hops, found.delay_us),
-            number[found.of],
-        ),
+        mine.of.name: (found.of, found.node, found.hops, found.delay_us),
         **dict.fromkeys(BASELINES, direct),
     }
     if measures.links is not None:
         del delivered[UNICAST]
-
-    def columns(*names: str, rows: Mapping[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
-        length = [len(parts[0]) for parts in rows.values()]
-        joined = [np.concatenate(part) for part in zip(*rows.values(), strict=True)]
-        return {"system": np.repeat(list(rows), length), **dict(zip(names, joined, strict=True))}
-
-    called = columns("group", "parent", "child", rows=edges)
-    came = columns("group", "node", "hops", "delay_us", "publication", rows=delivered)
     return {
-        "tree_edges": called | {"merged": called["system"] == BASELINES[0]},
-        "deliveries": came | {"delay_ms": came["delay_us"] / schemas.MICROSECONDS},
+        system: {
+            "group": multicasts.group[of],
+            "node": node,
+            "hops": hops,
+            "delay_us": delay_us,
+            "delay_ms": delay_us / schemas.MICROSECONDS,
+            "publication": multicasts.number[of],
+        }
+        for system, (of, node, hops, delay_us) in delivered.items()
     }
 
 

@@ -118,6 +118,10 @@ class WorldState:
     def __init__(self, player: RoundPlayer, protocols: Protocols, incarnation: np.ndarray) -> None:
         self.player, self._protocols, self._incarnation = player, protocols, incarnation
         self._groups = None if protocols.groups is None else protocols.groups.groups(self.ring)
+        # as jobs, another superstep would take longer than most measures
+        self._measured: dict[str, tuple[bytes, dict[str, Columns]]] | None = (
+            {} if isinstance(player.engine, InTask) else None
+        )
 
     @classmethod
     def of_engine(
@@ -243,7 +247,7 @@ class WorldState:
         now = round_of_systems(
             *(systems, live, player.environment, number, events_of, groups, self._incarnation)
         )
-        played = SystemsInRound(systems, live, player, now, tally, keeps_messages)
+        played = SystemsInRound(systems, live, player, now, tally, keeps_messages, self._measured)
         played.play_systems(within=True)
         player.observe(traffic=keeps_messages or by_links)
         stress = [MeasureLinks(player.environment, KINDS, keeps_messages)] if by_links else []
@@ -313,6 +317,6 @@ class WorldState:
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return these tables of all buckets: `ROWS`."""
+        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)

@@ -17,21 +17,11 @@ from oracle.bandwidth_cases import OPTIMUM, OPTIMUM_US, by_hand, greedy_tree, ra
 from seeds import seeds
 
 from scribe_spark import experiments
-from scribe_spark.bandwidth import (
-    ARRIVALS,
-    COPIES,
-    LINKS,
-    ROOMS,
-    ClockSetting,
-    Discipline,
-    Nodes,
-    TimedPublications,
-    Windows,
-    play_windows,
-)
+from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.queues import Calendar, Growing
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.bandwidth.setting import mesh_links
+from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications, mesh_links
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, Windows, play_windows
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.core.node_classes import NodeClasses
@@ -41,7 +31,7 @@ from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
-from scribe_spark.topology import load
+from scribe_spark.topology.registry import load
 from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
 from tests.gossipsub.topics import TopicsInMemory, one_topic
 
@@ -126,7 +116,7 @@ def test_the_greedy_tree_is_the_optimum():
 
 def test_windows_go_on_where_a_player_has_stopped(monkeypatch):
     """A player takes many supersteps for messages that never end, so windows come in parts."""
-    monkeypatch.setattr("scribe_spark.bandwidth.windows._AT_ONCE", 5)
+    monkeypatch.setattr("scribe_spark.bandwidth.windows.most_supersteps", lambda _: 6)
     for seed in range(20):
         compare(*random_case(seed), seed)
 

@@ -304,6 +304,7 @@ def test_one_message_announces_the_parts_of_a_publication(spark, tmp_path):
         ({"code": "raptor:9"}, "must be rlnc, or reed-solomon:N"),
         ({"code": "reed-solomon:"}, "must be rlnc, or reed-solomon:N"),
         ({"parts": None}, "needs parts"),
+        ({"code": "rlnc", "systems": "splitstream"}, "splitstream, whose nodes do not recode"),
         ({"schedule": None}, "divides the size of publications"),
         ({"schedule": None, "message_size": "1KB", "groups": 1500, "nodes": 10**6, "parts": 16384,
           "code": None}, "parts"),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from in_threads import play_in_threads
 
-from scribe_spark.bandwidth import ARRIVALS, COPIES, LINKS, windows
+from scribe_spark.bandwidth import windows
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 

@@ -13,19 +13,12 @@ from oracle.bayeux.cases import BayeuxCase, random_bayeux
 from oracle.bayeux.session import Session, publish
 from poisoned import PoisonedTask
 from round_0 import Round0
+from seeds import PLAYS
 
 from scribe_spark.engine.in_task import InTask
 from tests.world.test_round_clock import links_of
 
 SLOW = pytest.mark.slow
-
-#: Buckets and cases: one bucket for all nodes, two, and many of few nodes.
-PLAYS = [
-    (7, range(50)),
-    pytest.param(1, range(220), marks=SLOW),
-    pytest.param(2, range(220), marks=SLOW),
-    pytest.param(7, range(50, 220), marks=SLOW),
-]
 
 
 @pytest.mark.parametrize(("buckets", "seeds"), PLAYS)

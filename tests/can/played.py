@@ -15,8 +15,6 @@ from scribe_spark.can.zones import Space, Zones, draw_landmarks
 from scribe_spark.core import draws
 from tests.oracle.can.cases import CanCase
 
-__all__ = ["LAN_US", "Played", "ZonesInMemory", "draw_of", "space_of"]
-
 LAN_US = worlds.LAN_US
 
 

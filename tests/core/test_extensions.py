@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark.core import extensions
+from scribe_spark.core import registry
 from scribe_spark.core.registry import Registry
 from scribe_spark.systems.registry import find_system, unregister_system
 
@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch):
     """A user's folder with a module that registers a system."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(extensions, "_IMPORTED", {})
+    monkeypatch.setattr(registry, "_IMPORTED", {})
     (tmp_path / "own_systems.py").write_text(CODE)
     yield tmp_path
     unregister_system("own")
@@ -67,7 +67,7 @@ def test_a_module_of_the_working_directory_is_imported(call, folder, command):
     assert (code, err) == (0, "")
     assert '"own"' in told
     digest = hashlib.sha256(Path("own_systems.py").read_bytes()).hexdigest()
-    assert extensions.imported() == {"own_systems": digest}
+    assert registry.imported() == {"own_systems": digest}
 
 
 def test_a_world_and_a_report_import_it_too(refused, folder):
@@ -90,10 +90,10 @@ def test_a_file_may_list_modules(call, folder):
 
 def test_an_installed_extension_is_imported_by_its_entry_point(call, refused, folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
-    point = EntryPoint("own", "own_systems", extensions.GROUP)
-    monkeypatch.setattr(extensions, "entry_points", lambda group: [point])
+    point = EntryPoint("own", "own_systems", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     assert call("run", *DRY)[0] == 0
-    assert list(extensions.imported()) == ["own_systems"]
+    assert list(registry.imported()) == ["own_systems"]
     Path("own_systems.py").write_text("import nothing_of_this_name")
     sys.modules.pop("own_systems")
     line = refused("run", *DRY)

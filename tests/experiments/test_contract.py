@@ -14,10 +14,11 @@ import pyspark
 import pytest
 
 import scribe_spark
-from scribe_spark import schemas, topology
+from scribe_spark import schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES
+from scribe_spark.topology.registry import load
 
 from .conftest import ROOT, SMALL
 
@@ -82,7 +83,7 @@ def tables(small):
 
 
 def test_rows_of_the_network(tables):
-    graph = topology.load(RunConfig(**SMALL))
+    graph = load(RunConfig(**SMALL))
     routers, links, nodes = (tables[name] for name in ("routers", "links", "nodes"))
     assert sorted(routers["router"]) == sorted(graph.vertices["id"])
     assert routers[["kind", "domain", "x", "y"]].notna().all(axis=None)

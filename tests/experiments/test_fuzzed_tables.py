@@ -17,8 +17,8 @@ from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.scribe.groups import check_capacities, check_members
-from scribe_spark.topology import load
-from scribe_spark.worlds import check_world
+from scribe_spark.topology.registry import load
+from scribe_spark.worlds.events import check_world
 from scribe_spark.worlds.groups import read_access
 
 CLASSES = """

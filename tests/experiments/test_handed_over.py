@@ -37,7 +37,7 @@ from scribe_spark.systems.registry import (
     register_system,
     unregister_system,
 )
-from scribe_spark.systems.scribe import Variant
+from scribe_spark.systems.scribe.variants import Variant
 
 Cells = dict[str, Any]
 

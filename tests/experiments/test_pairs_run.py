@@ -11,7 +11,7 @@ from scribe_spark import RunConfig, Simulation, WorldConfig, experiments
 from scribe_spark.config import Execution
 from scribe_spark.core.arrays import rank_in_group
 from scribe_spark.core.pair_delay import PairDelay
-from scribe_spark.engine.jitter import jitter_keys, late_us
+from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.measures.metrics import _measures_of
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.underlay.pairs import PairKernel

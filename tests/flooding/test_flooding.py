@@ -8,16 +8,9 @@ import flooding_played
 import pytest
 import worlds
 from oracle.flooding.flood import announcements, deliveries, flood, random_flooding, state
+from seeds import PLAYS
 
 SLOW = pytest.mark.slow
-
-#: Buckets and cases: one bucket for all nodes, two, and many of few nodes.
-PLAYS = [
-    (7, range(50)),
-    pytest.param(1, range(220), marks=SLOW),
-    pytest.param(2, range(220), marks=SLOW),
-    pytest.param(7, range(50, 220), marks=SLOW),
-]
 
 
 @pytest.mark.parametrize(("buckets", "seeds"), PLAYS)

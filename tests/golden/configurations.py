@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["CONFIGURATIONS", "write_inputs"]
-
 ALL_VARIANTS = "bottleneck,collapse,lazy"
 
 #: About 117 routers.

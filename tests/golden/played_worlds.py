@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from configurations import NETWORK
 
-__all__ = ["WORLDS", "play_world", "write_world_inputs"]
-
 #: Nodes of the world with a given table of events, and how many of them are alive at the start.
 FILE_NODES, FILE_INITIAL, FILE_ROUNDS = 150, 120, 12
 
@@ -192,7 +190,6 @@ _WORLDS: dict[str, dict[str, Any]] = {
         "groups": 20,
         "rounds": 8,
         "systems": ["scribe", "gossipsub", "bayeux"],
-        "gossipsub_joins": "at_once",
         "generator": "churn+group-churn+publications",
         "lifetime": 20.0,
         "membership": 10.0,
@@ -204,7 +201,6 @@ _WORLDS: dict[str, dict[str, Any]] = {
         "groups": 20,
         "rounds": 8,
         "systems": ["scribe", "gossipsub", "bayeux"],
-        "gossipsub_joins": "at_once",
         "generator": "mass-failure+publications",
         "event_round": 3,
         "share": 0.25,

@@ -12,8 +12,6 @@ from typing import Any
 
 from results import Columns, Difference
 
-__all__ = ["Recorded", "read_recorded", "write_mended", "write_recorded"]
-
 #: Packages whose versions can change results.
 VERSIONS = ("pyspark", "numpy", "scipy", "pandas", "pyarrow", "topohub")
 

@@ -14,8 +14,6 @@ from pyspark.sql.connect.session import SparkSession
 
 from scribe_spark.runtime.sessions import Connected
 
-__all__ = ["SETTINGS", "refuse"]
-
 #: The SQL settings that clients may set there.
 SETTINGS = {
     "spark.sql.ansi.enabled",

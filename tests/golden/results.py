@@ -10,16 +10,6 @@ from typing import Any
 
 from table_digest import columns_of, digest_table, read_folder
 
-__all__ = [
-    "ABSENT",
-    "TABLES",
-    "Columns",
-    "Difference",
-    "choose_columns",
-    "differences",
-    "read_results",
-]
-
 #: Columns of each table by which results are compared; None for all that were recorded.
 TABLES: dict[str, tuple[str, ...] | None] = {
     "routers": ("router", "kind", "domain", "x", "y"),

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["columns_of", "digest_table", "read_folder"]
-
 
 def read_folder(folder: Path) -> pa.Table:
     """Read all Parquet files of a table; dictionary-encoded columns are decoded."""

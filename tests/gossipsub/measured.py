@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.core import draws
-from tools.pages import table, with_lines
+from tools.pages import table, write_part
 
 from .topics import one_topic
 
@@ -122,9 +122,7 @@ def main() -> None:
     given = parser.parse_args()
     found = lines(given.seeds, given.nodes)
     print(*found, sep="\n")
-    if given.page is not None:
-        text = with_lines(given.page.read_text("utf-8"), "gossipsub", found)
-        given.page.write_text(text, "utf-8")
+    write_part(given.page, "gossipsub", found)
 
 
 if __name__ == "__main__":

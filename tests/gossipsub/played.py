@@ -33,8 +33,6 @@ from scribe_spark.systems.gossipsub.mesh import BACK_OFF, MESH
 from scribe_spark.systems.gossipsub.round import LiveGossipSub
 from scribe_spark.systems.gossipsub.router import LinkSpace
 
-__all__ = ["Played", "config_of", "other_ends", "play_case"]
-
 Rows = set[tuple[int, ...]]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, read_table
-from scribe_spark.engine.facts import Ring, RingInMemory
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.events import Events, Lives
@@ -21,7 +19,6 @@ from scribe_spark.rounds.system import (
     CARRIED,
     LivingRound,
     Publishing,
-    SystemPlayer,
     play_rounds_of_run,
 )
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
@@ -29,6 +26,7 @@ from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS
 from scribe_spark.systems.gossipsub.publication import ARRIVALS, Arrivals
 from scribe_spark.systems.gossipsub.round import LiveGossipSub
 from scribe_spark.systems.gossipsub.router import Links, LinkSpace
+from tools.one_group import player_of, ring_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class TopicsInMemory:
         system = replace(self.system, rules=self.system.rules.replace(**rules))
         tables = Tables.of({name: self.tables[name] for name in self.tables})
         numbers = count(before)
-        player = _player(now.ring, tables)
+        player = player_of(now.ring, tables)
         play_rounds_of_run(system, player, Tables.of(self.kept), now, numbers)
         arrivals, copies = read_table(Arrivals, tables, ARRIVALS), tables[CARRIED]
         copies = take(copies, copies["kind"] == 0)
@@ -130,7 +128,7 @@ def build_topics(
 ) -> TopicsInMemory:
     """Connect the members of topics, and build their meshes."""
     number, topic = np.arange(nodes, dtype=np.int64), np.arange(len(members))
-    ring = Ring(number.astype(np.uint64), np.zeros(nodes, dtype=np.uint64), number, number)
+    ring = ring_of(nodes)
     if source is None:
         source = np.array([some[0] for some in members], dtype=np.int64)
     subscribing = [distinct(np.r_[some, one]) for some, one in zip(members, source, strict=True)]
@@ -145,13 +143,8 @@ def build_topics(
         in_run=True,
     )
     tables, kept = Tables.of({}), Tables.of({})
-    play_rounds_of_run(system, _player(ring, tables), kept, now, range(system.rounds_before))
+    play_rounds_of_run(system, player_of(ring, tables), kept, now, range(system.rounds_before))
     return TopicsInMemory(system, now, tables, kept)
-
-
-def _player(ring: Ring, tables: Tables) -> SystemPlayer:
-    """Return a player with all nodes in one bucket."""
-    return SystemPlayer(InTask([tables]), RingInMemory(ring), np.array([0, len(ring)]), "")
 
 
 def one_topic(nodes: int, seed: int, **given: Any) -> TopicsInMemory:

@@ -139,7 +139,7 @@ def test_links_carry_payload_and_control_apart(run, rows):
     names = list(SYSTEMS)
     spark = run["copies"].sparkSession
     nodes = spark.createDataFrame([(node,) for node in rows.case.ids], "node bigint")
-    counted = count_stress(payload_copies(run), run.underlay, 3, nodes, names).persist()
+    counted = count_stress(payload_copies(run), run.underlay, 3, nodes, names)
     payload = told(link_stress(counted))
     control = told(link_stress(count_stress(control_messages(run), run.underlay, 3)))
     for system in SYSTEMS:

@@ -35,8 +35,9 @@ from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import baselines, scribe
+from scribe_spark.systems import baselines
 from scribe_spark.systems.registry import systems_of_run
+from scribe_spark.systems.scribe import trees as scribe_trees
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
 
@@ -119,7 +120,7 @@ def tables(spark):
         worlds.groups(spark), worlds.members(spark), worlds.underlay(spark),
     )  # fmt: skip
     groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
-    ours = Multicast(scribe.SYSTEM, worlds.edges(spark), worlds.deliveries(spark, "root"))
+    ours = Multicast(scribe_trees.SYSTEM, worlds.edges(spark), worlds.deliveries(spark, "root"))
     star = baselines.unicasts(groups, members, underlay).frame.persist()
     systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
     ends = ["group", "parent", "child", "parent_router", "child_router"]
@@ -137,12 +138,12 @@ def tables(spark):
     deliveries = blocks.union_tables(delivered).persist()
     # what a node sends to a group is counted by several tasks
     apart = edges.repartition(5, "child")
-    counted = count_stress(apart, underlay, 3, worlds.nodes(spark), SYSTEMS).persist()
+    counted = count_stress(apart, underlay, 3, worlds.nodes(spark), SYSTEMS).frame.persist()
     made = Tables(
         edges,
         deliveries,
-        node_stress(counted).frame.persist(),
-        link_stress(counted).frame.persist(),
+        node_stress(Batches.of(counted)).frame.persist(),
+        link_stress(Batches.of(counted)).frame.persist(),
         spark.createDataFrame(delays_of_groups(deliveries, groups, 3)).persist(),
     )
     yield made

@@ -146,7 +146,7 @@ def measured(members: int, periods: int, seed: int) -> dict[str, float]:
     """Return the values of a group."""
     placed = Placed.of(members, seed)
     played = Played(placed.delay_us, seed)
-    played.play(joins=[(0, node) for node in range(members)])
+    played.play(join=[(0, node) for node in range(members)])
     for _ in range(periods - 1):
         played.play()
     sources = np.argsort(draws.bits_np(seed, "source", np.arange(members)))[:SOURCES].tolist()
@@ -229,7 +229,7 @@ def timed(members: int, periods: int) -> Row:
     """Return the seconds of periods."""
     placed = Placed.of(members, 1)
     played, begin = Played(placed.delay_us, 1), time.perf_counter()
-    played.play(joins=[(0, node) for node in range(members)])
+    played.play(join=[(0, node) for node in range(members)])
     for _ in range(periods - 1):
         played.play()
     seconds = time.perf_counter() - begin
@@ -252,8 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     every = (row for members in given.members for row in rows(members, given.periods, seeds))
     found = print_rows(HEAD, every)
     print(timed(512, 100))
-    if given.page is not None:
-        write_rows(given.page, "narada", HEAD, found)
+    write_rows(given.page, "narada", HEAD, found)
 
 
 if __name__ == "__main__":

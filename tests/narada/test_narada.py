@@ -10,15 +10,14 @@ import networkx
 import numpy as np
 import pytest
 from arriving import Kernel
-from living_buckets import SystemBuckets, ring_of
+from living_buckets import ring_of
+from periods import SystemWorld
 
 from narada.played import Played
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine import Columns
-from scribe_spark.rounds.events import NEVER, Events, Lives
-from scribe_spark.rounds.observer import Tally
-from scribe_spark.rounds.system import CARRIED, DELIVERED, LivingRound, OwnRounds, Publishing
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems.narada import NARADA
 from scribe_spark.systems.narada.config import NaradaConfig
 from scribe_spark.systems.narada.meshes import TABLES, UNREACHABLE
@@ -43,8 +42,8 @@ def everybody(size: int, groups: int = 1) -> list[tuple[int, int]]:
 def quiet(size: int, seed: int, periods: int = 40, groups: int = 1, **settings) -> Played:
     """Return groups whose members have joined long ago."""
     numbers = tuple(range(7, 7 + groups))
-    played = Played(delays(size, seed), seed, {"join_periods": 5, **settings}, numbers)
-    played.play(joins=everybody(size, groups))
+    played = Played(delays(size, seed), seed, numbers, **{"join_periods": 5, **settings})
+    played.play(join=everybody(size, groups))
     for _ in range(periods - 1):
         played.play()
     return played
@@ -135,11 +134,11 @@ def test_after_failures_the_living_are_reached_and_the_dead_forgotten(seed):
 def line(distances: list[int], **settings) -> Played:
     """Return members 0, 1, ... who each link the one before, so that ways are a line."""
     at = np.cumsum([0, *distances])
-    played = Played(abs(at[:, None] - at), 1, {"join_periods": 1, "contacts": 1, **settings})
+    played = Played(abs(at[:, None] - at), join_periods=1, contacts=1, **settings)
     for node in range(len(at)):
         while True:  # the draw decides whom a newcomer links
             state, number = dict(played.state), played.number
-            played.play(joins=[(0, node)])
+            played.play(join=[(0, node)])
             links = played.meshes
             if (
                 not node
@@ -191,11 +190,11 @@ def test_members_say_goodbye_and_come_back():
     played = line([10, 20], **STILL)
     for _ in range(3):
         played.play()
-    sent = played.play(quits=[(0, 2)])
+    sent = played.play(quit=[(0, 2)]).sent
     ends = zip(*(sent["unlink"][one].tolist() for one in ("sender", "to")), strict=True)
     assert list(ends) == [(2, 1)]
     assert 2 not in played.meshes.node[played.meshes.is_in]
-    played.play(joins=[(0, 2)])
+    played.play(join=[(0, 2)])
     for _ in range(3):
         played.play()
     assert cell(played, 0, 2)["cost"] < UNREACHABLE
@@ -205,7 +204,7 @@ def test_a_source_that_is_no_member_sends_to_the_nearest_one():
     played = line([10, 20], **STILL)
     for _ in range(3):
         played.play()
-    played.play(quits=[(0, 0)])
+    played.play(quit=[(0, 0)])
     for _ in range(12):
         played.play()
     edges = played.edges([(0, 0)])
@@ -250,59 +249,35 @@ def test_impossible_settings_are_refused(given, words):
 
 def test_a_group_that_grows_too_large_is_refused():
     played = Played(np.zeros((1_026, 1_026), dtype=np.int64))
-    played.play(joins=[(0, node) for node in range(1_024)])
+    played.play(join=[(0, node) for node in range(1_024)])
     with pytest.raises(InputError, match=r"has 1,025 members in group 0; there may be at most"):
-        played.play(joins=[(0, 1_024)])
+        played.play(join=[(0, 1_024)])
 
 
 # --- on buckets
 
 
-class World:
+class World(SystemWorld):
     """A world of Narada alone in this process."""
 
     def __init__(self, size: int, groups: int, seed: int, buckets: int, seconds: int) -> None:
-        self.size, self.seed, self.seconds = size, seed, seconds
-        self.numbers = np.arange(3, 3 + groups)
         drawn = np.random.default_rng(seed).permutation(size).tolist()
-        self.ring = ring_of({node: one << 100 for node, one in enumerate(drawn)})
-        self.kernel = Kernel(delays(size, seed), np.arange(size))
+        ring = ring_of({node: one << 100 for node, one in enumerate(drawn)})
         rules = NaradaConfig(join_periods=4, neighbour_periods=3, silent_periods=3)
-        self.system = NARADA.world(SimpleNamespace(narada=rules))
-        self.world = SystemBuckets.empty(self.ring, buckets, blind=True)
-        self.lives, self.number = Lives.of(size, np.arange(size)), 0
+        system = NARADA.world(SimpleNamespace(narada=rules))
+        network = Network(ring, Kernel(delays(size, seed), np.arange(size)), 1_000, seed)
+        own = OwnRounds(seconds * 10**6, 10**7)
+        super().__init__(system, network, range(3, 3 + groups), buckets, own, 10)
 
-    def play(self, join=(), quit=(), publish=(), **events) -> tuple:
+    def seen(self, *changes, **events) -> tuple:
         """Play a round; return what is seen of it."""
-        happens = Events(**{kind: np.array(nodes) for kind, nodes in events.items()})
-        self.lives.exit(happens.fail, self.number, 1)
-        self.lives.exit(happens.leave, self.number, 0)
-        self.lives.enter(happens.entering)
-        join, quit, publish = (
-            tuple(np.array(sorted(rows), dtype=np.int64).reshape(-1, 2).T)
-            for rows in (join, quit, publish)
-        )
-        tally = Tally((*self.system.payload, *self.system.control))
-        now = LivingRound(
-            *(self.number, 10, self.ring, self.lives, happens, *[self.numbers] * 3),
-            *(join, quit, Publishing.at_begin(publish), self.kernel, 1_000, self.seed, 1),
-            *(tally, np.full(self.size, NEVER), OwnRounds(self.seconds * 10**6, 10**7)),
-            measures=("delay", "node_stress"),
-        )
-        player = self.world.player(self.system)
-        rows: dict[str, Columns] = {}
-        done = self.system.play_on(
-            player, now, lambda _: rows.update(player.gather(DELIVERED, CARRIED))
-        )
-        self.number += 1
-        names = {DELIVERED: ("group", "node", "delay_us"), CARRIED: ("group", "sender", "to")}
-        seen = {name: sorted_rows(rows.get(name, {}), *of) for name, of in names.items()}
+        done, tally, copies = self.play(*changes, **events)
         measures = {name: round(value, 9) for name, value in done.measures.items()}
-        return tally.by_kind(), seen, measures, self.state()
+        return tally.by_kind(), copies, repr(self.multicasts), measures, self.state()
 
     def state(self) -> dict[str, list]:
         """Return the tables of the state, group by group."""
-        found = self.world.player(self.system).gather(*(f"state: {name}" for name in TABLES))
+        found = self.buckets.player(self.system).gather(*(f"state: {name}" for name in TABLES))
         return {
             name: [
                 np.stack([column[order] for column in columns.values()]).tolist()
@@ -312,16 +287,12 @@ class World:
         }
 
 
-def sorted_rows(columns: Columns, *names: str) -> list[tuple]:
-    return sorted(zip(*(columns[name].tolist() for name in names), strict=True)) if columns else []
-
-
 def world_of(seed: int, buckets: int, rounds: int) -> list[tuple]:
     """Return what is seen of a world in which nodes die, leave, join, quit and come back."""
     rng, size = np.random.default_rng(seed), 24
     world = World(size, 3, seed, buckets, (10, 30)[seed % 2])
     members = {(group, node) for group in range(3) for node in range(size) if rng.random() < 0.7}
-    seen = [world.play(join=members)]
+    seen = [world.seen(members)]
     dead: set[int] = set()
     for number in range(1, rounds):
         living = sorted({*range(size)} - dead)
@@ -338,9 +309,8 @@ def world_of(seed: int, buckets: int, rounds: int) -> list[tuple]:
         join = set(map(tuple, rng.permutation(can)[:4].tolist()))
         members |= join
         publish = {(group, int(rng.choice(sorted({*living} - gone)))) for group in range(3)}
-        events = {"fail": sorted(gone)[:1], "leave": sorted(gone)[1:], "recover": sorted(back)}
-        some = {kind: nodes for kind, nodes in events.items() if nodes}
-        seen.append(world.play(join, quit, publish, **some))
+        events = {"fail": sorted(gone)[:1], "leave": sorted(gone)[1:], "back": back}
+        seen.append(world.seen(join, quit, publish, **events))
         dead = (dead | gone) - back
     return seen
 
@@ -348,7 +318,7 @@ def world_of(seed: int, buckets: int, rounds: int) -> list[tuple]:
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=SLOW) for seed in range(2, 40))])
 def test_a_world_is_the_same_on_any_buckets(seed):
     one = world_of(seed, 1, 8)
-    assert sum(len(seen[DELIVERED]) for _, seen, *_ in one) > 20
+    assert sum(copies.total() for _, copies, *_ in one) > 20
     assert one[-1][0]["vector"] > 0
     for buckets in (2, 7):
         assert world_of(seed, buckets, 8) == one

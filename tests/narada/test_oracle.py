@@ -31,7 +31,7 @@ def _kernel(case: Case) -> Played:
     """Return the kernel's groups before the first period."""
     settings = {name: getattr(case.settings, ours) for ours, name in _SETTINGS.items()}
     given = np.array(case.distance, dtype=np.int64).reshape(len(case.nodes), -1)
-    return Played(given, case.seed, settings, case.groups, np.array(case.nodes))
+    return Played(given, case.seed, case.groups, np.array(case.nodes), **settings)
 
 
 def _play(played: Played, case: Case, t: int) -> dict[str, list]:
@@ -40,7 +40,7 @@ def _play(played: Played, case: Case, t: int) -> dict[str, list]:
     played.alive[:] = now.alive
     joins, quits = ([(index[g], x) for g, x in some] for some in (now.joins, now.quits))
     back = [x for x in now.died if now.alive[x]]
-    sent = played.play(joins, quits, now.died, back)
+    sent = played.play(joins, quits, now.died, back).sent
     found: dict[str, list] = {kind: [] for kind in KINDS}
     for kind, rows in sent.items():
         ends = zip(

@@ -31,7 +31,7 @@ from scribe_spark.underlay.dijkstra import LinkArrays
 from scribe_spark.underlay.matrices import route_unit, units, unpack_routes
 from scribe_spark.underlay.paths import packets_on_links
 from scribe_spark.underlay.pendant import pendant_components
-from tools.pages import with_lines
+from tools.pages import write_part
 
 SOURCES, JOINS = 8, 40
 HEAD = [
@@ -225,9 +225,7 @@ def main() -> None:
     cases = [(seed, seed) for seed in range(1, given.seeds + 1)]
     lines = [*HEAD, *(row(int(size), cases) for size in given.sizes.split(","))]
     print(*lines, sep="\n")
-    if given.page is not None:
-        text = given.page.read_text("utf-8")
-        given.page.write_text(with_lines(text, "nice", lines), "utf-8")
+    write_part(given.page, "nice", lines)
 
 
 if __name__ == "__main__":

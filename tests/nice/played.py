@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from arriving import Kernel
 from identifiers import parts
+from periods import PlayedPeriods
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine.facts import Ring
-from scribe_spark.engine.packing import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.nice.config import NiceConfig
 from scribe_spark.systems.nice.overlay import Nice
 
 LAN_US = 1000
-
-
-def pairs(rows: Iterable[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The two columns of pairs, sorted."""
-    columns = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2)
-    return columns[:, 0], columns[:, 1]
+NO_RULES: Mapping[str, Any] = {}
 
 
 def drawn_network(nodes: int, seed: int, rows: int = 0, in_run: bool = False) -> Network:
@@ -40,42 +33,16 @@ def drawn_network(nodes: int, seed: int, rows: int = 0, in_run: bool = False) ->
     return Network(ring, kernel, LAN_US, seed, in_run=in_run)
 
 
-@dataclass
-class Played:
+class Played(PlayedPeriods):
     """Groups of NICE, from period to period."""
 
-    network: Network
-    rules: dict[str, Any] = field(default_factory=dict)
-    numbers: tuple[int, ...] = (0,)  # of the groups
-    number: int = 0  # of the period
-
-    def __post_init__(self) -> None:
-        self.system = Nice(NiceConfig(**self.rules).for_tasks())
-        self.alive = np.ones(len(self.network.ring), dtype=bool)
-        self.state: dict[str, Columns] = {}
-        self.counts: dict[str, int] = {}
-        self.sent: dict[str, Columns] = {}
-
-    def play(
+    def __init__(
         self,
-        join: Iterable[tuple[int, int]] = (),
-        quit: Iterable[tuple[int, int]] = (),
-        fail: Iterable[int] = (),
-        back: Iterable[int] = (),
-    ) -> Played:
-        """Play a period; events are pairs (group, node), and nodes."""
-        died = np.array(sorted(fail), dtype=np.int64)
-        self.alive = self.alive.copy()
-        self.alive[died] = False
-        self.alive[list(back)] = True
-        period = Period(
-            *(self.number, 0, True, True, np.array(self.numbers), None, None),
-            *(pairs(join), pairs(quit), died, self.alive, self.network),
-        )
-        state = {name: rows for name, rows in self.state.items() if len(rows["group"])}
-        self.sent = dict(self.system.play_period(state, period))
-        self.state, self.counts, self.number = state, period.counts, self.number + 1
-        return self
+        network: Network,
+        rules: Mapping[str, Any] = NO_RULES,
+        numbers: Iterable[int] = (0,),
+    ) -> None:
+        super().__init__(Nice(NiceConfig(**rules).for_tasks()), network, numbers)
 
     @property
     def quiet(self) -> bool:

@@ -14,7 +14,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.nice.config import NiceConfig
-from scribe_spark.systems.nice.halves import halves
+from scribe_spark.systems.nice.period import halves
 
 NODES, GROUPS, PERIODS, CALM = 50, (7, 3, -5), 40, 14
 
@@ -182,7 +182,7 @@ def test_a_large_cluster_splits_into_halves_and_the_rendezvous_point_stays_where
 def test_the_rendezvous_point_is_replaced_when_its_silence_is_noticed(silence, periods):
     played = two_clusters()
     played.system = Played(played.network, {"silence": silence}).system
-    played.play(fail=[0])
+    played.play(died=[0])
     for missed in range(1, periods + 1):
         assert played.rows("silent") == [(0, 0, missed)]
         assert (0, 0, 0) in played.clusters()
@@ -195,7 +195,7 @@ def test_the_rendezvous_point_is_replaced_when_its_silence_is_noticed(silence, p
 
 def test_nobody_joins_while_the_rendezvous_point_is_silent():
     played = Played(line(0, 1, 2), {"join_periods": 1})
-    played.play(join=[(0, 0)]).play(join=[(0, 1)]).play(join=[(0, 2)], fail=[0])
+    played.play(join=[(0, 0)]).play(join=[(0, 1)]).play(join=[(0, 2)], died=[0])
     for _ in range(2):
         assert played.rows("waiting") == [(0, 2, 2)]
         assert played.messages()["query"] == {(0, 2, 0): 1}
@@ -295,7 +295,7 @@ def test_who_fails_while_waiting_and_joins_again_waits_once():
     played = Played(line(0, 1, 2), {"newcomers": 1}).play(join=[(0, 0)])
     played.play(join=[(0, 1), (0, 2)])
     assert played.rows("waiting") == [(0, 2, 1)]
-    played.play(join=[(0, 2)], fail=[2], back=[2], quit=[(0, 1)])
+    played.play(join=[(0, 2)], died=[2], back=[2], quit=[(0, 1)])
     assert played.clusters() == {(0, 0, 0): {0, 2}}
     assert played.rows("waiting") == []
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from living_buckets import RecordingTally, SystemBuckets
+from periods import SystemWorld
 
-from nice.played import LAN_US, Played, drawn_network, pairs
+from nice.played import Played, drawn_network
 from nice.worlds import events
-from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.grown_overlays import _STATE
-from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems.nice.overlay import Nice
 
 NODES, GROUPS, PERIODS, ROUNDS = 40, (4, 9, 1), 3, 9
@@ -26,28 +24,12 @@ def play(seed: int, buckets: int) -> Counter:
     network, seen = drawn_network(NODES, seed), Counter()
     plain = Played(network, {"join_periods": 2}, GROUPS)
     system: Nice = plain.system
-    world = SystemBuckets.empty(network.ring, buckets, blind=True)
-    lives, own = Lives.of(NODES, np.arange(NODES)), OwnRounds(PERIODS * 1000, 1000)
-    ring, facts = network.ring, (network.kernel, LAN_US)
-    for number, one in enumerate(events(seed, NODES, len(GROUPS), ROUNDS, 2)):
-        fail, back = (np.array(sorted(some), dtype=np.int64) for some in (one.fail, one.back))
-        lives.exit(fail, number, 1)
-        lives.enter(back)
+    world = SystemWorld(system, network, GROUPS, buckets, OwnRounds(PERIODS * 1000, 1000), ROUNDS)
+    ring = network.ring
+    for one in events(seed, NODES, len(GROUPS), ROUNDS, 2):
         sources = {group: node for group, node in sorted(one.members, reverse=True)}
-        tally = RecordingTally((*system.payload, *system.control), ring.node, lives.alive.copy())
-        now = LivingRound(
-            *(number, ROUNDS, ring, lives, Events(fail, back[:0], back)),
-            *(np.array(GROUPS), None, None, pairs(one.join), pairs(one.quit)),
-            *(Publishing.at_begin(pairs(sources.items())), *facts, seed, 1, tally),
-            *(np.full(NODES, NEVER), own),
-            measures=("delay", "node_stress"),
-        )
-        copies = Counter()
-
-        def measure(done, now=now, copies=copies):
-            copies.update(world.measure(system, done, network.kernel, lives, now.measures)[1])
-
-        done = system.play_on(world.player(system), now, measure)
+        changes = one.join, one.quit, sources.items()
+        done, tally, copies = world.play(*changes, fail=one.fail, back=one.back)
         sent, counts, expected = Counter(), Counter(), Counter()
         for period in range(PERIODS):
             plain.play(*([one.join, one.quit, one.fail, one.back] if not period else []))
@@ -64,7 +46,7 @@ def play(seed: int, buckets: int) -> Counter:
         assert found == sent
         assert copies == expected
         assert done.counts == {name: counts[name] for name in system.counted}
-        tables = world.tables_of(system)
+        tables = world.tables
         for name in system.tables:
             columns = tables.get(_STATE + name, {})
             rows = zip(*(column.tolist() for column in columns.values()), strict=True)

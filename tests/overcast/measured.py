@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from overcast.played import NO_PAIRS, NOBODY, Played, Routed, paper_network
+from overcast.played import NOBODY, Played, Routed, paper_network
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
-from scribe_spark.topology import load
-from tools.pages import with_lines
+from scribe_spark.topology.registry import load
+from tools.pages import write_part
 
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
 QUIET, MOST = 60, 2000  # rounds without a change that end a part; rounds of a part
@@ -61,8 +61,8 @@ class Grown:
         played, begin, last, told, news = self.played, self.played.number, 0, 0, 0
         before, known = None, self._known()
         while (now := played.number - begin) < min(MOST, last + QUIET) or self._fresh(now):
-            changes = () if now else ((np.zeros(len(join), dtype=np.int64), join), NO_PAIRS, died)
-            played.play(*changes, measure=True)
+            changes = () if now else ([(0, node) for node in join], (), died)
+            played.play(*changes)
             told += played.counts["certificates"]
             had, known = known, self._known()
             news += sum(had.get(node) != row for node, row in known.items())
@@ -195,8 +195,7 @@ def time_of(members: int = 2000, rounds: int = 200) -> str:
     played = Played(network, router.astype(np.int64))
     begin = time.process_time()
     for number in range(rounds):
-        all_join = np.zeros(members, dtype=np.int64), np.arange(members)
-        played.play(NO_PAIRS if number else all_join)
+        played.play(() if number else [(0, node) for node in range(members)], measure=False)
     return f"{members} members, {rounds} rounds: {time.process_time() - begin:.1f} s (bar: 72 s)"
 
 
@@ -208,8 +207,7 @@ def main() -> None:
     for line in lines():
         print(line, flush=True)
         table += [line] if line.startswith("|") else []
-    if page is not None:
-        page.write_text(with_lines(page.read_text("utf-8"), "overcast", table), "utf-8")
+    write_part(page, "overcast", table)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from periods import PlayedPeriods
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
-from scribe_spark.topology import graph_of_links, transit_stub
+from scribe_spark.topology import transit_stub
+from scribe_spark.topology.links import graph_of_links
 from scribe_spark.topology.rates import link_rates
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, path_links
 
 NOBODY = np.empty(0, dtype=np.int64)
-NO_PAIRS = NOBODY, NOBODY
 
 
 @dataclass(frozen=True)
@@ -76,51 +76,23 @@ def paper_network(seed: int) -> Routed:
     return Routed.of_graph(graph, config)
 
 
-@dataclass
-class Played:
+class Played(PlayedPeriods):
     """Groups 0 to G - 1 in one builder; node i is at position i and at router ``router[i]``."""
 
-    kernel: Routed
-    router: np.ndarray
-    rules: dict = field(default_factory=dict)
-    groups: int = 1
-    seed: int = 1
-    alive: np.ndarray | None = None
-    state: dict = field(default_factory=dict)
-    number: int = 0
-    counts: dict = field(default_factory=dict)
-    sent: dict = field(default_factory=dict)
-    node: np.ndarray | None = None
+    drops_empty: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        size = len(self.router)
-        self.system = Overcast(OvercastConfig(**self.rules).for_tasks())
-        self.alive = np.ones(size, dtype=bool)
-        self.node = np.arange(size) if self.node is None else self.node
-        ids = np.arange(size, dtype=np.uint64)
-        ring = Ring(ids, ids, self.node, self.router)
-        self.network = Network(ring, self.kernel, 1000, self.seed)
-
-    def play(self, join=NO_PAIRS, quit=NO_PAIRS, died=NOBODY, measure=False) -> None:
-        """Play a period."""
-        self.alive[died] = False
-        self.alive[join[1]] = True
-        numbers = np.arange(self.groups)
-        self.counts = {}
-        period = Period(
-            *(self.number, 0, True, measure, numbers, numbers.astype(np.uint64)),
-            *(numbers.astype(np.uint64), join, quit, died, self.alive, self.network),
-            counts=self.counts,
-        )
-        self.sent = self.system.play_period(self.state, period)
-        self.number += 1
+    def __init__(self, kernel, router, rules=None, groups=1, seed=1, node=None) -> None:
+        self.kernel, self.router, number = kernel, router, np.arange(len(router))
+        ids = number.astype(np.uint64)
+        ring = Ring(ids, ids, number if node is None else node, router)
+        system = Overcast(OvercastConfig(**(rules or {})).for_tasks())
+        super().__init__(system, Network(ring, kernel, 1000, seed), range(groups))
 
     def copies(self, group: int, source: int) -> set[tuple[int, int, int]]:
         """The copies (group, sender, receiver) of a publication after the last period."""
         of, node = self.state["members"]["group"], self.state["members"]["node"]
         topic = np.array([group]), np.array([source])
-        numbers = np.arange(self.groups)
-        overlays = Overlays(numbers, of, node, *topic, state=self.state)
+        overlays = Overlays(self.numbers, of, node, *topic, state=self.state)
         edges = self.system.edges(overlays, self.network)
         ends = zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)
         told, found, waiting = {source}, set(), [*ends]
@@ -129,10 +101,6 @@ class Played:
             waiting = [pair for pair in waiting if pair not in some]
             told |= {b for _, b in some if self.alive[b]}
         return found
-
-    def measures(self) -> dict[str, float]:
-        """The measures of the last period."""
-        return self.system.measures_of(self.system.sums(self.state))
 
 
 def small_network(seed: int, routers: int = 12) -> Routed:
@@ -160,8 +128,3 @@ def drawn_changes(drawn, members: set, alive: set, groups: int, busy: bool) -> t
     every = {(group, node) for group in range(groups) for node in living}
     join = {pair for pair in every - there if drawn.random() < 0.06}
     return join, quit, died
-
-
-def pairs_of(some: set) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs as two columns, ascending."""
-    return tuple(np.array(sorted(some), dtype=np.int64).reshape(-1, 2).T)

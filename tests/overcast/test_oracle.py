@@ -7,13 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 from oracle.overcast import DEFAULTS, Case, play, random_case
+from periods import PlayedPeriods
 from seeds import seeds
 
-from overcast.played import pairs_of
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
 
@@ -43,31 +42,17 @@ class Routed:
         return np.array(pairs), np.array(pairs), np.ones(len(pairs), dtype=np.int64)
 
 
-class Played:
+class Played(PlayedPeriods):
     """A case in one builder."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.size = case, len(case["node"])
+        self.size = len(case["node"])
         ids = np.arange(self.size, dtype=np.uint64)
         ring = Ring(ids, ids, np.array(case["node"]), np.array(case["router"]))
-        self.network = Network(ring, Routed(case), 1000, case["seed"])
         # shorter periods than a user can set
-        rules = OvercastConfig.model_construct(**DEFAULTS | case["settings"])
-        self.system, self.numbers = Overcast(rules), np.array(case["group_number"])
-        self.alive, self.state = np.ones(self.size, dtype=bool), {}
-
-    def play(self, number: int, period: dict) -> tuple[dict, dict]:
-        """Play a period; return the messages, and the numbers of moves and certificates."""
-        join, quit = (pairs_of(set(map(tuple, period[kind]))) for kind in ("join", "quit"))
-        died = np.array(period["died"], dtype=np.int64)
-        self.alive[died] = False
-        self.alive[join[1]] = True
-        when, counts = (number, 0, True, True), {}
-        groups = self.numbers, None, None
-        now = Period(*when, *groups, join, quit, died, self.alive, self.network, counts=counts)
-        sent = self.system.play_period(self.state, now)
-        self.state = {name: rows for name, rows in self.state.items() if len(rows["group"])}
-        return sent, counts
+        system = Overcast(OvercastConfig.model_construct(**DEFAULTS | case["settings"]))
+        network = Network(ring, Routed(case), 1000, case["seed"])
+        super().__init__(system, network, case["group_number"])
 
     def canonical(self) -> dict[str, list[list[int]]]:
         """The state as the oracle writes it."""
@@ -111,8 +96,10 @@ def check(case: Case) -> Counter:
     """Compare the kernel with the oracle after each period; return the numbers of messages."""
     expected, played, sent = play(case), Played(case), Counter()
     for number, period in enumerate(case["periods"]):
-        messages, counts = played.play(number, period)
-        found = {kind: rows_of(rows, "group", "sender", "to") for kind, rows in messages.items()}
+        join, quit = (set(map(tuple, period[kind])) for kind in ("join", "quit"))
+        played.play(join, quit, period["died"], [node for _, node in join])
+        sent_now, counts = played.sent, played.counts
+        found = {kind: rows_of(rows, "group", "sender", "to") for kind, rows in sent_now.items()}
         for kind, rows in expected["messages"][number].items():
             assert found.get(kind, []) == rows, (number, kind)
             sent[kind] += len(rows)

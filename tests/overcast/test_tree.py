@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from periods import pairs_of
 
-from overcast.played import NOBODY, Played, drawn_changes, pairs_of, small_network
+from overcast.played import NOBODY, Played, drawn_changes, small_network
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.group_overlays import Overlays
-from scribe_spark.systems.overcast.bandwidth import Flows, Routes
+from scribe_spark.systems.overcast.bandwidth import Flows
 
 NODES, GROUPS, BUSY = 40, 3, 40
 
@@ -78,7 +79,7 @@ def grow(seed: int, rules: dict) -> Counter:
         dead |= quit | {pair for pair in members if pair[1] in died}
         members = {pair for pair in members if pair[1] not in died} - quit | join
         alive -= died
-        played.play(pairs_of(join), pairs_of(quit), np.array(sorted(died), dtype=np.int64))
+        played.play(join, quit, died, measure=False)
         above = parents(played)
         assert set(above) == members
         deepest = max((depth(above, *one) for one in above), default=0)
@@ -146,31 +147,35 @@ def check_copies(played: Played, members: set, tops: dict, seen: Counter) -> Non
 
 
 def test_flows_share_links():
+    """Rows 0 to 3 have an edge from rows 4 to 7, and rows 8 to 11 are at the same routers."""
     kernel = small_network(1)
-    a, b = np.array([0, 0, 5, 3]), np.array([4, 4, 4, 3])
-    group, child = np.array([0, 0, 1, 0]), np.array([7, 8, 9, 10])
-    routes = Routes.between(kernel, a, b)
-    shared, alone = (Flows.of(kernel, how, routes, group, child) for how in (True, False))
-    least = [
-        min(kernel.link_rates[routes.link[routes.of == row]], default=np.inf) for row in range(4)
-    ]
-    assert alone.bandwidth(routes, group, child).tolist() == least
+    router = np.array([4, 4, 4, 3, 0, 0, 5, 3, 4, 4, 4, 3])
+    group = np.array([0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0])
+    child, parent = np.arange(4), np.arange(4, 8)
+    shared, alone = (Flows(kernel, how, router, group, child, parent) for how in (True, False))
+    of, link = kernel.route_links(router[parent], router[child])
+    least = [min(kernel.link_rates[link[of == row]], default=np.inf) for row in range(4)]
+    assert alone.edge.tolist() == [*least, *[-1] * 8]
     halves = [least[0] / 2, least[1] / 2, *least[2:]]
-    assert shared.bandwidth(routes, group, child).tolist() == halves  # with their own flows
-    other = np.array([11, 12, 13, 14])
-    thirds = [least[0] / 3, least[1] / 3, least[2] / 2, np.inf]
-    assert shared.bandwidth(routes, group, other).tolist() == thirds
+    assert shared.edge[:4].tolist() == halves
+    for rows, wanted in (
+        (child, halves),  # with their own flows
+        (child + 8, [least[0] / 3, least[1] / 3, least[2] / 2, np.inf]),
+    ):
+        bandwidth, hops = shared.bandwidth(rows, parent)
+        assert bandwidth.tolist() == wanted
+        assert hops.tolist() == np.bincount(of, minlength=4).tolist()
 
 
 def test_a_large_group_is_refused():
     played = Played(small_network(1), np.zeros(5001, dtype=np.int64))
     with pytest.raises(InputError, match="has a group of 5,001 members; must be at most 5,000"):
-        played.play((np.zeros(5001, dtype=np.int64), np.arange(5001)))
+        played.play([(0, node) for node in range(5001)])
 
 
 def test_a_picture_has_the_bandwidth_of_each_way_from_the_root():
     played = Played(small_network(5), np.arange(12))
-    played.play((np.zeros(12, dtype=np.int64), np.arange(12)))
+    played.play([(0, node) for node in range(12)])
     for number in range(30):
         played.play(measure=number == 29)
     rows = played.system.picture(SimpleNamespace(state=played.state), played.network)

@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.engine.facts import Ring
-from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
+from scribe_spark.pastry.overlay import PastryOverlay
 
 CASES = 400
 

@@ -13,9 +13,9 @@ import worlds
 from oracle.random_cases import random_case
 from oracle.ring import RING
 
-from scribe_spark import pastry
 from scribe_spark.engine.facts import Ring, bucket_bounds
 from scribe_spark.pastry import perfect_tables
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES
 
 
@@ -148,7 +148,7 @@ def handful() -> dict[str, tuple[worlds.World, int]]:
 def test_perfect_tables_equal_the_oracle(spark, name):
     one, digits = handful()[name]
     nodes = spark.createDataFrame(one.node_table()).repartition(3)
-    overlay = pastry.PastryOverlay(
+    overlay = PastryOverlay(
         nodes, worlds.underlay(spark), one.case.b, one.case.leaf_set_size, digits
     )
     overlay.fill_perfectly()

@@ -28,7 +28,8 @@ from bars import Row, print_rows, write_rows
 from scipy.sparse import csgraph
 
 from plumtree.played import Command, Overlay, drawn_delay, waves
-from scribe_spark.clock import STATE, ClockEvents
+from scribe_spark.clock.kernel import ClockEvents
+from scribe_spark.clock.windows import STATE
 from scribe_spark.core import draws
 from scribe_spark.engine.packing import Columns
 from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER
@@ -307,8 +308,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     arguments = parser.parse_args()
     rows = print_rows(HEAD, _rows(arguments))
-    if arguments.page is not None:
-        write_rows(arguments.page, "plumtree", HEAD, rows)
+    write_rows(arguments.page, "plumtree", HEAD, rows)
 
 
 def _rows(arguments: argparse.Namespace) -> Iterator[Row]:

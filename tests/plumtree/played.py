@@ -8,18 +8,17 @@ from functools import partial
 
 import numpy as np
 
-from scribe_spark.clock import (
+from scribe_spark.bandwidth.windows import play_in_windows
+from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.kernel import Kinds
+from scribe_spark.clock.windows import (
     COMMANDS,
     COPIES,
     COUNTS,
     PLACES,
     RECEIPTS,
     STATE,
-    KernelSetting,
-    Kinds,
     PlayKernel,
-    Wires,
-    play_kernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.engine.in_task import InTask
@@ -103,7 +102,7 @@ class Overlay:
         of_copies = {"lost": self.lost, "validation_us": self.validation_us}
         clock = KernelSetting(self.nodes, self.delay, self.window_us, self.wires, **of_copies)
         kernel = partial(self.kernel, self.rules.for_tasks(), self.seed, room)
-        play_kernel(self.player, PlayKernel(self.bounds, clock, kernel))
+        play_in_windows(self.player, PlayKernel(self.bounds, clock, kernel))
 
     def table(self, name: str) -> Columns:
         """Return a table of all buckets."""

@@ -10,20 +10,10 @@ import numpy as np
 import pytest
 
 from plumtree.played import Overlay
-from scribe_spark.bandwidth import (
-    ARRIVALS,
-    COPIES,
-    INTERLEAVED,
-    LINKS,
-    SERIAL,
-    ClockSetting,
-    Discipline,
-    Nodes,
-    TimedPublications,
-    play_windows,
-)
-from scribe_spark.clock import Wires
-from scribe_spark.clock.bucket import BucketClock
+from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL, Discipline, Nodes, TimedPublications
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_windows
+from scribe_spark.clock.bucket import BucketClock, Wires
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 

@@ -14,8 +14,8 @@ from oracle.plumtree.wired_queue import Links
 from seeds import seeds
 
 from plumtree.played import Overlay
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
-from scribe_spark.clock import Wires
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
+from scribe_spark.clock.bucket import Wires
 from scribe_spark.engine.losses import Lost
 from scribe_spark.systems.plumtree.config import PlumtreeConfig
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from arriving import Kernel
-from living_buckets import SystemBuckets, ring_of
+from living_buckets import ring_of
 from oracle.plumtree.draws import keyed_draw
 from oracle.plumtree.hyparview import Views
 from oracle.plumtree.play import Command, Network, Played
 from oracle.plumtree.plumtree import Rules
 from oracle.plumtree.wired_queue import Links
+from periods import SystemWorld
 from world.test_round_clock import links_of
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
-from scribe_spark.rounds.events import NEVER, Events, Lives
+from scribe_spark.rounds.group_overlays import Network as RoundNetwork
 from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
-    LivingRound,
     OwnRounds,
     Publishing,
     SystemRound,
@@ -41,83 +41,43 @@ LAN_US = 1_000
 GROUPS = np.array([3, 5])
 
 
-@dataclass
-class World:
+class World(SystemWorld):
     """A world of Plumtree alone in this process."""
 
-    nodes: int
-    rules: dict[str, Any] = field(default_factory=dict)
-    buckets: int = 1
-    blind: bool = False
-    seed: int = 0
-    cuts: tuple[int, ...] = ()  # the numbers of buckets into which the state is cut between rounds
-    rounds: int = 10
-    seconds: int = 30
-    links: RoundLinks | None = None
+    def __init__(
+        self,
+        nodes: int,
+        rules: dict[str, Any],
+        buckets: int = 1,
+        blind: bool = False,
+        seed: int = 0,
+        cuts: Sequence[int] = (),
+        links: RoundLinks | None = None,
+    ) -> None:
+        self.nodes, self.rules, self.links = nodes, rules, links
+        rng = np.random.default_rng(seed)
+        idents = {node: one << 100 for node, one in enumerate(rng.permutation(nodes).tolist())}
+        between = rng.integers(20_000, 90_000, (nodes, nodes))
+        self.kernel, self.ring = Kernel(between + between.T, np.arange(nodes)), ring_of(idents)
+        system = PLUMTREE.world(SimpleNamespace(plumtree=PlumtreeConfig(**rules)))
+        network = RoundNetwork(self.ring, self.kernel, LAN_US, seed)
+        own = OwnRounds(30 * 10**6, 30 * 10**6)
+        super().__init__(system, network, GROUPS, buckets, own, 10, blind, cuts)
 
-    def __post_init__(self) -> None:
-        rng = np.random.default_rng(self.seed)
-        drawn = rng.permutation(self.nodes).tolist()
-        idents = {node: one << 100 for node, one in enumerate(drawn)}
-        between = rng.integers(20_000, 90_000, (self.nodes, self.nodes))
-        self.kernel = Kernel(between + between.T, np.arange(self.nodes))
-        self.ring = ring_of(idents)
-        self.lives = Lives.of(self.nodes, np.arange(self.nodes))
-        config = SimpleNamespace(plumtree=PlumtreeConfig(**self.rules))
-        self.system = PLUMTREE.world(config)
-        self.world = SystemBuckets.empty(self.ring, self.buckets, self.blind)
-        self.number = 0
+    def tally_of_round(self) -> Tally:
+        return Tally((*self.system.payload, *self.system.control))
 
     def play(self, join=(), quit=(), publish=(), schedule=(), **events) -> SystemRound:
         """Play a round; joins, quits and publications are pairs (index of the group, position).
 
         A schedule has (index of the group, position, time, size) of publications instead.
         """
-        happens = Events(**{kind: np.array(nodes) for kind, nodes in events.items()})
-        self.lives.exit(happens.fail, self.number, 1)
-        self.lives.exit(happens.leave, self.number, 0)
-        self.lives.enter(happens.entering)
-
-        def pairs(rows):
-            rows = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2)
-            return rows[:, 0], rows[:, 1]
-
-        self.tally = Tally((*self.system.payload, *self.system.control))
-        now = LivingRound(
-            *(self.number, self.rounds, self.ring, self.lives, happens, GROUPS, GROUPS, GROUPS),
-            *(
-                pairs(join),
-                pairs(quit),
-                self._scheduled(schedule) if schedule else Publishing.at_begin(pairs(publish)),
-                self.kernel,
-                LAN_US,
-                self.seed,
-                1,
-            ),
-            *(self.tally, np.full(self.nodes, NEVER), OwnRounds(*[self.seconds * 10**6] * 2)),
-            measures=("delay", "node_stress"),
-            links=self.links,
-            scheduled=bool(schedule),
-        )
-        player = self.world.player(self.system)
-
-        def measure(done: SystemRound) -> None:
-            self.rows = player.gather(DELIVERED, CARRIED)
-            measured = self.world.measure(self.system, done, self.kernel, self.lives)
-            self.measures = measured if done.multicasts is not None and len(publish) else None
-            self.published = now.publish
-
-        done = self.system.play_on(player, now, measure)
-        self.tables = self.world.tables_of(self.system)
-        if self.cuts:
-            count = self.cuts[self.number % len(self.cuts)]
-            self.world = self.world.cut_again(self.system, count)
-        self.number += 1
+        if schedule:
+            group, node, at_us, size = np.array(schedule, dtype=np.int64).T
+            publish = Publishing.numbered(group, node, at_us, size, self.ring.node[node])
+        more = {"links": self.links, "scheduled": bool(schedule), **events}
+        done, self.tally, self.copies = super().play(join, quit, publish, **more)
         return done
-
-    def _scheduled(self, schedule) -> Publishing:
-        group, node, at_us, size = np.array(schedule, dtype=np.int64).T
-        return Publishing.numbered(group, node, at_us, size, self.ring.node[node])
 
     def state(self) -> dict[int, tuple]:
         """Return the views of each member, by key: active, lazy and passive nodes."""
@@ -390,13 +350,13 @@ def _story(world: World) -> list:
     def play(**events) -> None:
         done = world.play(**events)
         left.append((done.measures, done.publications.by_group(GROUPS, world.number - 2)))
-        left.append((world.tally.by_kind(), world.state(), world.measures))
+        left.append((world.tally.by_kind(), world.state(), world.multicasts, world.copies))
 
     some = [(1, node) for node in range(0, world.nodes, 3)]
     play(join=[*everybody(world), *some], publish=[(0, 1), (1, 2), (1, 3)])
     play(publish=[(0, 1), (0, 5)], quit=[(0, 2), (1, 3)])
     play(fail=range(10, 22), leave=[30, 31], publish=[(0, 1), (1, 5)])
-    play(recover=[12, 13], join=[(0, 12), (0, 2), (1, 13)], publish=[(0, 12), (1, 1)])
+    play(back=[12, 13], join=[(0, 12), (0, 2), (1, 13)], publish=[(0, 12), (1, 1)])
     play()
     play(publish=[(0, 4), (1, 5)])
     return left
@@ -453,7 +413,7 @@ def test_the_dead_are_forgotten_and_those_that_come_back_begin_anew():
     done = world.play()
     assert done.publications.to_columns()["expected"] == [36]
     assert done.publications.to_columns()["in_time"] == [36]
-    world.play(recover=[3], join=[(0, 3), (0, 6)])
+    world.play(back=[3], join=[(0, 3), (0, 6)])
     views = {key: eager | lazy for key, (eager, lazy, _) in world.state().items()}
     assert len(views[3]) >= 1
     assert len(views[6]) >= 1

@@ -13,7 +13,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import trees as scribe_trees
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 PERFECT = NETWORK | {"overlay": "perfect"}
@@ -88,8 +88,8 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
     columns = ["group", "parent", "child", "delay_us"]
     edges = ours.tree_edges.select(columns).repartition("parent")
     members = simulation.members
-    trees = scribe.plant_trees(simulation.overlay, made, members, edges)
-    sent, tables = scribe.multicast(trees, made)
+    trees = scribe_trees.plant_trees(simulation.overlay, made, members, edges)
+    sent, tables = scribe_trees.multicast(trees, made)
     deliveries = sorted(map(tuple, sent.frame.collect()))
     assert deliveries == sorted(map(tuple, ours.deliveries.collect()))
     assert len(deliveries) > 150

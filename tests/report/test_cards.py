@@ -7,9 +7,10 @@ import re
 import pandas as pd
 import pytest
 
-from scribe_spark.report import render, world
+from scribe_spark.report import world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
 from scribe_spark.report.charts import rounds_panel
+from scribe_spark.report.run import render
 from scribe_spark.report.world import render_world, world_notes
 
 from .test_page import NOTHING

@@ -243,13 +243,13 @@ def test_importing_the_report_does_not_import_matplotlib():
 def test_what_drawing_takes_is_loaded_in_advance():
     code = """
 import sys
-from scribe_spark.report import preload
+from scribe_spark.report.page import preload
 preload().join()
 before = {name for name in sys.modules if name.partition(".")[0] in ("matplotlib", "jinja2")}
 from scribe_spark.report.page import environment
 compiled = {name for _, name in environment().cache.keys()}
 import pandas
-from scribe_spark.report import render
+from scribe_spark.report.run import render
 render([], {}, pandas.DataFrame())
 print(sorted({name for name in sys.modules if name.startswith("matplotlib.")} - before))
 sys.exit(not before or "page.html" not in compiled)

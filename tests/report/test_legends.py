@@ -239,7 +239,7 @@ def test_systems_side_by_side_in_worlds(figures):
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
     for panel in (*panels, *links):
-        draw(_panel(panel, lines_of(panel), table_of(panel)))
+        draw(_panel(panel, lines_of(panel), table_of(panel), {}))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:
@@ -263,7 +263,7 @@ def test_lines_over_rounds_and_hosts(figures, count):
 def test_all_panels_of_worlds(figures):
     for panel in GROUP_PANELS:
         if len(panel.measures) > 1 and not panel.across:
-            draw(_panel(panel, lines_of(panel), table_of(panel)))
+            draw(_panel(panel, lines_of(panel), table_of(panel), {}))
     assert len(figures) > 4
     assert all(check(figure) for figure in figures)
 

@@ -8,7 +8,6 @@ import pytest
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import PublishedNumber
-from scribe_spark.report import render
 from scribe_spark.report.comparison import (
     average_deviation,
     average_deviations,
@@ -16,6 +15,7 @@ from scribe_spark.report.comparison import (
     over_seeds,
 )
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, read_histogram
+from scribe_spark.report.run import render
 
 from . import sample
 from .test_page import Page

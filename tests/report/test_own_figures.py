@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report import Latency, render
+from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import (
     COLUMNS,
+    Latency,
     draw_coverage,
     draw_node_bytes,
     draw_part_latencies,

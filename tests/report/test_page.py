@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from scribe_spark.report import Report, figure_files, render
 from scribe_spark.report.comparison import Difference, check_verdict
 from scribe_spark.report.page import (
     Card,
@@ -21,10 +20,12 @@ from scribe_spark.report.page import (
     NamedValues,
     PageSection,
     PageTable,
+    Report,
     Text,
     make_page,
 )
-from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.run import render
+from scribe_spark.report.svg import PageFigure, figure_files
 from scribe_spark.report.world import render_world
 
 from . import sample

@@ -11,7 +11,7 @@ import pytest
 
 from scribe_spark.experiments.reporting import read_pictures
 from scribe_spark.experiments.round_in_run import _group_of_picture
-from scribe_spark.report import render
+from scribe_spark.report.run import render
 from scribe_spark.report.trees import MOST_NUMBERS, RunTrees, tree_figures
 
 from .test_page import NOTHING

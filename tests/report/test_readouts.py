@@ -12,19 +12,21 @@ import pytest
 from PIL import Image
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.report import figure_files, render, render_sweep
 from scribe_spark.report.charts import line_words
 from scribe_spark.report.paper_figures import FIGURES, draw_figure
+from scribe_spark.report.run import render
 from scribe_spark.report.svg import (
     MOST_ROWS,
     Line,
     Readout,
     Spot,
     exactly,
+    figure_files,
     new_figure,
     spot_svg,
     svg_element,
 )
+from scribe_spark.report.sweep import render_sweep
 
 from . import sample
 from .sample import rounds_svg

@@ -9,7 +9,7 @@ import re
 import pandas as pd
 import pytest
 
-from scribe_spark.report import render_sweep
+from scribe_spark.report.sweep import render_sweep
 
 from .test_page import Page
 from .test_readouts import words as words_under_the_pointer

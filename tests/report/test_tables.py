@@ -9,8 +9,8 @@ import pandas as pd
 from scribe_spark import schemas
 from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.latency import LATENCY_MEASURE
-from scribe_spark.report import render
 from scribe_spark.report.page import PageSection, PageTable
+from scribe_spark.report.run import render
 from scribe_spark.report.tables import (
     LATENCIES,
     PART_COLUMNS,

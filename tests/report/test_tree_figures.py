@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.report import render
+from scribe_spark.report.run import render
 from scribe_spark.report.style import DEPTHS
 from scribe_spark.report.trees import (
     MOST_LINES,

@@ -162,7 +162,9 @@ def test_workers_read_the_arrays_in_the_order_they_were_given(spark):
     discard_arrays(squares, halves)
 
 
-def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark):
+@pytest.mark.parametrize("tricks", ["all", "-mapped_tables"])
+def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark, monkeypatch, tricks):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
     (name,) = distribute_arrays(spark, numbers=np.arange(1000))
     with open(SparkFiles.get(name), "rb") as copy:
         assert len(copy.read()) > 8000
@@ -326,10 +328,31 @@ def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_p
     read = partial(Batches.saved, spark, tmp_path / "table", ["id", "text"])
     assert sorted(row["id"] for row in read(wanted).frame.collect()) == [3, 250]
     (file,) = (tmp_path / "table").glob("*.parquet")
-    assert list(_row_groups(str(file), wanted)) == [0, 2]
+    assert list(_row_groups(str(file), wanted)) == [(0, 100), (2, 100)]
     assert len(list(_row_groups(str(file), {}))) == 10
     assert read({"id": []}).frame.count() == 0
     assert read({"id": [-1, 1000]}).frame.count() == 0
+
+
+def test_small_tables_are_made_without_a_job(spark, frame, tmp_path, monkeypatch):
+    def double(batch: pa.RecordBatch) -> dict:
+        return {"id": batch.column("id").to_numpy() * 2}
+
+    write(frame.toArrow(), tmp_path / "table")
+    saved = Batches.saved(spark, tmp_path / "table", ["id"])
+    numbered, large = Batches.numbered(spark, 10), Batches.of(spark.range(5))
+    of_jobs = Batches.union([saved, numbered]).each(double, "id bigint").frame.toArrow()
+    found = Batches.union([saved, numbered, large]).each(double, "id bigint").to_arrow()
+    assert sorted(found["id"].to_pylist()) == sorted([*of_jobs["id"].to_pylist(), 0, 2, 4, 6, 8])
+    seen = numbered.each(double, "id bigint").frame
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "frame", None)  # which jobs need
+        assert Batches.of(seen).to_arrow()["id"].to_pylist() == [*range(0, 20, 2)]
+        assert saved.to_arrow().num_rows == 1000
+        assert write(saved, tmp_path / "again")["rows"] == 1000
+    monkeypatch.setattr(arrow_writer, "_MANY_ROWS", 1000)
+    assert (saved.is_small, numbered.is_small, large.is_small) == (False, True, False)
+    assert saved.to_arrow().num_rows == 1000
 
 
 def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, monkeypatch):

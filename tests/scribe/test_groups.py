@@ -16,12 +16,12 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
-from scribe_spark.pastry import draw_nodes
+from scribe_spark.pastry.nodes import draw_nodes
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.schemas import MEMBERS
-from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe import groups as module
-from scribe_spark.worlds import world_groups
+from scribe_spark.systems.scribe import groups as scribe_groups
+from scribe_spark.worlds.groups import world_groups
 
 #: Members of group 3 of seed 1, N = 50.
 GOLDEN_MEMBERS = [3, 7, 16, 18, 19, 24, 25, 29, 30, 34, 39, 41, 44]
@@ -37,22 +37,25 @@ GOLDEN_GROUPS = {
 
 
 def test_sizes_are_the_papers():
-    sizes = scribe.group_sizes(RunConfig())
+    sizes = scribe_groups.group_sizes(RunConfig())
     assert (sizes[0], sizes[-1], len(sizes), sizes.sum()) == (100_000, 11, 1500, 395_247)
     assert sizes.tolist() == [gsize(100_000, rank) for rank in range(1, 1501)]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 16, 48, 999, 1000, 16 * 3**4, 12_345, 1_000_000])
 def test_sizes_are_exact(nodes):
-    sizes = scribe.group_sizes(RunConfig(nodes=nodes, groups=700))
+    sizes = scribe_groups.group_sizes(RunConfig(nodes=nodes, groups=700))
     assert sizes.tolist() == [gsize(nodes, rank) for rank in range(1, 701)]
 
 
 def test_sizes_of_another_exponent_and_all_alike():
-    steep = scribe.group_sizes(RunConfig(nodes=100, groups=4, zipf_exponent=2.0))
+    steep = scribe_groups.group_sizes(RunConfig(nodes=100, groups=4, zipf_exponent=2.0))
     assert steep.tolist() == [100, 25, 11, 6]
-    assert scribe.group_sizes(RunConfig(nodes=100, groups=3, group_size=11)).tolist() == [11] * 3
-    assert scribe.group_sizes(RunConfig(nodes=100, groups=0)).tolist() == []
+    assert (
+        scribe_groups.group_sizes(RunConfig(nodes=100, groups=3, group_size=11)).tolist()
+        == [11] * 3
+    )
+    assert scribe_groups.group_sizes(RunConfig(nodes=100, groups=0)).tolist() == []
 
 
 # --- custody: every node is in a number of groups -------------------------------------------------
@@ -89,9 +92,9 @@ def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
     group, node = module.GroupDraws.of(config).members()
     assert list(zip(group.tolist(), node.tolist(), strict=True)) == sorted(wanted)
     sizes = Counter(group for group, _ in wanted)
-    assert scribe.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
+    assert scribe_groups.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
     if at_once == 100:
-        frame = scribe.draw_members(spark, config).frame
+        frame = scribe_groups.draw_members(spark, config).frame
         assert frame.schema == MEMBERS
         rows = [tuple(row) for row in frame.collect()]
         assert len(rows) == len(wanted)
@@ -133,7 +136,7 @@ def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
 
 
 def drawn(spark, **fields) -> dict[int, list[int]]:
-    frame = scribe.draw_members(spark, RunConfig(**fields)).frame
+    frame = scribe_groups.draw_members(spark, RunConfig(**fields)).frame
     assert frame.schema == MEMBERS
     rows = pd.DataFrame(frame.collect(), columns=["group", "node"])
     return {int(group): sorted(part.tolist()) for group, part in rows.groupby("group")["node"]}
@@ -142,7 +145,7 @@ def drawn(spark, **fields) -> dict[int, list[int]]:
 def test_members_are_distinct_nodes_as_many_as_the_size(spark):
     config = {"nodes": 400, "groups": 30, "seed": 5}
     members = drawn(spark, **config)
-    sizes = scribe.group_sizes(RunConfig(**config))
+    sizes = scribe_groups.group_sizes(RunConfig(**config))
     assert [len(members[rank]) for rank in range(1, 31)] == sizes.tolist()
     for nodes in members.values():
         assert len(set(nodes)) == len(nodes)
@@ -192,7 +195,9 @@ def rows_of(nodes):
 
 def made(spark, nodes, **fields) -> dict[int, dict]:
     config = RunConfig(**{"nodes": 50, "groups": 40} | fields)
-    groups = scribe.make_groups(scribe.draw_members(spark, config).frame, rows_of(nodes), config)
+    groups = scribe_groups.make_groups(
+        scribe_groups.draw_members(spark, config).frame, rows_of(nodes), config
+    )
     names = ["group", "key_hi", "key_lo", "size", "creator", "creator_router"]
     assert groups.column_names == names
     return {row["group"]: row for row in groups.to_pylist()}
@@ -241,7 +246,7 @@ def test_creators_are_drawn_group_by_group(spark, nodes):
 def test_senders_are_members_drawn_alike(spark):
     rows = [(group, node, 7 * node) for group in range(3000) for node in (3, 5, 8)]
     members = spark.createDataFrame(rows, "group bigint, node bigint, router bigint")
-    sent = scribe.senders(members, 1)
+    sent = scribe_groups.senders(members, 1)
     assert sent.columns == ["group", "source", "source_router"]
     found = {group: (source, router) for group, source, router in sent.collect()}
     assert sorted(found) == list(range(3000))
@@ -249,9 +254,9 @@ def test_senders_are_members_drawn_alike(spark):
     counts = Counter(source for source, _ in found.values())
     assert set(counts) == {3, 5, 8}
     assert all(abs(count - 1000) < 110 for count in counts.values())
-    again = scribe.senders(members.repartition(5).orderBy("router"), 1).collect()
+    again = scribe_groups.senders(members.repartition(5).orderBy("router"), 1).collect()
     assert {group: (source, router) for group, source, router in again} == found
-    other = {group: source for group, source, _ in scribe.senders(members, 2).collect()}
+    other = {group: source for group, source, _ in scribe_groups.senders(members, 2).collect()}
     assert other != {group: source for group, (source, _) in found.items()}
 
 
@@ -272,7 +277,7 @@ def table(tmp_path, text: str, **fields) -> RunConfig:
 
 
 def read_members(spark, config: RunConfig):
-    return scribe.read_members(spark, config.groups.members, config.overlay.nodes)
+    return scribe_groups.read_members(spark, config.groups.members, config.overlay.nodes)
 
 
 @pytest.mark.usefixtures("anywhere")
@@ -332,7 +337,7 @@ def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
 
 def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):
     config = table(tmp_path, "group,node\n70,3\n70,0\n5,9\n", nodes=50)
-    groups = scribe.make_groups(read_members(spark, config), rows_of(nodes), config)
+    groups = scribe_groups.make_groups(read_members(spark, config), rows_of(nodes), config)
     found = {row["group"]: row for row in groups.to_pylist()}
     assert {g: row["size"] for g, row in found.items()} == {70: 2, 5: 1}
     name = f"node-{found[70]['creator']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import worlds
 
-from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import trees as scribe_trees
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_group_of_the_root_alone_delivers_nothing(spark, source):
     members = worlds.members(spark).where(f"group = {one.base + group}")
     none = worlds.edges(spark).limit(0)
     overlay = worlds.overlay(spark, one.case.b)
-    trees = scribe.plant_trees(overlay, mine, members, none)
-    delivered, tables = scribe.multicast(trees, mine, source)
+    trees = scribe_trees.plant_trees(overlay, mine, members, none)
+    delivered, tables = scribe_trees.multicast(trees, mine, source)
     assert delivered.frame.collect() == []
     tables.release()
     trees.release()

@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from scribe_spark.engine.program import AT
-from scribe_spark.systems import scribe
+from scribe_spark.systems.scribe import trees as scribe_trees
 
 
 @pytest.fixture(scope="module", params=worlds.EACH_B)
@@ -90,8 +90,8 @@ def test_messages_between_buckets_are_few_and_counted():
 def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
     groups = worlds.groups(spark, b)
-    trees = scribe.build_trees(overlay, groups, worlds.members(spark, b).limit(0))
-    found = {row["group"]: row for row in trees.created().collect()}
+    trees = scribe_trees.build_trees(overlay, groups, worlds.members(spark, b).limit(0))
+    found = {row["group"]: row for row in trees.created().to_pylist()}
     asked = groups.collect()
     assert len(found) == len(asked)
     for row in asked:
@@ -120,7 +120,7 @@ def test_trees_do_not_depend_on_order_or_partitions_of_the_members(spark, built,
     b, _ = built
     members = worlds.members(spark, b).orderBy(F.col("node").desc()).repartition(5)
     groups = worlds.groups(spark, b).orderBy(F.rand(1)).repartition(3)
-    trees = scribe.build_trees(worlds.overlay(spark, b), groups, members)
+    trees = scribe_trees.build_trees(worlds.overlay(spark, b), groups, members)
     rows = trees.edges().select("group", "parent", "child").collect()
     again = worlds.by_seed(map(tuple, rows), 0, 1, 2)
     assert {seed: again[seed] for seed in edges} == edges

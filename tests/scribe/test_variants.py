@@ -35,9 +35,10 @@ from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime import blocks
-from scribe_spark.systems import scribe
 from scribe_spark.systems.scribe import collapse as paths
+from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants
+from scribe_spark.systems.scribe import variants as scribe_variants
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.systems.scribe.events import JOINING
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
@@ -55,7 +56,7 @@ def limits(one: worlds.World) -> dict[int, int]:
     return {node: rng.randint(least, most) for node in one.case.ids}
 
 
-def forest(spark, b: int, in_tasks: bool, **changes) -> scribe.VariantContext:
+def forest(spark, b: int, in_tasks: bool, **changes) -> scribe_variants.VariantContext:
     """All cases of one b with their limits, as a variant gets them."""
     cases = worlds.of_b(b)
     rows = [(one.base + node, most) for one in cases for node, most in limits(one).items()]
@@ -63,9 +64,9 @@ def forest(spark, b: int, in_tasks: bool, **changes) -> scribe.VariantContext:
     groups, edges = worlds.groups(spark, b), worlds.edges(spark, b)
     members = worlds.members(spark, b).repartition("node")
     overlay = worlds.overlay(spark, b)
-    trees = scribe.plant_trees(overlay, groups, members, edges)
+    trees = scribe_trees.plant_trees(overlay, groups, members, edges)
     trees.in_tasks = in_tasks
-    return scribe.VariantContext(
+    return scribe_variants.VariantContext(
         overlay,
         groups,
         members,
@@ -78,7 +79,7 @@ def forest(spark, b: int, in_tasks: bool, **changes) -> scribe.VariantContext:
     )
 
 
-def edges_of(variant: scribe.Variant) -> dict[int, list[tuple]]:
+def edges_of(variant: scribe_variants.Variant) -> dict[int, list[tuple]]:
     """seed -> (group, parent, child), in the case's own numbers; routers and delays checked."""
     rows = variant.edges.collect()
     routers = {n: w.base + r for w in worlds.worlds() for n, r in _routers(w)}
@@ -228,15 +229,18 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
     b, overlay = 4, worlds.overlay(spark, 4)
     assert overlay.ring.layout.buckets > 1
     groups, members = worlds.groups(spark, b), worlds.members(spark, b)
-    trees = scribe.build_trees(overlay, groups, members, in_tasks=True)
-    delivered, sent = scribe.multicast(trees, groups, "routed")
+    trees = scribe_trees.build_trees(overlay, groups, members, in_tasks=True, publishes=True)
+    assert trees.delivered is not None
+    of_roots = worlds.by_seed(map(tuple, trees.delivered.frame.collect()), 0, 1)
+    delivered, sent = scribe_trees.multicast(trees, groups, "routed")
     got = worlds.by_seed(map(tuple, delivered.frame.collect()), 0, 1)
     rest = trees.edges(), TreesConfig(), SEED, Silent(), None, trees
-    variant = variants.collapse(scribe.VariantContext(overlay, groups, members, *rest))
-    own, shorter = edges_of(scribe.Variant(trees.edges())), edges_of(variant)
+    variant = variants.collapse(scribe_variants.VariantContext(overlay, groups, members, *rest))
+    own, shorter = edges_of(scribe_variants.Variant(trees.edges())), edges_of(variant)
     for one in worlds.of_b(b):
         seed = one.case.seed
         assert own[seed] == sorted(one.grown.edges()), seed
+        assert of_roots[seed] == one.deliveries("root"), seed
         assert got[seed] == one.deliveries("routed"), seed
         assert shorter[seed] == collapsed(seed), seed
     assert trees.engine.tables.costs.supersteps == 0  # nothing was a job of its own

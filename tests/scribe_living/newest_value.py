@@ -20,8 +20,6 @@ from scribe_spark.engine.packing import Columns, take
 from scribe_spark.systems.scribe.memory import AtNodes, Remembering
 from scribe_spark.systems.scribe.upcalls import NOTHING, Calls, Emitted
 
-__all__ = ["Newest"]
-
 
 @dataclass
 class _Had(AtNodes):

@@ -43,7 +43,7 @@ from scribe_spark.systems.scribe.end_of_round import OUTCOMES
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.systems.scribe.sources import Sent
-from scribe_spark.worlds.views import multicast_columns
+from scribe_spark.worlds.views import delivery_columns, edge_columns
 
 LAN_US = 700
 #: Worlds in which some multicast does not reach all.
@@ -98,14 +98,24 @@ def tables_of_scribe(world: World) -> SystemTables:
     )
 
 
-def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.RecordBatch]:
+def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.Table]:
     """The tables of the multicasts of the last round."""
     ring, tables = world.overlay.states.known, world.results[-1].tables
     mine = {**tables, **tables_of(split_state(world.state, ring, 0, len(ring)))}
     kernel = world.pastry.kernel
     names = Names(RingInMemory(ring), kernel, world.groups.number)
-    found = multicast_columns(measures, tables_of_scribe(world), mine, ring, kernel)
-    return {name: names.batch(some, to_arrow_schema(WRITTEN[name])) for name, some in found.items()}
+    rows = tables_of_scribe(world).in_bucket(mine, len(ring))
+    found = {
+        "tree_edges": edge_columns(rows),
+        "deliveries": delivery_columns(measures, rows, ring, kernel),
+    }
+    return {
+        name: pa.Table.from_batches(
+            names.batch({"system": system, **columns}, to_arrow_schema(WRITTEN[name]))
+            for system, columns in systems.items()
+        )
+        for name, systems in found.items()
+    }
 
 
 @pytest.mark.parametrize(("seed", "source", "reliable"), CASES)

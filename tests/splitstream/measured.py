@@ -52,7 +52,7 @@ from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import packets_on_links
 from scribe_spark.underlay.protocol import node_delays
-from tools.pages import with_lines
+from tools.pages import write_part
 
 S, B, SEED = 16, 4, 1
 GROUP = 1
@@ -365,9 +365,7 @@ def main() -> None:
     for row in rows(given.nodes or [1_000, 5_000], given.keys):
         print(row, flush=True)
         lines.append(row)
-    if given.page is not None:
-        text = given.page.read_text("utf-8")
-        given.page.write_text(with_lines(text, "splitstream", lines), "utf-8")
+    write_part(given.page, "splitstream", lines)
     net = Net(1_000)
     print(
         "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"

@@ -24,8 +24,6 @@ from scribe_spark.systems.splitstream import FREEPASTRY, SPARE, channels
 from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 
-__all__ = ["Case", "Day", "Seen", "play", "random_case"]
-
 
 @dataclass(frozen=True)
 class Rules:

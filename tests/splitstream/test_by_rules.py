@@ -1,4 +1,4 @@
-"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L12."""
+"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L11."""
 
 from __future__ import annotations
 

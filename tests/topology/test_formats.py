@@ -10,8 +10,8 @@ import pytest
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import load
 from scribe_spark.topology.graph_files import read_gml, read_graphml
+from scribe_spark.topology.registry import load
 
 XMLNS = 'xmlns="http://graphml.graphdrawing.org/xmlns"'
 

@@ -17,8 +17,10 @@ from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import check, check_routable, load, power_law
+from scribe_spark.topology import power_law
 from scribe_spark.topology import transit_stub as model
+from scribe_spark.topology.checks import check, check_routable
+from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import (
     Scales,
     Weights,

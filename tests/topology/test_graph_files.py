@@ -12,7 +12,7 @@ from command_line import exit_code
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.topology import load, needs_spark
+from scribe_spark.topology.registry import load, needs_spark
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.hops import route_losses
 

@@ -17,9 +17,9 @@ from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.measures.parts import node_parts
 from scribe_spark.pastry.nodes import router_index
-from scribe_spark.topology import load
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.regions import SHIPPED, read_matrix, region_network
+from scribe_spark.topology.registry import load
 from scribe_spark.underlay.matrices import RouteMatrices, with_own_delays
 
 LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"

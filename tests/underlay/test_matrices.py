@@ -19,8 +19,8 @@ from oracle.random_cases import random_case
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, TopologyConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import Graph, transit_stub
-from scribe_spark.topology.graph import router_frame
+from scribe_spark.topology import transit_stub
+from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.links import both_ways, graph_of_links
 from scribe_spark.underlay import matrices as all_pairs
 from scribe_spark.underlay import routable as module

@@ -10,7 +10,7 @@ import pytest
 from scribe_spark.core import draws
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.engine.facts import Ring
-from scribe_spark.engine.jitter import jitter_keys, late_us
+from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.arrivals import waves
 from scribe_spark.underlay import pairs

@@ -1,16 +1,19 @@
-"""What tests of worlds on Spark share: the network of a file's `CONFIG`, and worlds on it."""
+"""What tests of worlds share: a network of a file's `CONFIG`, worlds on it, what systems leave."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import Simulation, make_world
-from scribe_spark.worlds import World
+from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemRound
+from scribe_spark.worlds.live_systems import SystemsInRound
+from scribe_spark.worlds.world import World
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +35,26 @@ def begin(simulation: Simulation) -> Iterator[Callable[..., World]]:
     yield make
     for world in made:
         world.release()
+
+
+#: System -> its multicasts, deliveries and copies of the last round, with the clock's times.
+Left = dict[str, tuple[Multicasts, Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> Left:
+    """What systems leave for the measures, which the world forgets."""
+    found: Left = {}
+    programs = SystemsInRound._programs
+
+    def gather(
+        self: SystemsInRound, name: str, environment: Any, player: Any, done: SystemRound
+    ) -> list:
+        made = programs(self, name, environment, player, done)
+        tables = player.gather(DELIVERED, CARRIED)
+        assert done.multicasts is not None
+        found[name] = done.multicasts, *(tables.get(one, {}) for one in (DELIVERED, CARRIED))
+        return made
+
+    monkeypatch.setattr(SystemsInRound, "_programs", gather)
+    return found

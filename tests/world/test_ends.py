@@ -12,6 +12,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments import Simulation, run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import make_world
+from scribe_spark.runtime import batches
 from scribe_spark.worlds.played import EventFiles
 
 CONFIG = WorldConfig(
@@ -19,8 +20,8 @@ CONFIG = WorldConfig(
     generator="mass-failure+publications", measures="delay,link_stress",
 )  # fmt: skip
 
-#: The most queries that Spark plans for a world or a run in tasks, from its start to its page.
-MOST_QUERIES = 15
+#: The most queries that Spark plans for a world and for a run in tasks, from start to page.
+MOST_QUERIES, MOST_OF_A_RUN = 15, 8
 
 ORDERS = {
     "events": ("round", "node"),
@@ -54,7 +55,23 @@ def test_a_world_plans_few_queries(played):
 def test_a_run_plans_few_queries(spark, tmp_path, overlay):
     config, before = RunConfig(**NETWORK, nodes=60, groups=4, overlay=overlay), last_query(spark)
     run(spark, config, Execution(out=str(tmp_path / "out"), engine="tasks")).close()
-    assert 5 < last_query(spark) - before <= MOST_QUERIES
+    assert 3 < last_query(spark) - before <= MOST_OF_A_RUN
+
+
+def test_tables_of_a_run_are_measured_alike_in_this_process_and_in_tasks(
+    spark, tmp_path, monkeypatch
+):
+    config, found = RunConfig(**NETWORK, nodes=60, groups=4, systems="scribe,gossipsub"), []
+    for most in (2**22, 1):
+        monkeypatch.setattr(batches, "_MANY_ROWS", most)
+        made, before = Execution(out=str(tmp_path / str(most)), engine="tasks"), last_query(spark)
+        with run(spark, config, made) as done:
+            tables = [entry["tables"].items() for entry in done.manifest()["phases"]]
+            named = [(name, {**of, "files": 0}) for entries in tables for name, of in entries]
+            found.append((named, done.metrics(), last_query(spark) - before))
+    assert found[0][:2] == found[1][:2]
+    assert len(found[0][0]) > 10
+    assert found[0][2] + 5 <= found[1][2]  # queries
 
 
 @pytest.mark.parametrize("table", ORDERS)

@@ -32,26 +32,28 @@ from scribe_spark.rounds.event_rows import (
     PUBLISH,
     QUIT,
     RECOVER,
+    EventRows,
+    Extent,
 )
 from scribe_spark.rounds.legality import live_after
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.scribe.groups import draw_members, make_groups
-from scribe_spark.worlds import (
-    EventRows,
-    Extent,
-    Generator,
+from scribe_spark.worlds.events import (
+    check_rows,
     check_world,
     extent_of,
+    generated,
+    sorted_events,
+    world_events,
+)
+from scribe_spark.worlds.groups import group_keys, rejoins, world_groups
+from scribe_spark.worlds.node_generators import Weibull, churn, share_of
+from scribe_spark.worlds.registry import (
+    Generator,
     generators,
-    group_keys,
     register_generator,
     unregister_generator,
-    world_events,
-    world_groups,
 )
-from scribe_spark.worlds.events import check_rows, generated, sorted_events
-from scribe_spark.worlds.groups import rejoins
-from scribe_spark.worlds.node_generators import Weibull, churn, share_of
 
 DATA = Path(__file__).parents[2] / "data"
 

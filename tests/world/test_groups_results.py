@@ -13,7 +13,7 @@ from small_network import NETWORK
 from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import checks
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds import check_world
+from scribe_spark.worlds.events import check_world
 from tools import groups_root, results
 from tools.groups_results import GROUPS, created_again, failures, local_world
 

@@ -14,13 +14,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from arriving import Kernel
-from living_buckets import RecordingTally, SystemBuckets, ring_of
+from living_buckets import ring_of
+from periods import SystemWorld
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.dissemination import all_but_sender
-from scribe_spark.rounds.events import NEVER, Events, Lives
+from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import GrownOverlays
-from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing
+from scribe_spark.rounds.system import OwnRounds
 
 NODES, GROUPS, PERIODS = 40, 5, 3  # periods a round of the world
 SILENT = 2
@@ -121,17 +122,14 @@ def play(seed: int, buckets: int) -> Counter:
     delay_us = 1000 * (1 - np.eye(NODES, dtype=np.int64))
     kernel = Kernel(delay_us, np.arange(NODES))
     system, plain = Star(), Plain()
-    world = SystemBuckets.empty(ring, buckets, blind=True)
-    lives, members = Lives.of(NODES, np.arange(NODES)), set()
-    rounds, own = 8, OwnRounds(PERIODS * 1000, 1000)
+    rounds, members = 8, set()
+    network, own = Network(ring, kernel, 0, 1), OwnRounds(PERIODS * 1000, 1000)
+    world = SystemWorld(system, network, range(GROUPS), buckets, own, rounds)
     for number in range(rounds):
-        alive = set(np.flatnonzero(lives.alive).tolist())
+        alive = set(np.flatnonzero(world.lives.alive).tolist())
         fail = {node for node in alive if drawn.random() < 0.06}
         leave = {node for node in alive - fail if drawn.random() < 0.04}
         recover = {node for node in set(range(NODES)) - alive if drawn.random() < 0.3}
-        lives.exit(at(fail), number, 1)
-        lives.exit(at(leave), number, 0)
-        lives.enter(at(recover))
         alive = (alive - fail - leave) | recover
         left = {pair for pair in members if pair[1] in leave}
         members = {pair for pair in members if pair[1] in alive}
@@ -140,21 +138,7 @@ def play(seed: int, buckets: int) -> Counter:
         join = {pair for pair in every - members if drawn.random() < (0.5 if not number else 0.1)}
         members = (members - quit) | join
         publish = sorted(drawn.sample(sorted(members), 3))
-        pairs = [np.array(sorted(one), dtype=np.int64).reshape(-1, 2).T for one in (join, quit)]
-        tally = RecordingTally(("payload", "hello"), ring.node, lives.alive.copy())
-        now = LivingRound(
-            *(number, rounds, ring, lives, Events(at(fail), at(leave), at(recover))),
-            *(np.arange(GROUPS), None, None, *map(tuple, pairs)),
-            *(Publishing.at_begin(tuple(np.array(publish).T)), kernel, 0, 1, 1, tally),
-            *(np.full(NODES, NEVER), own),
-            measures=("delay", "node_stress"),
-        )
-        copies = []
-
-        def measure(done, now=now, copies=copies):
-            copies += world.measure(system, done, kernel, lives, now.measures)[1].elements()
-
-        done = system.play_on(world.player(system), now, measure)
+        done, tally, copies = world.play(join, quit, publish, fail, leave, recover)
         hello, changes = Counter(), 0
         for period in range(PERIODS):
             changed = (join, quit | left) if not period else (set(), set())
@@ -164,13 +148,12 @@ def play(seed: int, buckets: int) -> Counter:
             if not period:
                 first = {group: source for group, source in reversed(publish)}
                 told = [plain.copies(*one, alive) for one in first.items()]
-        assert sorted(copies) == sorted(set().union(*told)), number
+        assert sorted(copies.elements()) == sorted(set().union(*told)), number
         found = tally.messages
         assert Counter({one: n for one, n in found.items() if one[2] == "hello"}) == hello
         assert done.counts == {"changes": changes}
         centres = len({group for group, _ in plain.silent})
         assert done.measures == {"centres": centres / len(plain.silent)}
-        world.tables_of(system)
         account = done.publications.by_group(np.arange(GROUPS), number - 1)
         seen["hello"] += hello.total()
         seen["lost"] += tally.lost.total()
@@ -178,7 +161,3 @@ def play(seed: int, buckets: int) -> Counter:
         seen["quits"] += len(quit)
         seen["missed"] += int(account["lost"].sum())
     return seen
-
-
-def at(nodes) -> np.ndarray:
-    return np.array(sorted(nodes), dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +15,9 @@ from oracle import bandwidth as oracle
 from oracle.scribe_living.cases import random_world
 from world_states import Played, flooders
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.config import RunConfig
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.multicasts import MulticastMeasures
@@ -337,16 +339,21 @@ PAYLOADS_OF = {
 }
 
 
-def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies to dead peers take the uplink; a source that does not subscribe sends to its peers."""
-    told: list[tuple[np.ndarray, ...]] = []
+def compare_gossipsub(
+    monkeypatch: pytest.MonkeyPatch, worlds: Iterable[tuple[Played, bool]], parts: Parts
+) -> tuple[int, int, int]:
+    """Compare first copies of the system `sparse` with an event queue, in worlds that may flood.
+
+    Return the numbers of copies, of links to dead nodes, and of copies by sources that are guests.
+    """
+    told: list[tuple] = []
     tables: list[dict] = []
     publish, replay = gossipsub_round.publish_with_bandwidth, LiveGroups.replay
 
     def publishing(player, copies, new, now) -> None:
         messages = copies.messages
         fanout = player.gather(FANOUT).get(FANOUT, {"message": new[:0], "peer": new[:0]})
-        told.append((new, messages.topic[new], messages.source[new], fanout))
+        told.append((new, messages.topic[new], messages.source[new], now.publish, fanout))
         publish(player, copies, new, now)
 
     def replaying(self, player, *of_copies) -> None:
@@ -357,18 +364,14 @@ def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(gossipsub_round, "publish_with_bandwidth", publishing)
     monkeypatch.setattr(LiveGroups, "replay", replaying)
     compared = dead = guests = 0
-    for seed in range(4):
-        links = links_of(**SLOW, uplink=INTERLEAVED)
-        flood = bool(seed % 2)
-        rules = GossipSubConfig(**SPARSE, flood_publish=flood)
-        played = begin(seed, links, more={"sparse": live_gossipsub(rules)})
+    for played, flood in worlds:
         for number in range(ROUNDS):
             told.clear(), tables.clear()
             played.step(number)
             if not told:
                 continue
-            (new, topic, source, fanout), found = told[-1], tables[-1]
-            expected, at_dead = _gossip(played, new, topic, source, fanout, found, flood)
+            (new, *of, fanout), found = told[-1], tables[-1]
+            expected, at_dead = _gossip(played, new, *of, fanout, found, flood, parts)
             got = found.get(DELIVERED, {})
             if not got:
                 continue
@@ -379,12 +382,28 @@ def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) 
             compared += len(rows)
             dead += at_dead
             guests += len(fanout["message"])
+    return compared, dead, guests
+
+
+def sparse(seed: int) -> dict[str, SystemOnBuckets]:
+    """GossipSub with sparse meshes; in odd worlds, sources flood."""
+    rules = GossipSubConfig(**SPARSE, flood_publish=bool(seed % 2))
+    return {"sparse": live_gossipsub(rules)}
+
+
+def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies to dead peers take the uplink; a source that does not subscribe sends to its peers."""
+    links = links_of(**SLOW, uplink=INTERLEAVED)
+    worlds = ((begin(seed, links, more=sparse(seed)), bool(seed % 2)) for seed in range(4))
+    compared, dead, guests = compare_gossipsub(monkeypatch, worlds, Parts())
     assert compared > 100
     assert dead
     assert guests
 
 
-def _gossip(played: Played, new, topic, source, fanout, tables, flood: bool) -> tuple[dict, int]:
+def _gossip(
+    played: Played, new, topic, source, publish, fanout, tables, flood: bool, parts: Parts
+) -> tuple[dict, int]:
     """(message, node) -> hops and delay of first copies, and how many links lead to dead nodes."""
     queue, alive = Queue(played), played.state.player.lives.alive
     size = len(queue.router)
@@ -399,14 +418,21 @@ def _gossip(played: Played, new, topic, source, fanout, tables, flood: bool) -> 
     guests = set(fanout["message"].tolist())
     for message, to in zip(fanout["message"].tolist(), fanout["peer"].tolist(), strict=True):
         queue.link(by_message[message], (by_message[message][0], to), None, False)
+    at_us, size = publish.at_us.tolist(), publish.size.tolist()
     published = [
-        oracle.Publication(queue.place(*by_message[one]), 0, SLOW["size"], flood or one in guests)
-        for one in new.tolist()
+        oracle.Publication(queue.place(*by_message[m]), at_us[p], size[p], flood or m in guests)
+        for p, m in enumerate(new.tolist())
     ]
-    first = queue.play(published, oracle.Rules(INTERLEAVED, idontwant=1))
+    ident = played.known.node
+
+    def useful(p: int, y: int, x: int) -> bool:
+        return bool(parts.useful(1, np.array([p]), ident[[y]], ident[[x]])[0])
+
+    rules = oracle.Rules(INTERLEAVED, idontwant=1, recoded=parts.needed * parts.recoded)
+    first = queue.play(published, replace(rules, useful=useful))
     of_place = {number: name for name, number in queue.places.items()}
     found = {
-        (int(new[p]), of_place[number][1]): (one.hops, one.at_us)
+        (int(new[p]), of_place[number][1]): (one.hops, one.at_us - at_us[p])
         for (p, number), one in first.items()
     }
     return found, sum(not alive[of_place[to][1]] for _, to in queue.links)

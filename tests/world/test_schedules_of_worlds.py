@@ -14,8 +14,8 @@ from in_tasks import Jobs
 from oracle import bandwidth as oracle
 from world_states import Played
 
-from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE
@@ -23,21 +23,29 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.rounds.group_events import RoundTimes
-from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts
+from scribe_spark.rounds.system import Multicasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.sources import Sent
-from scribe_spark.worlds import check_world
+from scribe_spark.worlds.events import check_world
+from tests.world.conftest import Left
 from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
 
 #: The length of a round, and the size of a large publication.
 ROUND_US, MB = 2_000_000, 1_000_000
 
-#: Publications that are sent whole.
-WHOLE = Parts()
+#: Publications that are sent whole, or in parts that nodes recode.
+WHOLE, RECODED = Parts(), Parts(3, 3, recoded=True)
 
 #: The systems whose copies do not depend on times; those that flood edges of each source.
 TREES = ("scribe", "flooding", "naive_unicast", "bayeux")
 FLOODS = ("flooding", "naive_unicast")
+
+
+def often_useless(
+    parts: Parts, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+) -> np.ndarray:
+    """Return False for one copy in eight, so that cases are small; see `Parts.useful`."""
+    return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(61) != 0
 
 
 class Scheduled(Played):
@@ -91,10 +99,12 @@ def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:
 def begin(
     seed: int, source: str = "routed", delivery: str = "best-effort", buckets: int = 1,
     links: Mapping[str, Any] = {}, schedule: list | None = None, parts: Parts = WHOLE,
-    **given: Any,
+    loses: bool = False, **given: Any,
 ) -> Scheduled:  # fmt: skip
     """A world whose publications are all measured."""
     world = case_of(seed, source, delivery)
+    if loses:
+        world.with_losses()
     of = {"lan_us": LAN_US, "source": source, "links": links_of(**SLOW, **links, parts=parts)}
     measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
     given = {"more": systems_of(world), **given}
@@ -166,7 +176,7 @@ def test_parts_are_alike_on_all_engines_and_buckets(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("parts", [Parts(3, 3), Parts(2, 4)], ids=str)
-def test_a_member_has_a_publication_with_enough_parts(parts: Parts) -> None:
+def test_a_member_has_a_publication_with_enough_parts(parts: Parts, left: Left) -> None:
     """Latencies are those of the k-th part of each publication at each member."""
     compared: Counter[str] = Counter()
     for seed in range(3):
@@ -174,12 +184,13 @@ def test_a_member_has_a_publication_with_enough_parts(parts: Parts) -> None:
         for number in range(ROUNDS):
             done = played.step(number)
             for name, system in played.protocols.systems.systems.items():
-                tables = [f"{name}/{one}" for one in (DELIVERED, system.member_table)]
-                got, members = map(played.engine.gather(*tables).get, tables)
-                if got is None or members is None:
+                table = f"{name}/{system.member_table}"
+                members = played.engine.gather(table).get(table)
+                if members is None or not left[name][1]:
                     continue
+                multicasts, got, _ = left[name]
                 of = got, members["key"], len(played.known), parts
-                times = times_of_messages(done.multicasts[name], *of)
+                times = times_of_messages(multicasts, *of)
                 waits = sorted(
                     sorted(of)[parts.needed - 1] for of in times.values() if len(of) >= parts.needed
                 )
@@ -191,7 +202,7 @@ def test_a_member_has_a_publication_with_enough_parts(parts: Parts) -> None:
                 publications = {n // parts.sent for n in done.multicasts[name].number.tolist()}
                 assert done.measures[f"{name}.multicasts"] == len(publications)
                 compared[name] += len(waits)
-    assert min(compared.values()) > 20, compared
+    assert min(compared[name] for name in systems_of(case_of(0))) > 20, compared
 
 
 def times_of_messages(
@@ -269,13 +280,21 @@ def test_a_round_of_ones_own_events_is_refused_before_it_is_played() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uplink", "shared", "source"),
-    [(INTERLEAVED, True, "root"), (SERIAL, True, "routed"), (INTERLEAVED, False, "routed")],
+    ("uplink", "shared", "source", "parts"),
+    [
+        (INTERLEAVED, True, "root", WHOLE),
+        (SERIAL, True, "routed", Parts(2, 3)),
+        (INTERLEAVED, False, "routed", WHOLE),
+        (SERIAL, True, "root", RECODED),
+    ],
 )
 def test_deliveries_are_those_of_an_event_queue(
-    uplink: str, shared: bool, source: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    uplink: str, shared: bool, source: str, parts: Parts, left: Left,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """The copies of a round are links of an event queue, which gives the times of arrivals."""
+    monkeypatch.setattr(Parts, "useful", often_useless)
+    trees = FLOODS if parts.recoded else TREES if source == "root" else TREES[:-1]
     compared: Counter[str] = Counter()
     later, accepted, begun = 0, list[Sent](), LiveScribe._begun
     monkeypatch.setattr(
@@ -283,20 +302,21 @@ def test_deliveries_are_those_of_an_event_queue(
     )
     for seed in range(3):
         more = {name: one for name, one in systems_of(case_of(seed)).items() if name in TREES}
-        played = begin(seed, source, links={"uplink": uplink, "shared": shared}, more=more)
+        links = {"uplink": uplink, "shared": shared}
+        played = begin(seed, source, links=links, more=more, parts=parts)
         for number in range(ROUNDS):
-            done = played.step(number)
-            for system in TREES if source == "root" else (*TREES[:-1],):
-                names = [f"{system}/{one}" for one in (DELIVERED, CARRIED)]
-                got, copies = map(played.engine.gather(*names).get, names)
-                if got is None or copies is None:
+            played.step(number)
+            for system in trees:
+                of, got, copies = left[system]
+                if not got or not copies:
                     continue
                 published = published_in(played, number)
                 sent = accepted[-1]
                 names = zip(sent.group.tolist(), sent.publication.tolist(), strict=True)
                 roots = dict(zip(names, sent.root.tolist(), strict=True))
-                of = published, done.multicasts[system], copies, roots if system == "scribe" else {}
-                expected = by_event_queue(played, system, *of, oracle.Rules(uplink, shared))
+                tree = published, of, copies, roots if system == "scribe" else {}
+                rules = oracle.Rules(uplink, shared, recoded=parts.needed * parts.recoded)
+                expected = by_event_queue(played, system, *tree, rules)
                 names = ["group", "publication", "node", "hops", "delay_us"]
                 rows = zip(*(got[name].tolist() for name in names), strict=True)
                 found = {row[:3]: row[3:] for row in rows}
@@ -306,7 +326,7 @@ def test_deliveries_are_those_of_an_event_queue(
                     assert both == found.keys()
                 compared[system] += len(both)
                 later += sum(at_us > 0 for at_us, _ in published)
-    assert min(compared.values()) > 20, compared
+    assert min(compared[one] for one in trees) > 20, compared
     assert later > 20
 
 
@@ -318,7 +338,8 @@ def published_in(played: Scheduled, number: int) -> list[tuple[int, int]]:
         index = np.searchsorted(groups.number, [group])
         if at == number and groups.allows("multicast", index, known.positions(np.array([node])))[0]:
             rows.append((at_us, group, node, SLOW["size"] if size == NONE else size))
-    return [(row[0], row[3]) for row in sorted(rows)]
+    size = [(row[0], -(-row[3] // played.parts.needed)) for row in sorted(rows)]
+    return [one for one in size for _ in range(played.parts.sent)]
 
 
 def by_event_queue(
@@ -353,13 +374,18 @@ def by_event_queue(
             queue.link((*topic, 0, sender), (*topic, 0, to))
     ident, order = played.known.node, None
     numbers = sorted(of.number.tolist())
+
+    def useful(p: int, y: int, x: int) -> bool:
+        ends = ident[[y]], ident[[x]]
+        return bool(played.parts.useful(1, np.array([numbers[p]]), *ends)[0])
+
     if system in FLOODS:
 
         def order(p: int, y: int, x: int) -> int:
             ends = ident[[y]], ident[[x]]
             return int(draws.bits_np(1, "order", np.array([numbers[p]]), *ends)[0])
 
-    first = queue.play(sent, replace(rules, order=order, to_all=True))
+    first = queue.play(sent, replace(rules, order=order, to_all=True, useful=useful))
     found = {}
     for p, (group, name, topic, relayed, way_us, at_us) in enumerate(names):
         for place, number in queue.places.items():

@@ -27,7 +27,7 @@ from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
 from scribe_spark.rounds.events import Events
-from scribe_spark.systems.scribe import build_trees
+from scribe_spark.systems.scribe.trees import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,

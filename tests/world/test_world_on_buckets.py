@@ -17,7 +17,7 @@ from scribe_spark.experiments.checks import check, refuse_buckets
 from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
-from scribe_spark.worlds import World
+from scribe_spark.worlds.world import World
 
 
 def state_of(world: World) -> list[dict]:

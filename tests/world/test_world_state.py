@@ -5,6 +5,8 @@ The world is saved and read again on its way.  Nothing needs Spark.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from in_threads import play_in_threads
@@ -17,6 +19,7 @@ from traffic import Traffic
 from world_states import Played
 
 from scribe_spark.engine import packing
+from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.observer import TRAFFIC
@@ -91,3 +94,42 @@ def test_measures_and_messages_do_not_depend_on_buckets(seed: int) -> None:
         for measures, by_kind in one
         for kind, pairs in by_kind.items()
     )
+
+
+# --- measures that are remembered
+
+
+def quiet_world(seed: int):
+    """A world in which a node of each group publishes in every round, and nothing else happens."""
+    case = random_world(seed, most=40, rounds=ROUNDS)
+    start = [event for event in case.events if event[0] == 0 and event[2] != "publish"]
+    of_group = {group: node for _, node, kind, group in start if kind == "create"}
+    sent = [
+        (number, node, "publish", group)
+        for number in range(1, ROUNDS)
+        for group, node in of_group.items()
+    ]
+    return replace(case, events=start + sent, buffer=None)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 21])
+def test_a_round_with_the_same_trees_is_not_measured_again(seed: int, monkeypatch) -> None:
+    steps: list[int] = []
+    step = MeasureMulticasts.step
+
+    def counted(self, bucket, tables, inbox, superstep):
+        steps.append(superstep)
+        return step(self, bucket, tables, inbox, superstep)
+
+    monkeypatch.setattr(MeasureMulticasts, "step", counted)
+    found = []
+    for remembers in (True, False):
+        played = Played(world_of(quiet_world(seed)), 2)
+        if not remembers:
+            played.state._measured = None
+        found.append((played.play(saves=False), steps.count(0)))
+        steps.clear()
+    (remembered, fewer), (measured, every) = found
+    assert remembered == measured
+    assert fewer <= every // 2
+    assert any("scribe.rad.median" in measures for measures, *_ in measured)

@@ -250,7 +250,7 @@ def _take(
 def _take_nearer(
     states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray, present: np.ndarray
 ) -> np.ndarray:
-    """Put offers into cells if they are nearer; return the indices of changed nodes (repeated).
+    """Put nearer offers into cells; return the indices of changed nodes, with repetitions.
 
     The slot of an offer is an index into the flattened `States.cells`; `present` is its entry.
     """

@@ -29,8 +29,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost, loses
+from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, take_tables
 from scribe_spark.multicast import PAYLOAD
@@ -286,6 +285,7 @@ class CountHeard(SessionProgram):
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
     scheduled: bool = False  # True if publications have sizes of their own
+    parts: int = 1  # the parts of each publication, which all go the same way
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -317,10 +317,12 @@ class CountHeard(SessionProgram):
             "nodes": self._by_group(heard // size),
             "again": self._by_group(own[again] // size),
         }
-        alone = own[find_sorted(heard, own) < 0]
-        heard = np.concatenate([np.repeat(heard, self.accepted[heard // size]), alone])
+        alone = own[find_sorted(heard, own) < 0][:: self.parts]
+        times = self.accepted[heard // size] // self.parts
+        heard = np.concatenate([np.repeat(heard, times), alone])
+        once = self.published[:: self.parts]
         members, groups = read_table(Members, tables, MEMBERS).key, len(self.accepted)
-        note_received(tables, self.sessions.number, groups, size, members, self.published, heard)
+        note_received(tables, self.sessions.number, groups, size, members, once, heard)
         return {}
 
     def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
@@ -566,7 +568,7 @@ class _BayeuxRound:
             noted = notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted, lost))
             player.play(SendTree(sessions, TRIED))
-        of = publish.group, first, now.measures, now.in_run, now.scheduled
+        of = publish.group, first, now.measures, now.in_run, now.scheduled, now.parts.sent
         heard = CountHeard(sessions, accepted, *of)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
@@ -588,7 +590,7 @@ class _BayeuxRound:
         return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
 
     def _started(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the sessions in which copies start: those of sources, and others with a JOIN."""
+        """Return the sessions in which copies start: to which sources send, or with a JOIN."""
         starts = self.sessions.stands.ravel() & self.joined
         starts[self.sessions.lead] = True
         return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))

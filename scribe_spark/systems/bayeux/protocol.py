@@ -32,8 +32,7 @@ from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES, Dissemination, to_all
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append, in_bucket, take_tables
 from scribe_spark.pastry.next_hop import Met
@@ -469,7 +468,7 @@ SOURCE, MULTICAST = "source", "MULTICAST"
 class Publish(ToRoot):
     """Sources send their publications to the roots.
 
-    They are messages :data:`SOURCE`; ``number`` is the name of the publication.
+    A publication is a message :data:`SOURCE`, whose ``number`` identifies the publication.
     """
 
     kind = MULTICAST

@@ -227,7 +227,7 @@ class Sessions:
         return (session - self.lead[session // self.partitions]) % self.partitions
 
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return D between pairs of nodes, in microseconds: int64; 0 for equal nodes."""
+        """Return the delays between pairs of nodes in microseconds: int64; 0 for equal nodes."""
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[one], router[other])
         return np.where(one == other, 0, delay_us)

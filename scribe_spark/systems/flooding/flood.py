@@ -24,8 +24,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.jitter import Late
-from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, in_bucket, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
@@ -401,6 +400,7 @@ class FloodedOverlay(GroupOverlays):
 
     perfect: bool  # True if a cell is empty only if no node fits
 
+    recodes: ClassVar[tuple[str, ...]] = ("run",)
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     state: ClassVar[Mapping[str, str]] = _KEPT
 

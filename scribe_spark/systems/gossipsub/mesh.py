@@ -189,7 +189,7 @@ class Topics:
         self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds: int64."""
+        """Return the delays between nodes in microseconds: int64."""
         router = self.facts.ring.router
         return node_delays(self.kernel, self.lan_us, router[a], router[b])
 

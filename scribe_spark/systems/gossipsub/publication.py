@@ -39,8 +39,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
-from scribe_spark.engine.jitter import Jitter, Late
-from scribe_spark.engine.losses import Losses, Lost
+from scribe_spark.engine.losses import Jitter, Late, Losses, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
@@ -114,7 +113,7 @@ class PublicationProgram(TopicsProgram):
         return self.topics.space.size
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds; with the clock of hops, 1."""
+        """Return the delays between nodes in microseconds; with the clock of hops, 1."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         return self.topics.delay(a, b)
@@ -190,7 +189,7 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send, not to `but` or the source: row of key, peer."""
+        """Return the links to all peers but `but` and the source: row of `key`, peer."""
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -470,7 +469,7 @@ class SendCopies(PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that were lost when nodes sent them in a `heartbeat`."""
+        """Return True for copies that the network lost when nodes sent them in a `heartbeat`."""
         lost = np.zeros(len(message), dtype=bool)
         for one in distinct(heartbeat).tolist():
             some = heartbeat == one
@@ -550,8 +549,8 @@ def _links(
 ) -> Columns:
     """Return the links on which copies of the messages `new` may go, for the clock with bandwidth.
 
-    They are the links of the meshes of their topics (``mesh`` is True) and the links on which their
-    sources send besides.
+    These are the links of the meshes of the messages' topics (``mesh`` is True), and other links on
+    which the sources of the messages send.
     """
     space, key = topics.space, read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)
@@ -570,7 +569,7 @@ def _links(
 def _of_sources(
     topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
 ) -> Iterator[np.ndarray]:
-    """Yield the keys of links on which the sources of the messages `new` send, meshes or not."""
+    """Yield the keys of the links outside of meshes on which sources of the messages `new` send."""
     space, topic, source = topics.space, messages.topic, messages.source
     if topics.rules.flood_publish:
         place = distinct(key_of([topic[new], source[new]], space.size))

@@ -46,7 +46,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.engine.jitter import jitter_keys
+from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -248,6 +248,7 @@ class LiveGossipSub(SystemOnBuckets):
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
     member_table: ClassVar[str] = SUBSCRIBERS
+    recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {
         "connections": CONNECTIONS,
         "mesh": MESH_SIZES,
@@ -434,7 +435,7 @@ class _Heartbeat:
         age = now.world_round - now.own.world_round(published.round)
         counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
         program = topics, self._messages(), now.number
-        player.play(CountRound(*program, published.round, counted, now.own))
+        player.play(CountRound(*program, published.round, counted, now.own, now.parts))
         taken = player.take(_OUTCOMES, _LINKS)
         sums = _by_message(taken[_OUTCOMES], published)
         expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
@@ -531,7 +532,7 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
+        """Remove links of dead nodes and of quitting places, and links to nodes known as dead."""
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
@@ -598,6 +599,7 @@ class CountRound(PublicationProgram):
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
+    parts: Parts
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -613,23 +615,28 @@ class CountRound(PublicationProgram):
         return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
-        """Count expected receivers of each message, and those that got it in time or late."""
-        topic = self.messages.topic[self.counted]
+        """Count expected receivers of each publication, and those that got it in time or late.
+
+        The counts are those of the first part of a publication.
+        """
+        topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]
         expected = members.joined[row] <= self.published[message]
-        message, row = message[expected], row[expected]
+        of, message, row = of[expected], message[expected], row[expected]
         got = held.find(message * self._size + members.key[row] % self._size)
-        has = got >= 0
-        in_time, late = has.copy(), has.copy()
-        world_round = self.own.world_round
-        in_time[has] = world_round(held.round[got[has]]) == world_round(
-            self.published[message[has]]
-        )
-        late &= ~in_time
-        rows = {"expected": message, "in_time": message[in_time], "late": message[late]}
+        never = world_round(self.heartbeat) + 1
+        came = np.full(len(of), never)
+        came[got >= 0] = world_round(held.round[got[got >= 0]])
+        # the parts of a publication follow each other, and are counted in one round
+        rows = {"publication": of, "node": row, "delay_us": came}
+        had = self.parts.complete(rows, len(members))
+        message, came = self.counted[had["publication"]], had["delay_us"]
+        in_time = came == world_round(self.published[message])
+        late = ~in_time & (came < never)
+        counts = {"expected": message, "in_time": message[in_time], "late": message[late]}
         count = len(self.published)
-        return {name: np.bincount(of, minlength=count) for name, of in rows.items()}
+        return {name: np.bincount(of, minlength=count) for name, of in counts.items()}
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ class NaradaPeriod:
     # --- decisions, on the costs of the last period (rules D5 to D8)
 
     def _add(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probe a drawn member each; return the links that make ways much shorter (D6, D7)."""
+        """Let members probe a drawn one; return links that make ways much shorter (D6, D7)."""
         of, degree = self._meshes, self._meshes.degree
         e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
         rows = CellRows(of, e)

@@ -153,7 +153,7 @@ class Distances:
         return radius
 
     def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
-        """Return the nearest of the nodes of each pair, the least of equals, and its round trip."""
+        """Return the nearest node for each value of `pair` (ties: the least) and its round trip."""
         size, start = len(self.network.ring), run_starts(pair)
         trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
         return node[start] // size * size + least, trip

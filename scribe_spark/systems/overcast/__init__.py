@@ -12,34 +12,20 @@ check-in   a member, to its parent, with its new certificates  `tree.Round.check
 
 References
 ----------
-Jannotti et al., OSDI 2000; docs/rules.md, "Overcast".
+J. Jannotti, D. Gifford, K. Johnson, M. F. Kaashoek, J. O'Toole: Overcast: reliable multicasting
+with an overlay network, OSDI 2000.  Its text could not be had: rules and values are recalled.
+Rules: docs/rules.md, E1 to E14.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from scribe_spark.rounds.declaration import TREE, Picture, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.rounds.declaration import TREE, Picture, System, imported
 
 #: The bandwidth that decides: a link's rate divided by the flows on it, or the rate alone.
 SHARED, BOTTLENECK = "shared", "bottleneck"
 
 #: The greatest number of members of a group.
 MOST_MEMBERS = 5_000
-
-
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.overcast.overlay import Overcast
-
-    return Overcast(config.overcast.for_tasks())
-
-
-def _round_seconds(config: Any) -> float:
-    return config.overcast.round_seconds
-
 
 #: The greatest bandwidth of a class in pictures, in bit/s: nodes of one router have more.
 GREATEST = 1e11
@@ -51,6 +37,7 @@ def _class_of_bandwidth(rank: int) -> str:
     return "same router" if least * 1e6 >= GREATEST else f"from {least:g} Mbit/s"
 
 
+_OVERCAST = imported("scribe_spark.systems.overcast.overlay:Overcast")
 _FRACTION = "fraction of the possible"
 
 OVERCAST = System(
@@ -60,8 +47,8 @@ OVERCAST = System(
     requested=True,
     config="scribe_spark.systems.overcast.config:OvercastConfig",
     control=True,
-    world=_live,
-    round_seconds=_round_seconds,
+    world=lambda config: _OVERCAST(config.overcast.for_tasks()),
+    round_seconds=lambda config: config.overcast.round_seconds,
     world_measures={
         "shared": _FRACTION,
         "shared.mean": _FRACTION,

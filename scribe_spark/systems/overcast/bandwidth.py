@@ -6,76 +6,70 @@ flow of its links.  Groups do not share links with each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.keys import key_of
 from scribe_spark.underlay.protocol import Kernel
 
-
-@dataclass(frozen=True)
-class Routes:
-    """Routes and their links: ``hops`` by route; the route ``of`` each ``link``."""
-
-    hops: np.ndarray
-    of: np.ndarray
-    link: np.ndarray
-
-    @classmethod
-    def between(cls, kernel: Kernel, a: np.ndarray, b: np.ndarray) -> Routes:
-        """Return the routes from routers `a` to routers `b` (indices)."""
-        of, link = kernel.route_links(a, b)
-        return cls(np.bincount(of, minlength=len(a)), of, link)
+#: The number of routes that are in memory at once.
+_ROUTES = 2**18
 
 
-@dataclass(frozen=True)
 class Flows:
-    """The flows of trees on links, at the beginning of a round.
+    """The flows of trees on links, at the beginning of a round; members are rows.
 
     Attributes
     ----------
-    rates : ndarray of int64, shape (L,)
-        The rates of links in bits per second.
-    shared : bool
-        False if each flow has links of its own.
     key, count : ndarray of int64
         The links with flows, as keys (group, link), ascending, and the number of flows.
-    own : ndarray of int64
-        The links below each child, as keys (row of the child, link), ascending.
+    edge : ndarray of float64
+        The bandwidth of the edge from each member's parent; -1 without a parent.
     """
 
-    rates: np.ndarray
-    shared: bool
-    key: np.ndarray
-    count: np.ndarray
-    own: np.ndarray
+    def __init__(
+        self,
+        kernel: Kernel,
+        shared: bool,
+        router: np.ndarray,
+        group: np.ndarray,
+        child: np.ndarray,
+        parent: np.ndarray,
+    ) -> None:
+        assert kernel.link_rates is not None  # `OvercastConfig.check_network`
+        self._kernel, self.rates, self._shared = kernel, kernel.link_rates, shared
+        self._router, self._group = router, group
+        of, link = kernel.route_links(router[parent], router[child])
+        on_links = key_of([group[child[of]], link], len(self.rates))
+        self.key, self.count = np.unique(on_links, return_counts=True)
+        self._own = np.sort(key_of([child[of], link], len(self.rates)))
+        self.edge = np.full(len(router), -1.0)
+        self.edge[child] = self._least(child, of, link)
 
-    @classmethod
-    def of(
-        cls, kernel: Kernel, shared: bool, routes: Routes, group: np.ndarray, child: np.ndarray
-    ) -> Flows:
-        """Return the flows of edges, row by row: the route, the group and the row of the child."""
-        rates = kernel.link_rates
-        assert rates is not None  # `OvercastConfig.check_network`
-        on_links = key_of([group[routes.of], routes.link], len(rates))
-        key, count = np.unique(on_links, return_counts=True)
-        own = np.sort(key_of([child[routes.of], routes.link], len(rates)))
-        return cls(rates, shared, key, count, own)
+    def bandwidth(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bandwidths and the hops that children would have from parents: rule E5.
 
-    def bandwidth(self, routes: Routes, group: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """Return the bandwidths that children have on routes: float64, infinite without links.
-
-        A child's own flow, if it has one, goes over the route.
+        A child's own flow, if it has one, goes over the route.  Without links, the bandwidth is
+        infinite.
         """
-        rates = self.rates[routes.link]
-        if self.shared:
+        found, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)
+        for first in range(0, len(child), _ROUTES):
+            some = slice(first, first + _ROUTES)
+            ends = self._router[parent[some]], self._router[child[some]]
+            of, link = self._kernel.route_links(*ends)
+            found[some] = self._least(child[some], of, link)
+            hops[some] = np.bincount(of, minlength=len(ends[0]))
+        return found, hops
+
+    def _least(self, child: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
+        """Return the bandwidths of children on routes, whose links are given."""
+        rates = self.rates[link]
+        if self._shared:
             on_links, below = (
-                key_of([one[routes.of], routes.link], len(self.rates)) for one in (group, child)
+                key_of([one, link], len(self.rates)) for one in (self._group[child[of]], child[of])
             )
             flows = np.r_[self.count, 0][find_sorted(self.key, on_links)]
-            rates = rates / (flows - (find_sorted(self.own, below) >= 0) + 1)
-        least = np.full(len(routes.hops), np.inf)
-        np.minimum.at(least, routes.of, rates)
+            rates = rates / (flows - (find_sorted(self._own, below) >= 0) + 1)
+        least = np.full(len(child), np.inf)
+        np.minimum.at(least, of, rates)
         return least

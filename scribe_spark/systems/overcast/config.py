@@ -1,10 +1,4 @@
-"""The section ``overcast``: the parameters of Overcast, with their sources.
-
-References
-----------
-J. Jannotti, D. Gifford, K. Johnson, M. F. Kaashoek, J. O'Toole: "Overcast: reliable multicasting
-with an overlay network", OSDI 2000.  Its text could not be had: values are recalled.
-"""
+"""The section ``overcast``: the parameters of Overcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overcast as a system that keeps its trees between periods."""
+"""Overcast as a system that keeps its trees between periods, and the measures of these trees."""
 
 from __future__ import annotations
 
@@ -8,18 +8,35 @@ from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.systems.overcast import GREATEST
+from scribe_spark.systems.overcast.bandwidth import Flows
 from scribe_spark.systems.overcast.config import OvercastConfig
-from scribe_spark.systems.overcast.measures import QUOTIENTS, drawn, measured, tree_edges
-from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS
+from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
 from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
+from scribe_spark.underlay.protocol import narrowest
 
 #: The table of the measures of trees at the end of a round of the world.
 _MEASURED = "measured"
+
+#: Measure of a round -> the sums of which it is the quotient.
+QUOTIENTS = {
+    "shared": ("shared_sum", "possible_sum"),
+    "shared.mean": ("shared_fractions", "nodes"),
+    "bottleneck": ("bottleneck_sum", "possible_sum"),
+    "bottleneck.mean": ("bottleneck_fractions", "nodes"),
+    "load": ("load", "ip_load"),
+    "flows": ("load", "links"),
+    "flows.max": ("most", "groups"),
+    "depth.max": ("depth", "groups"),
+    "table.faults": ("faults", "members"),
+}
+
+_NOBODY = {name: whole_numbers() for name in (*Members().columns(), "group", "node")}
 
 
 @dataclass(frozen=True)
@@ -30,11 +47,7 @@ class Overcast(GrownOverlays):
 
     tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, _MEASURED)
     counted: ClassVar[tuple[str, ...]] = ("moves", "certificates")
-
-    @property
-    def control(self) -> tuple[str, ...]:
-        """See `GroupOverlays.control`."""
-        return (PROBE, ADOPT, CHECK_IN)
+    control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
 
     @property
     def rounds_before(self) -> int:
@@ -53,21 +66,13 @@ class Overcast(GrownOverlays):
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of trees, and those from other sources to the root: rule E13."""
-        members = overlays.state.get(MEMBERS)
-        if members is None or not len(members["group"]):
-            none = np.empty(0, dtype=np.int64)
-            return {"publication": none, "node": none, "peer": none}
+        members = overlays.state.get(MEMBERS, _NOBODY)
         child, parent = tree_edges(members, len(network.ring))
         ends = {"node": members["node"][parent], "peer": members["node"][child]}
-        down = overlays.each_publication({"group": members["group"][child], **ends})
-        other = down["peer"] != overlays.source[down["publication"]]
-        down = take({name: down[name] for name in ("publication", "node", "peer")}, other)
         is_root = members["rank"] == 0
         top = find_sorted(members["group"][is_root], overlays.of)
-        root = np.where(top < 0, overlays.source, members["node"][is_root][top])
-        publication = np.flatnonzero(root != overlays.source)
-        first = {"publication": publication, "node": overlays.source[publication]}
-        return concatenate([down, {**first, "peer": root[publication]}])
+        down = overlays.each_publication({"group": members["group"][child], **ends})
+        return overlays.from_sources(down, np.r_[members["node"][is_root], NONE][top])
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays.picture`."""
@@ -85,3 +90,117 @@ class Overcast(GrownOverlays):
             name: sums.get(above, 0.0) / max(1.0, sums.get(below, 0.0))
             for name, (above, below) in QUOTIENTS.items()
         }
+
+
+def tree_edges(members: Columns, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the edges between living members: the rows of children and parents."""
+    key = key_of([members["group"], members["node"]], size)
+    child = np.flatnonzero(members["alive"] & (members["parent"] >= 0))
+    parent = find_sorted(key, key_of([members["group"][child], members["parent"][child]], size))
+    lives = members["alive"][parent]
+    return child[lives], parent[lives]
+
+
+def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.ndarray]:
+    """Return sums over the members of each group that has any, for `QUOTIENTS`.
+
+    The bandwidth of a member is the least one of the edges from the root; it is 0 without a way
+    from the root.  Members at the root's router are left out of bandwidths, as no link limits them.
+    """
+    members, kernel, size = state[MEMBERS], network.kernel, len(network.ring)
+    child, parent = tree_edges(members, size)
+    is_root, lives = members["rank"] == 0, members["alive"]
+    group = np.unique(members["group"][is_root])
+    if not len(group):
+        return {"group": group}
+    of = np.searchsorted(group, members["group"])  # each group with members has a root
+    root, router = np.flatnonzero(is_root)[of], network.ring.router[members["node"]]
+    possible = narrowest(kernel, router[root], router)
+    limited = lives & np.isfinite(possible)
+
+    def add_up(number: np.ndarray, some: np.ndarray = limited) -> np.ndarray:
+        return np.bincount(of[some], weights=number[some], minlength=len(group))
+
+    found = {"group": group, "groups": np.ones(len(group)), "members": add_up(lives * 1.0, lives)}
+    found |= {"nodes": add_up(limited * 1.0), "possible_sum": add_up(possible)}
+    for name, shared in (("bottleneck", False), ("shared", True)):
+        flows = Flows(kernel, shared, router, of, child, parent)
+        least, depth = down_trees(flows.edge, child, parent, is_root)
+        fraction = np.divide(least, possible, out=np.zeros(len(least)), where=limited)
+        found |= {f"{name}_sum": add_up(least), f"{name}_fractions": add_up(fraction)}
+    tree = flows.key // len(flows.rates)
+    found["load"] = np.bincount(tree, weights=flows.count, minlength=len(group))
+    found["links"] = np.bincount(tree, minlength=len(group)).astype(np.float64)
+    for name, at, number in (("most", tree, flows.count), ("depth", of, depth)):
+        found[name] = np.zeros(len(group))
+        np.maximum.at(found[name], at, number)
+    packets = [kernel.merged_packets(of[lives], router[root[lives]], router[lives])[2].sum()]
+    found["ip_load"] = np.r_[packets, np.zeros(len(group) - 1)]
+    truth = np.sort(key_of([of, members["node"], members["parent"]], size)[lives & (depth > 0)])
+    found["faults"] = _faults(truth, roots_view(state, size, group), size, len(group))
+    return found
+
+
+def drawn(members: Columns, network: Network) -> Columns:
+    """Return the edges of trees, ranked by bandwidth; values: Mbit/s from the root (rule E4)."""
+    (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
+    router = network.ring.router[members["node"]]
+    edge = Flows(network.kernel, True, router, group, child, parent).edge
+    least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
+    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
+    ends = {"parent": members["node"][parent], "child": members["node"][child]}
+    return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
+
+
+def down_trees(
+    edge: np.ndarray, child: np.ndarray, parent: np.ndarray, is_root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least of the numbers of edges from the root, and the depth.
+
+    The depth is -1, and the number 0, without a way from the root.
+    """
+    up = np.arange(len(edge))
+    up[child] = parent
+    depth, least = (up != np.arange(len(edge))).astype(np.int64), np.where(is_root, np.inf, edge)
+    while True:
+        depth, least, further = depth + depth[up], np.minimum(least, least[up]), up[up]
+        if np.array_equal(further, up):
+            break
+        up = further
+    return np.where(is_root[up], least, 0.0), np.where(is_root[up], depth, -1)
+
+
+def roots_view(state: Mapping[str, Columns], size: int, groups: np.ndarray) -> np.ndarray:
+    """Return the edges that roots know: keys (index in `groups`, node, parent), ascending.
+
+    A node is below the root if its certificate is alive, and its parent is the root or below: rule
+    E14.
+    """
+    members, rows = state[MEMBERS], state.get(CERTIFICATES)
+    if rows is None:
+        return np.empty(0, dtype=np.int64)
+    root = members["node"][members["rank"] == 0]
+    owner, node = rows["key"] // size, rows["key"] % size
+    mine = find_sorted(groups * size + root, owner)
+    group, node, parent, alive = (
+        column[mine >= 0] for column in (mine, node, rows["parent"], rows["alive"])
+    )
+    # the root and the dead have places after all rows
+    top, dead = len(node), len(node) + 1
+    at = find_sorted(group * size + node, group * size + parent)
+    up = np.where(parent == root[group], top, np.where(at < 0, dead, at))
+    up = np.r_[np.where(alive, up, dead), top, dead]
+    for _ in range(len(up).bit_length()):
+        up = up[up]
+    return np.sort(key_of([group, node, parent], size)[up[:-2] == top])
+
+
+def _faults(truth: np.ndarray, known: np.ndarray, size: int, groups: int) -> np.ndarray:
+    """Return the number of nodes whose parents are not those that the root knows, by group."""
+
+    def count(keys: np.ndarray) -> np.ndarray:
+        return np.bincount(keys // size**2, minlength=groups)
+
+    nodes = np.intersect1d(truth // size, known // size) * size
+    right = np.intersect1d(truth, known)
+    return count(truth) + count(known) - count(nodes) - count(right)

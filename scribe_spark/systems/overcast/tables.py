@@ -42,7 +42,7 @@ class Members(SortedTable):
     next_check_in: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, state: Columns | None, size: int) -> Members:
+    def from_state(cls, state: Columns | None, size: int) -> Members:
         """Return the members of a table of the state."""
         if not state:
             return cls()
@@ -89,7 +89,7 @@ class Certificates(Known):
     def of(
         cls, key: np.ndarray, number: np.ndarray, parent: np.ndarray, alive: bool
     ) -> Certificates:
-        """Return certificates as they reach those whose keys are given, in any order."""
+        """Return certificates with the keys of their receivers, in any order."""
         return cls(key, number, parent, np.full(len(key), alive), np.full(len(key), True))
 
     @property
@@ -98,19 +98,22 @@ class Certificates(Known):
         return self.number * 2 + ~self.alive
 
     def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the fresh rows that ascending owners have: the index of the owner, the row."""
+        """Return the certificates that owners (ascending) have not told: owner's index, row."""
         row = np.flatnonzero(self.fresh)
         index = find_sorted(owner, self.key[row] // size)
         return index[index >= 0], row[index >= 0]
 
     def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
-        """Return certificates of rows as they reach others (keys group, node); not their own."""
+        """Return the certificates `row` as the nodes `to` (keys group, node) get them.
+
+        A node gets no certificate of itself.
+        """
         sent, of = self.take(row), self.key[row] % size
         sent.key, sent.fresh = to * size + of, np.full(len(row), True)
         return sent.take(of != to % size)
 
     def mark_told(self, row: np.ndarray) -> None:
-        """Note that rows are no longer fresh."""
+        """Record that the certificates `row` have been told to the parent."""
         if not self.fresh.flags.writeable:  # it belongs to a saved table
             self.fresh = self.fresh.copy()
         self.fresh[row] = False

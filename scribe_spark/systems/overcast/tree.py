@@ -24,7 +24,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.grown_overlays import Period, Sent
 from scribe_spark.systems.overcast import SHARED
-from scribe_spark.systems.overcast.bandwidth import Flows, Routes
+from scribe_spark.systems.overcast.bandwidth import Flows
 from scribe_spark.systems.overcast.config import OvercastConfig, refuse_large
 from scribe_spark.systems.overcast.tables import (
     CERTIFICATES,
@@ -41,25 +41,20 @@ PROBE, ADOPT, CHECK_IN = "probe", "adopt", "check-in"
 #: The rank of the root; linear nodes have the next ones, other members NONE.
 _ROOT = 0
 
-#: The number of probes whose routes are in memory at once.
-_PROBES = 2**18
 
-
-class Round:
-    """The state of a builder during a round.
+class Round(Members):
+    """The members of a builder during a round; `parent` has rows.
 
     Attributes
     ----------
-    key, group, node : ndarray of int64, shape (m,)
-        The keys of the members, ascending, their groups (indices) and positions.
-    alive, rank, parent, current, number, next_evaluation, next_check_in : ndarray, shape (m,)
-        The columns of `tables.Members`, but `parent` has rows.
+    group, node : ndarray of int64, shape (m,)
+        The groups (indices) and positions of the members.
     of : ndarray of int64, shape (m,)
         The index of the group in the builder.
     root, entry : ndarray of int64, shape (g,)
         The rows of the root and of the node at which newcomers begin, of each group.
-    edge : ndarray of float64, shape (m,)
-        The bandwidth of the edge from the parent; -1 without one.
+    flows : Flows
+        The flows of the round, and the bandwidth of each edge; it is infinite at the root.
     moves, told_to_root : int
         The accepted members that had a parent; the certificates that reached a root.
     """
@@ -71,7 +66,8 @@ class Round:
         self.sent = Sent()
         self.children = read_table(Children, state, CHILDREN)
         self.certificates = read_table(Certificates, state, CERTIFICATES)
-        self._take_in_events(Members.of(state.get(MEMBERS), self.size))
+        super().__init__(**Members.from_state(state.get(MEMBERS), self.size).to_columns())
+        self._take_in_events()
         self._choose_roots()
         self._count_flows()
 
@@ -84,25 +80,22 @@ class Round:
 
     # --- events
 
-    def _take_in_events(self, members: Members) -> None:
+    def _take_in_events(self) -> None:
         """Let members go and come: rule E6, a and b."""
         period, size = self.period, self.size
         join, quit = (key_of(pair, size) for pair in (period.join, period.quit))
-        again, had = find_sorted(join, members.key) >= 0, members.alive
-        members.alive = had & period.alive[members.key % size]
-        members.alive &= find_sorted(quit, members.key) < 0
-        gone = members.key[had & (~members.alive | again)]
-        members.keep(~again)
-        members.insert(join, **dict.fromkeys(members.columns(), NONE) | {"alive": True})
-        self.key, self.alive = members.key, members.alive
+        again, had = find_sorted(join, self.key) >= 0, self.alive
+        self.alive = had & period.alive[self.key % size] & (find_sorted(quit, self.key) < 0)
+        gone = self.key[had & (~self.alive | again)]
+        self.keep(~again)
+        self.insert(join, **dict.fromkeys(self.columns(), NONE) | {"alive": True})
+        for name in self.columns():  # those of a saved table cannot be written
+            setattr(self, name, getattr(self, name).copy())
         self.group, self.node = divided(self.key, size)
         self.newcomer = find_sorted(join, self.key) >= 0
-        self.rank = np.where(self.alive, members.rank, NONE)
-        above = self._row(members.parent, np.arange(len(self.key)))
-        self.parent = np.where(members.parent < 0, NONE, above)
-        self.current, self.number = members.current.copy(), members.number.copy()
-        self.next_evaluation = members.next_evaluation.copy()
-        self.next_check_in = members.next_check_in.copy()
+        self.rank[~self.alive] = NONE
+        above = self._row(self.parent, np.arange(len(self)))
+        self.parent = np.where(self.parent < 0, NONE, above)
         self.of = np.searchsorted(distinct(self.group), self.group)
         refuse_large(int(np.bincount(self.of[self.alive], minlength=1).max()))
         for table in (self.children, self.certificates) if len(gone) else ():
@@ -137,7 +130,7 @@ class Round:
         self.adopt(line[below], line[below - 1])
 
     def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """Return the rows of positions in the groups of other rows; NONE."""
+        """Return the row of each position in the group of the row `like`; NONE without one."""
         return find_sorted(self.key, self.group[like] * self.size + position)
 
     def _begin_anew(self, row: np.ndarray) -> None:
@@ -156,26 +149,10 @@ class Round:
         """Count the flows of the round, and the bandwidths of edges: rule E4."""
         child = np.flatnonzero(self.alive & (self.parent >= 0))
         child = child[self.alive[self.parent[child]]]
-        of = self.routes(self.parent[child], child), self.group[child], child
-        self.flows = Flows.of(self.network.kernel, self.rules.decide == SHARED, *of)
-        self.edge = np.full(len(self.key), -1.0)
-        self.edge[child] = self.flows.bandwidth(*of)
-        self.edge[self.root[self.root >= 0]] = np.inf
-
-    def routes(self, a: np.ndarray, b: np.ndarray) -> Routes:
-        """Return the routes between members (rows)."""
-        ends = (self.network.ring.router[self.node[one]] for one in (a, b))
-        return Routes.between(self.network.kernel, *ends)
-
-    def probe(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bandwidth and the hops that children would have from parents: rule E5."""
-        bandwidth, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)
-        for first in range(0, len(child), _PROBES):
-            some = slice(first, first + _PROBES)
-            routes = self.routes(parent[some], child[some])
-            bandwidth[some] = self.flows.bandwidth(routes, self.group[child[some]], child[some])
-            hops[some] = routes.hops
-        return bandwidth, hops
+        router, shared = self.network.ring.router[self.node], self.rules.decide == SHARED
+        ends = self.group, child, self.parent[child]
+        self.flows = Flows(self.network.kernel, shared, router, *ends)
+        self.flows.edge[self.root[self.root >= 0]] = np.inf
 
     # --- check-ins and leases
 
@@ -189,12 +166,10 @@ class Round:
         child = due[is_answered]
         key = self._edge_key(child)
         listed = self.children.find(key)
-        known = listed >= 0
-        number = self.children.number[listed[known]]
-        self.children.put(key[known], last=self.now, number=number)
-        again = child[~known]  # the parent has come back and does not know the child
+        number = np.r_[self.children.number, self.now][listed]
+        self.children.put(key, last=self.now, number=number)
+        again = child[listed < 0]  # the parent has come back and does not know the child
         self.number[again] = self.now
-        self._list(again)
         some, row = self.certificates.fresh_of(self.key[child], self.size)
         self._tell(again, child[some], row)
         self.next_check_in[child] = self._next_check_in(child)
@@ -227,10 +202,6 @@ class Round:
         """Return the keys (group, parent, child) of members' edges."""
         return self.key[self.parent[child]] * self.size + self.node[child]
 
-    def _list(self, child: np.ndarray) -> None:
-        """Record the children that parents adopt now."""
-        self.children.put(self._edge_key(child), last=self.now, number=self.now)
-
     def _tell(self, adopted: np.ndarray, child: np.ndarray, row: np.ndarray) -> None:
         """Let members tell their parents rows of certificates; if adopted, all and their own."""
         some, all_rows = self.certificates.below(self.key[adopted], self.size)
@@ -254,9 +225,9 @@ class Round:
         evaluate = self._evaluating()
         is_first, higher = self._going_up(evaluate)
         stay = evaluate[~is_first]
-        bandwidth, _ = self.probe(search, at)
+        bandwidth, _ = self.flows.bandwidth(search, at)
         actor, lists = np.r_[search, stay], np.r_[at, self.parent[stay]]
-        best = self._best_child(actor, lists, np.r_[bandwidth, self.edge[stay]])
+        best = self._best_child(actor, lists, np.r_[bandwidth, self.flows.edge[stay]])
         found, goes_down = best[: len(search)], best[: len(search)] >= 0
         self.current[search[goes_down]] = self.node[found[goes_down]]
         beside, moves = best[len(search) :], best[len(search) :] >= 0
@@ -289,8 +260,8 @@ class Round:
         some = np.flatnonzero((above >= 0) & self.alive[above] & ((self.rank[above] < 0) | enters))
         child, above = row[some], above[some]
         self._send(PROBE, child, self.node[above])
-        bandwidth, _ = self.probe(child, above)
-        now = np.minimum(self.edge[child], self.edge[parent[some]])
+        bandwidth, _ = self.flows.bandwidth(child, above)
+        now = np.minimum(self.flows.edge[child], self.flows.edge[parent[some]])
         better = now < self.rules.tolerance * bandwidth
         goes = np.zeros(len(row), dtype=bool)
         goes[some[better]] = True
@@ -308,11 +279,11 @@ class Round:
         self._send(PROBE, actor[index], child)
         at = self._row(child, actor[index])
         # who has too little bandwidth, or no edge, is not probed for the computation
-        enough = self.edge[at] >= self.rules.tolerance * least[index]
+        enough = self.flows.edge[at] >= self.rules.tolerance * least[index]
         fits = (at >= 0) & (self.rank[at] < 0) & enough
         index, at = index[fits], at[fits]
-        bandwidth, hops = self.probe(actor[index], at)
-        bandwidth = np.minimum(bandwidth, self.edge[at])
+        bandwidth, hops = self.flows.bandwidth(actor[index], at)
+        bandwidth = np.minimum(bandwidth, self.flows.edge[at])
         fits = bandwidth >= self.rules.tolerance * least[index]
         index, at, bandwidth, hops = index[fits], at[fits], bandwidth[fits], hops[fits]
         order = np.lexsort((self.node[at], -bandwidth, hops, index))
@@ -337,7 +308,7 @@ class Round:
         An asker loses if the asked node is unattached or is below the asker.  An asker waits if
         the asked node, or an ancestor of the asked node, asks as well and has a greater id.
         """
-        moves = np.zeros(len(self.key), dtype=bool)
+        moves = np.zeros(len(self), dtype=bool)
         moves[asker[self.parent[asker] >= 0]] = True
         lost, waits = np.zeros((2, len(asker)), dtype=bool)
         row, at = np.arange(len(asker)), asked
@@ -350,9 +321,9 @@ class Round:
         return lost, waits
 
     def adopt(self, child: np.ndarray, parent: np.ndarray) -> None:
-        """Make members children of others, whom they tell all that they know: rule E11."""
+        """Make each `child` a child of its `parent`; it tells this node all that it knows: E11."""
         self.number[child], self.parent[child], self.current[child] = self.now, parent, NONE
-        self._list(child)
+        self.children.put(self._edge_key(child), last=self.now, number=self.now)
         nothing = np.empty(0, dtype=np.int64)
         self._tell(child, nothing, nothing)
         phase = self._draw("evaluation", child, self.now) % np.uint64(self.rules.evaluation)
@@ -371,7 +342,7 @@ class Round:
         kept = self.alive.copy()
         kept[self.parent[self.parent >= 0]] = True
         kept &= (self.root >= 0)[self.of]
-        columns = {name: getattr(self, name) for name in (*Members().columns(), "group", "node")}
+        columns = {name: getattr(self, name) for name in (*self.columns(), "group", "node")}
         columns["parent"] = np.where(self.parent < 0, NONE, self.node[self.parent])
         known = {CHILDREN: self.children, CERTIFICATES: self.certificates}
         return {MEMBERS: take(columns, kept)} | {

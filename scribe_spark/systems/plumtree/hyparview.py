@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Slots
+from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.kernel import ClockEvents, Column, Control
 from scribe_spark.core.arrays import NONE
 from scribe_spark.systems.plumtree import IROH, PAPER
 
@@ -209,7 +210,7 @@ class HyParView:
         self.neighbours.add(events.place, node)
 
     def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
-        """Drop senders that are active; a node that lost a dead neighbour begins a new round."""
+        """Drop senders that are neighbours; nodes may then ask all other passive nodes again."""
         has = self.neighbours.has(events.place, events.sender)
         events, alive = events.take(has), alive[has]
         self._refused[events.place] = False
@@ -297,7 +298,7 @@ class HyParView:
             )
 
     def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
-        """Return drawn ones of active nodes, and drawn passive ones: (k, 7)."""
+        """Return three drawn nodes of `active`, and four drawn passive nodes: (k, 7)."""
         passive = self.passive[events.place]
         return np.concatenate(
             [

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import (
+from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
     DOWN,
-    LINKED,
-    RECEIPTS,
-    STATE,
-    BucketClock,
     ClockEvents,
     Column,
     Control,
     Payload,
-    Slots,
 )
+from scribe_spark.clock.windows import LINKED, RECEIPTS, STATE
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -32,7 +29,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 class PlumtreeKernel:
-    """The kernel of Plumtree and HyParView; `rules` are `Section.for_tasks`."""
+    """The kernel of Plumtree and HyParView; `rules` is the section of the config for tasks."""
 
     messages: ClassVar[dict[str, Control | Payload]] = {**HyParView.messages, **Plumtree.messages}
     timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers

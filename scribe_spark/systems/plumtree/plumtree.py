@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock import BucketClock, ClockEvents, Column, Control, Payload, Slots
+from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.kernel import ClockEvents, Column, Control, Payload
 from scribe_spark.core.arrays import NONE
 from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER
 
@@ -67,7 +68,7 @@ class Plumtree:
     # --- messages and timers
 
     def on_gossip(self, copies: ClockEvents) -> None:
-        """Pass a new publication on; cut the link of a copy in vain (rules Z2 to Z4)."""
+        """Pass a new publication on; make the link of a duplicate lazy (rules Z2 to Z4)."""
         has = self.got_us[self._row(copies)] >= 0
         self._on_first(copies.take(~has))
         self._on_duplicate(copies.take(has))

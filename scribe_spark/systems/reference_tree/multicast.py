@@ -31,7 +31,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine.jitter import jitter_keys, late_us
+from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.systems.reference_tree.places import places

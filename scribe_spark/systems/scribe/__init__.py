@@ -31,37 +31,3 @@ lazy JOIN             `lazy.grow_lazily`
 ANYCAST               `anycast.Anycast`
 ====================  ================================================================
 """
-
-from scribe_spark.systems.scribe.groups import (
-    check_capacities,
-    check_members,
-    draw_members,
-    group_sizes,
-    limits_by_number,
-    make_groups,
-    read_capacities,
-    read_members,
-    senders,
-)
-from scribe_spark.systems.scribe.trees import SYSTEM, Trees, build_trees, multicast, plant_trees
-from scribe_spark.systems.scribe.variants import Variant, VariantContext, timed_edges
-
-__all__ = [
-    "SYSTEM",
-    "plant_trees",
-    "VariantContext",
-    "Trees",
-    "build_trees",
-    "Variant",
-    "check_capacities",
-    "check_members",
-    "draw_members",
-    "group_sizes",
-    "make_groups",
-    "multicast",
-    "limits_by_number",
-    "read_capacities",
-    "read_members",
-    "senders",
-    "timed_edges",
-]

@@ -10,7 +10,7 @@ from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_events import SOURCE_BITS, publication_ids
-from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 
 #: The bits of a publication's id that are its turn and the source's node number.
 SOURCE = 2**SOURCE_BITS - 1
@@ -19,6 +19,11 @@ SOURCE = 2**SOURCE_BITS - 1
 def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:
     """Return the turns of publications in a world with a schedule; with 0 nodes, all are 0."""
     return (publication & SOURCE) // nodes if nodes else np.zeros_like(publication)
+
+
+def first_parts(round: RoundOfGroups, publication: np.ndarray) -> np.ndarray:
+    """Return the ids of the first parts of the publications of messages: W13."""
+    return publication - turns_of(publication, round.nodes) % round.parts.sent * round.nodes
 
 
 def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
@@ -63,7 +68,7 @@ def publication_keys(
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and ids for keys of :func:`publication_keys` with ``since=0``."""
+    """Return the groups and ids of publications from keys that count rounds from 0."""
     key, name = np.divmod(keys, _names(scribe))
     round, group = np.divmod(key, len(scribe.groups))
     return group, publication_ids(round, name)

@@ -21,15 +21,19 @@ from scribe_spark.core.arrays import (
     index_sorted,
     last_of_runs,
     run_starts,
+    sums_at,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
     first_copies,
+    first_parts,
     keep_got,
     key_in_round,
     pending_keys,
@@ -49,7 +53,7 @@ from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
 from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
 from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
-from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.sources import FATES, Sent, acknowledge, finish_publications
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
@@ -169,10 +173,9 @@ class EndOfRound(RoundProgram):
         forget_paths(scribe)
         scribe.note(ORPHANS, pair=scribe.state.entries.key[find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
-        state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
-        scribe.note(DUE, **publications_due(state, number, deadline).to_columns())
+        scribe.note(DUE, **publications_due(scribe.state, scribe.round).to_columns())
         if self.is_last:
-            left = publications_due(state, number, deadline, everything=True)
+            left = publications_due(scribe.state, scribe.round, everything=True)
             scribe.note(LEFT, **left.to_columns())
 
 
@@ -272,51 +275,64 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 
 
 def publications_due(
-    state: ScribeState, number: int, deadline: int, everything: bool = False
+    state: ScribeState, round: RoundOfGroups, everything: bool = False
 ) -> PublicationResults:
-    """Count and remove the publications whose deadline is this round.
+    """Count and remove the publications whose deadline is a round.
 
     Only members among the nodes of this state are counted.  The deadline is in rounds after the
     publication.  With `everything` (at the end of a world), all open publications are counted.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
-    due = first >= 0 if everything else first <= number - deadline
+    due = first >= 0 if everything else first <= round.number - round.rules.deadline
     order = np.lexsort((state.publications.publication, state.publications.group))
     for published in distinct(first[due]):
-        results.append(_results(state, int(published), order[first[order] == published]))
+        rows = order[first[order] == published]
+        results.append(_results(state, round, int(published), rows))
     _forget(state, due)
     return PublicationResults.join(*results)
 
 
-def _results(state: ScribeState, published: int, rows: np.ndarray) -> PublicationResults:
+def _results(
+    state: ScribeState, round: RoundOfGroups, published: int, rows: np.ndarray
+) -> PublicationResults:
     """Return outcomes of the publications of one round (rows of `ScribeState.publications`)."""
     entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
-    expected = expected[due.group]
-    # members that missed a publication and have stayed members
+    # the publications, and how many of their parts a member may lack
+    name = first_parts(round, due.publication)
+    own, first, of = np.unique(
+        key_in_round(due.group, name), return_index=True, return_inverse=True
+    )
+    spare = np.bincount(of) - round.parts.needed
+    # members that missed parts and have stayed members
     some = np.flatnonzero(missing.publication >> SOURCE_BITS == published)
     row = entries.find(missing.group[some] * state.size + missing.node[some])
     there = row >= 0
     there[there] = stayed[row[there]]
     some = some[there]
-    own = key_in_round(due.group, due.publication)
-    theirs = key_in_round(missing.group[some], missing.publication[some])
-    order = np.argsort(own)
-    which = order[find_sorted(own[order], theirs)]
-    is_late = missing.late[some] >= 0
-    late = np.bincount(which[is_late], minlength=len(rows))
-    missed = np.bincount(which, minlength=len(rows))
+    theirs = key_in_round(missing.group[some], first_parts(round, missing.publication[some]))
+    missed: Columns = {
+        **{"of": index_sorted(own, theirs), "node": missing.node[some]},
+        **{"parts": np.ones_like(some), "late": (missing.late[some] >= 0).astype(np.int64)},
+    }
+    if round.parts.sent > 1:
+        missed = add_rows(("parts", "late"), missed, "of", "node")
+    missed = take(missed, missed["parts"] > spare[missed["of"]])
+    is_late = missed["parts"] - missed["late"] <= spare[missed["of"]]
+    expected = expected[due.group[first]]
+    late, without = (
+        np.bincount(one, minlength=len(own)) for one in (missed["of"][is_late], missed["of"])
+    )
     return PublicationResults(
-        due.group,
-        due.publication,
-        due.fate,
+        due.group[first],
+        name[first],
+        due.fate[first],
         expected,
-        expected - missed,
+        np.where(spare < 0, 0, expected - without),
         late,
-        due.first_copies,
-        due.duplicates,
+        *(sums_at(of, copies, len(own)) for copies in (due.first_copies, due.duplicates)),
     )
 
 
@@ -421,7 +437,7 @@ def _remember_resent(scribe: Scribe, taken: Sent) -> None:
 
 
 def _forget_resent(scribe: Scribe) -> None:
-    """Once all members of a group have the newest publication, keep only that one."""
+    """Forget older resent publications of a group once all members have the newest one."""
     state, old = scribe.state, scribe.state.resent
     kept = old.publication == state.newest[old.group]
     kept |= np.isin(old.group, state.lacking.key // state.size)

@@ -156,7 +156,7 @@ class LiveScribe(SystemOnBuckets):
         if not now.scheduled:
             return made
         sizes = player.share("sizes of publications", lambda: _sizes(now))
-        return replace(made, nodes=node_numbers(now.ring), sizes=sizes)
+        return replace(made, nodes=node_numbers(now.ring), sizes=sizes, parts=now.parts)
 
     def _limits(self, now: LivingRound) -> ChildLimits | None:
         """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
@@ -279,7 +279,7 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the publications that are due, and after the last round all others."""
+    """Return the publications that are due now; after the last round, also all open ones."""
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {

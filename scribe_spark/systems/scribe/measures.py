@@ -24,6 +24,7 @@ from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.systems.scribe.duplicates import first_parts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT
@@ -110,7 +111,9 @@ def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
         "deliveries.out_of_order", np.count_nonzero(column(DELIVERIES, "out_of_order"))
     )
     if not scribe.first:  # the table is equal in all buckets
-        counts.add("publications", column(OUTCOMES, "fate"))
+        named = column(OUTCOMES, "publication")
+        whole = first_parts(scribe.round, named) == named
+        counts.add("publications", column(OUTCOMES, "fate")[whole])
 
 
 #: Counts that are the numbers of rows of tables.

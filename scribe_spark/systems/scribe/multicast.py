@@ -493,7 +493,7 @@ class Emitter:
         self._call_join_handler(at[still], joins.take(still))
 
     def asked(self, came: Columns) -> None:
-        """Call joinHandler at parents for the questions of children."""
+        """Call joinHandler at parents that children asked for missing messages."""
         columns = dict(came)
         at = columns.pop(AT)
         joins = Joins(**columns)

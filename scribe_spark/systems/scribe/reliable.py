@@ -82,7 +82,7 @@ class Reliable(Remembering):
         return self.common_extra(of, np.r_[own, self.served.at[edge[needs]]], len(rows))
 
     def last_numbers(self, calls: Calls) -> np.ndarray:
-        """Return the number up to which nodes have had all messages; at the root the last one."""
+        """Return the number up to which nodes have had all messages; at a root, the last number."""
         return self._end(calls, self.rows(calls))[0]
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:

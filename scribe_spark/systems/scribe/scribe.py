@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.jitter import Jitter, jitter_keys
-from scribe_spark.engine.losses import Losses, publication_keys
+from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT
@@ -132,8 +132,9 @@ class RoundOfGroups:
     `source` is the way from a source to the root, as in the section ``groups`` of configs.
 
     In a world with a schedule, `nodes` is the number that follows the greatest number of a node,
-    and `sizes` are the sizes of the publications of the round: the arrays ``key``, ascending (the
-    index of the group << 32 | the lower 32 bits of the id), and ``size``.
+    `parts` are those of publications, and `sizes` are the sizes of the publications of the round:
+    the arrays ``key``, ascending (the index of the group << 32 | the lower 32 bits of the id), and
+    ``size``.
     """
 
     number: int
@@ -151,6 +152,7 @@ class RoundOfGroups:
     source: str = "root"
     nodes: int = 0
     sizes: Shared | None = None
+    parts: Parts = field(default_factory=Parts)
 
     @property
     def incarnations(self) -> np.ndarray:

@@ -21,12 +21,13 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.player import play_in_turn, tables_called
+from scribe_spark.engine.player import Player, play_in_turn, tables_called
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
@@ -75,6 +76,8 @@ class Trees:
     player: RoundPlayer
     round: RoundOfGroups
     in_tasks: bool = False
+    #: `multicast.DELIVERIES` of the messages that roots have published in :func:`build_trees`.
+    delivered: Batches | None = None
 
     @classmethod
     def over(
@@ -117,22 +120,21 @@ class Trees:
         """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
-        return replace(self, player=player, round=round)
+        return replace(self, player=player, round=round, delivered=None)
 
-    def created(self) -> DataFrame:
-        """Return where each group's CREATE was delivered.
+    def created(self) -> pa.Table:
+        """Return where each group's CREATE was delivered, on the driver.
 
         The columns are ``group, source, source_router, node, router, hops, delay_us, direct_us``.
         `source` is the creator, `node` the root, and `direct_us` the delay D between them.
         """
-        delays = self._delays
-
-        def made(some: Columns) -> Columns:
-            creator, root = some["creator"], some[AT]
-            direct_us = np.where(creator == root, 0, delays(creator, root))
-            return {**some, "source": creator, "node": root, "direct_us": direct_us}
-
-        return self._view(MADE, _CREATED_ROWS, made).frame
+        made, wanted = self.engine.gather(MADE).get(MADE), arrow_schema(_CREATED_ROWS)
+        if made is None:
+            return wanted.empty_table()
+        creator, root = made["creator"], made[AT]
+        direct_us = np.where(creator == root, 0, self._delays(creator, root))
+        columns = {**made, "source": creator, "node": root, "direct_us": direct_us}
+        return pa.Table.from_batches([self.names.batch(columns, wanted)])
 
     @property
     def names(self) -> Names:
@@ -219,6 +221,7 @@ def build_trees(
     progress: Progress | None = None,
     *,
     in_tasks: bool = False,
+    publishes: bool = False,
 ) -> Trees:
     """Build the trees: CREATE every group; then every member sends a JOIN.
 
@@ -230,6 +233,8 @@ def build_trees(
         ``group, node``; None if no node joins.
     in_tasks : bool
         See `Trees`.
+    publishes : bool
+        True to let each root multicast one message afterwards, in the same job.
     """
     listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
     ring = overlay.ring
@@ -240,7 +245,13 @@ def build_trees(
         trees.engine.send_first(PlayEvents, joins)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
-    trees.play(partial(grow_trees, creator=creator, events=GroupEvents()), "trees")
+    grow = partial(grow_trees, creator=creator, events=GroupEvents(), publishes=publishes)
+    trees.play(grow, "trees")
+    if publishes:
+        roots = _positions_of_roots(trees.engine, len(trees.number))
+        trees.delivered = _read_deliveries(trees, trees.engine, roots)
+        is_delivered = tables_called([payloads.DELIVERIES]).fullmatch
+        trees.engine.forget(lambda name: is_delivered(name) is not None)
     return trees
 
 
@@ -343,14 +354,18 @@ def multicast(
     round = replace(trees.round, source=source, roots=roots)
     sent = trees.fork("", round, routes=source == "routed")
     sent.play(partial(publish, group=index, source=at), "MULTICAST")
+    return _read_deliveries(trees, sent.engine, source_of), sent
+
+
+def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batches:
+    """Return the deliveries in an engine's tables to nodes other than the `source` of a group."""
 
     def members(some: Columns) -> Columns:
-        return take(some, some["node"] != source_of[some["group"]])
+        return take(some, some["node"] != source[some["group"]])
 
-    tables = sent.engine.tables
-    names = tables.called(tables_called([payloads.DELIVERIES]).pattern)
-    rows = tables.rows(*names or [payloads.DELIVERIES])
-    return read_view(rows, trees.names, DELIVERIES, members), sent
+    names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
+    rows = engine.tables.rows(*names or [payloads.DELIVERIES])
+    return read_view(rows, trees.names, DELIVERIES, members)
 
 
 # --- a settled round: round 0 of a world in which no node fails, arrives or leaves
@@ -393,14 +408,31 @@ def settled_round(
 
 
 def grow_trees(
-    player: RoundPlayer, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
+    player: RoundPlayer,
+    round: RoundOfGroups,
+    creator: np.ndarray,
+    events: GroupEvents,
+    publishes: bool = False,
 ) -> None:
     """Create all groups at the creators' positions, and let their members join.
 
-    The joins may instead be sent to nodes as messages (`events.JOINING`).
+    The joins may instead be sent to nodes as messages (`events.JOINING`).  If the roots are to
+    publish, each multicasts one message afterwards.
     """
     created = replace(events, create=(np.arange(len(round.groups)), creator))
     play_in_turn(player, growing(player, round, Events(), created))
+    if publishes:
+        roots = _positions_of_roots(player.engine, len(round.groups))
+        group = np.flatnonzero(roots != NONE)
+        publish(player, replace(round, source="root", roots=roots), group, roots[group])
+
+
+def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
+    """Return the root's position of each group, NONE for a group that nobody has created."""
+    roots = np.full(groups, NONE, dtype=np.int64)
+    if made := engine.gather(MADE).get(MADE):
+        roots[made["group"]] = made[AT]
+    return roots
 
 
 def publish(

@@ -19,16 +19,6 @@ import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate, count_rows
 
-__all__ = [
-    "ASK",
-    "CAUSES",
-    "NOTHING",
-    "Application",
-    "Calls",
-    "Emitted",
-    "empty",
-]
-
 #: The causes of JOINs.
 CAUSES = (
     "own",

@@ -141,7 +141,7 @@ def collapse(context: VariantContext) -> Variant:
 
 
 def grow_lazily(context: VariantContext) -> Variant:
-    """Let members join in waves; JOINs make no forwarders."""
+    """Let members join in waves; nodes on the route of a JOIN do not enter the tree."""
     with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         trees = _begin(context, "lazy growth", limits)
         trees.play(grow_anew, "JOINs")

@@ -22,17 +22,12 @@ References
 ----------
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
-had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L12.
+had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L11.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from scribe_spark.rounds.declaration import TREE, Picture, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.rounds.declaration import TREE, Picture, System, imported
 
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
@@ -55,12 +50,7 @@ MEASURES = {
     "hops": "hops",
 }
 
-
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.splitstream.splitstream import SplitStream
-
-    return SplitStream(config.splitstream.for_tasks(), config.overlay.b)
-
+_SPLITSTREAM = imported("scribe_spark.systems.splitstream.splitstream:SplitStream")
 
 SPLITSTREAM = System(
     "splitstream",
@@ -70,7 +60,7 @@ SPLITSTREAM = System(
     config="scribe_spark.systems.splitstream.config:SplitStreamConfig",
     control=True,
     over_pastry=True,
-    world=_live,
+    world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
     world_measures=MEASURES,
     picture=Picture(
         "children by stripe",

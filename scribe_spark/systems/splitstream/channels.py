@@ -111,7 +111,7 @@ class ChannelNodes(SortedTable):
 
     @classmethod
     def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
-        """Return the nodes of a table of the state."""
+        """Return the nodes of channels from a table of the state; none without a table."""
         if not state:
             none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
             return cls(none, flags(), none, none, trees[:, :, 0], trees)

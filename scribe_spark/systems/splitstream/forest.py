@@ -94,12 +94,15 @@ class Forest:
 
     # --- draws and ids
 
-    def draw(self, purpose: str, pair: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """Return draws for pairs in this hop, keyed by a number."""
+    def draw(
+        self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
+    ) -> np.ndarray:
+        """Return draws for pairs (their `index`) in this hop, keyed by a number."""
         who, stripe = np.divmod(pair, self.stripes)
         when = self.setting.number[self.group[who]], self.period, self.hop
-        key = *when, stripe, self.number(who), number
-        return draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
+        key = *when, stripe, self.number(who)
+        found = draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
+        return draws.more_bits(found[index], number)
 
     def number(self, row: np.ndarray) -> np.ndarray:
         """Return the numbers of nodes, which key draws."""
@@ -114,7 +117,7 @@ class Forest:
     # --- parents and children
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return the pairs of nodes (rows) that pairs ask for their stripes."""
+        """Return the pairs (node, stripe) of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
@@ -136,12 +139,12 @@ class Forest:
         return row, child // self.stripes
 
     def hold(self, pair: np.ndarray, by: np.ndarray) -> None:
-        """Let pairs become children of pairs."""
+        """Make each pair in `pair` a child of the pair in `by`."""
         self.holder[pair] = by
         np.add.at(self.degree, by // self.stripes, 1)
 
     def let_go(self, pair: np.ndarray) -> None:
-        """Remove pairs from the children of those that hold them."""
+        """Remove each pair from the children of its parent, which the pair may still remember."""
         pair = pair[self.holder[pair] >= 0]
         np.subtract.at(self.degree, self.holder[pair] // self.stripes, 1)
         self.holder[pair] = NONE
@@ -164,6 +167,17 @@ class Forest:
 
 
 def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the index of the least draw of each row that occurs, by row; the first of equals."""
-    order = np.lexsort((draw, row))
-    return order[run_starts(row[order])]
+    """Return the index of the least draw of each row, the first of equals; rows are ascending."""
+    start = run_starts(row)
+    least = np.minimum.reduceat(draw, start) if len(row) else draw
+    found = np.flatnonzero(draw == np.repeat(least, np.diff(start, append=len(row))))
+    return found[run_starts(row[found])]
+
+
+def in_order(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
+    """Return the order by rows, then by draws: as `np.lexsort`, in a tenth of the time."""
+    bits = np.uint64(max(1, int(row.max(initial=0)).bit_length()))
+    key = row.astype(np.uint64) << (np.uint64(64) - bits) | draw >> bits
+    order = np.argsort(key)
+    key = key[order]
+    return order if (key[1:] != key[:-1]).all() else np.lexsort((draw, row))

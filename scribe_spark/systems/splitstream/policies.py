@@ -13,14 +13,23 @@ had.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, children_in, distinct, expand, offsets_of
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    children_in,
+    distinct,
+    divided,
+    expand,
+    offsets_of,
+)
 from scribe_spark.core.lists import Lists
 from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import SPARE_JOIN, SPARE_LEAVE
-from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.forest import Forest, in_order, least_of
 from scribe_spark.systems.splitstream.routes import Routes
 
 #: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
@@ -62,15 +71,17 @@ class Turn:
     stripes that the node is there for: those rooted there, and the primary one.
     """
 
-    def __init__(self, forest: Forest, full: FullNodes, asks: Requests) -> None:
-        self.index, width = np.arange(len(asks)), forest.stripes
-        self.stripe = asks.pair % width
-        self.row, self.place = full.places_of(asks.at)
-        self.child, self.of = np.divmod(full.child[self.place], width)
-        cell = np.bincount(self.row * width + self.of, minlength=len(asks) * width)
-        self.children = cell.reshape(len(asks), width)
-        self.rooted = forest.root.reshape(-1, width)[asks.at]
-        self.own = self.rooted | (np.arange(width) == forest.primary[asks.at][:, None])
+    def __init__(self, forest: Forest, full: FullNodes, asks: Requests, some: Any) -> None:
+        self.pair, self.at = asks.pair[some], asks.at[some]
+        self.how, self.sender = asks.how[some], asks.sender[some]
+        self.index, width = np.arange(len(self.pair)), forest.stripes
+        self.who, self.stripe = divided(self.pair, width)
+        self.row, self.place = full.places_of(self.at)
+        self.child, self.of = divided(full.child[self.place], width)
+        cell = np.bincount(self.row * width + self.of, minlength=len(self.pair) * width)
+        self.children = cell.reshape(-1, width)
+        self.rooted = forest.root.reshape(-1, width)[self.at]
+        self.own = self.rooted | (np.arange(width) == forest.primary[self.at][:, None])
 
 
 class FreePastry:
@@ -79,29 +90,29 @@ class FreePastry:
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
 
-    def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
+    def choose(self, turn: Turn) -> np.ndarray:
         """Return the place that each newcomer at a full node takes; NONE: the node refuses."""
-        turn, forest, final = Turn(self.forest, full, asks), self.forest, asks.how == FINAL
-        stripe, row, chosen = turn.stripe, turn.row, np.full(len(asks), NONE)
+        forest, final = self.forest, turn.how == FINAL
+        stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), NONE)
         mine = turn.index, stripe
         takes = np.where(final, turn.rooted[mine], turn.own[mine])
         # 1. a child of this stripe that matches in fewer digits, or one of another stripe
         same = takes & ~final & (turn.children[mine] > 0)
-        gives = np.where(same, stripe, self._other_stripe(turn, asks, takes & ~same))
+        gives = np.where(same, stripe, self._other_stripe(turn, takes & ~same))
         some = np.flatnonzero(turn.of == gives[row])
-        of_stripe, who = stripe[row[some]], asks.pair[row[some]] // forest.stripes
+        of_stripe, who = stripe[row[some]], turn.who[row[some]]
         worse = forest.match(turn.child[some], of_stripe) < forest.match(who, of_stripe)
         some = some[worse | ~same[row[some]]]
-        drawn = forest.draw("drop", asks.pair[row[some]], forest.number(turn.child[some]))
+        drawn = forest.draw("drop", turn.pair, row[some], forest.number(turn.child[some]))
         some = some[least_of(row[some], drawn)]
         chosen[row[some]] = turn.place[some]
         # 2. the child that has sent a final request
         swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
-        swaps &= turn.child == asks.sender[row]
+        swaps &= turn.child == turn.sender[row]
         chosen[row[swaps]] = turn.place[swaps]
         return chosen
 
-    def _other_stripe(self, turn: Turn, asks: Requests, frees: np.ndarray) -> np.ndarray:
+    def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
         """Return the stripe of which a node drops a child for a newcomer, or NONE.
 
         It is drawn from those that are not the node's own; else the largest one, with two or more.
@@ -110,7 +121,7 @@ class FreePastry:
         children[turn.index, turn.stripe] = 0
         found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)
         row, stripe = np.nonzero((children > 0) & ~turn.own)
-        first = least_of(row, self.forest.draw("stripe", asks.pair[row], stripe))
+        first = least_of(row, self.forest.draw("stripe", turn.pair, row, stripe))
         found[row[first]] = stripe[first]
         return found
 
@@ -127,12 +138,12 @@ class FreePastry:
         good = forest.alive[child] & (child != who[row]) & (child != parent[row])
         row, child = row[good], child[good]
         above = np.flatnonzero((parent >= 0) & (parent != who))
-        drawn = forest.draw("child", asks.pair[row], forest.number(child))
+        drawn = forest.draw("child", asks.pair, row, forest.number(child))
         drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
         is_parent = np.arange(len(drawn)) >= len(child)
         row, node = np.r_[row, above], np.r_[child, parent[above]]
         fits = forest.primary[node] == stripe[row]
-        order = np.lexsort((drawn, fits == is_parent, row))
+        order = in_order(row * 2 + (fits == is_parent), drawn)
         row, node, fits = row[order], node[order], fits[order]
         front, back = (Lists.of(row[some], node[some], count) for some in (fits, ~fits))
         return asks.at, front, back
@@ -156,11 +167,12 @@ class SpareCapacity:
     def __init__(self, forest: Forest, routes: Routes, sent: Sent) -> None:
         self.forest, self._routes, self._sent = forest, routes, sent
         self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
+        primary = forest.primary[:, None] == np.arange(forest.stripes)
+        self._in_primary = (primary & forest.alive[:, None]).ravel()
 
-    def choose(self, full: FullNodes, asks: Requests) -> np.ndarray:
+    def choose(self, turn: Turn) -> np.ndarray:
         """Return the place that each newcomer at a full node takes; NONE: it is pushed down."""
-        turn, forest = Turn(self.forest, full, asks), self.forest
-        index, stripe, row = turn.index, turn.stripe, turn.row
+        forest, index, stripe, row = self.forest, turn.index, turn.stripe, turn.row
         # 1. the first stripe from this one on that is not the node's own, or its largest own one
         cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes
         turn.children[index, stripe] += 1  # the newcomer
@@ -171,25 +183,23 @@ class SpareCapacity:
         gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = NONE  # itself
         # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
         here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
-        by = np.r_[row[here], with_new]
-        child = np.r_[turn.child[here], asks.pair[with_new] // forest.stripes]
+        by, child = np.r_[row[here], with_new], np.r_[turn.child[here], turn.who[with_new]]
         place = np.r_[turn.place[here], np.full(len(with_new), NONE)]
-        order = np.argsort(child, kind="stable")  # the least node of equals
-        by, child, place = by[order], child[order], place[order]
-        drawn = forest.draw("drop", asks.pair[by], forest.number(child))
-        worst = (~is_other & (gives == forest.primary[asks.at]))[by]
-        drawn[worst] = forest.match(child[worst], gives[by[worst]])
-        first, chosen = least_of(by, drawn), np.full(len(asks), NONE)
+        drawn = forest.draw("drop", turn.pair, by, forest.number(child))
+        worst = (~is_other & (gives == forest.primary[turn.at]))[by]
+        match = forest.match(child[worst], gives[by[worst]])
+        drawn[worst] = match << 32 | child[worst]  # the least node of equals
+        order = np.argsort(by, kind="stable")
+        first, chosen = order[least_of(by[order], drawn[order])], np.full(len(index), NONE)
         chosen[by[first]] = place[first]
         return chosen
 
     def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
         """Return the sibling that a dropped pair asks, in its primary stripe: a row, or NONE."""
-        row, child = self.forest.children_of(by)
-        good = self.forest.alive[child]
-        good &= self.forest.primary[child] == pair[row] % self.forest.stripes
-        row, child, found = row[good], child[good], np.full(len(pair), NONE)
-        first = least_of(row, self.forest.draw("sibling", pair[row], self.forest.number(child)))
+        forest, found = self.forest, np.full(len(pair), NONE)
+        row, child = children_in(np.where(self._in_primary, forest.holder, NONE), by)
+        child //= forest.stripes
+        first = least_of(row, forest.draw("sibling", pair, row, forest.number(child)))
         found[row[first]] = child[first]
         return found
 
@@ -241,8 +251,8 @@ class SpareCapacity:
         row, child = children_in(np.where(self.inside, self.parent, NONE), asks.at)
         good = inside[row] & (child != who[row])
         row, child = row[good], child[good]
-        drawn = forest.draw("anycast", asks.pair[row], forest.number(child))
-        order = np.lexsort((drawn, row))
+        drawn = forest.draw("anycast", asks.pair, row, forest.number(child))
+        order = in_order(row, drawn)
         climbs = inside | (asks.visited.lengths() == 0)
         above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
         front = Lists.of(row[order], child[order], count)

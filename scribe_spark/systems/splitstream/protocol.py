@@ -33,6 +33,7 @@ from scribe_spark.systems.splitstream.policies import (
     FullNodes,
     Requests,
     SpareCapacity,
+    Turn,
 )
 from scribe_spark.systems.splitstream.routes import Routes
 
@@ -98,7 +99,7 @@ class Hops:
     # --- waves
 
     def _enter(self, rows: np.ndarray, due: int) -> None:
-        """Let nodes (a mask) enter the channels; pairs without a parent ask in a hop."""
+        """Let nodes (a mask) enter the channels; their pairs without a parent ask in hop `due`."""
         forest = self.forest
         forest.entered |= rows
         lacks = (forest.parent < 0) & ~forest.root
@@ -161,7 +162,7 @@ class Hops:
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask in a hop."""
+        """Let pairs ask `whom` for a parent in hop `due`."""
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
@@ -288,12 +289,13 @@ class Hops:
         """Let newcomers take the places of children at full nodes; return those that get none."""
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
-        for turn in turns(asks.at):
-            some = asks.take(turn)
-            place = self.policy.choose(full, some)
-            placed[turn], some, place = place >= 0, some.take(place >= 0), place[place >= 0]
-            lost, by = [*lost, full.child[place]], [*by, some.at]
-            full.child[place] = some.pair
+        for some in turns(asks.at):
+            turn = Turn(forest, full, asks, some)
+            place = self.policy.choose(turn)
+            placed[some] = takes = place >= 0
+            lost.append(full.child[place[takes]])
+            by.append(turn.at[takes])
+            full.child[place[takes]] = turn.pair[takes]
         newcomers, others = asks.take(placed), asks.take(~placed)
         forest.hold(newcomers.pair, forest.asked(newcomers.pair, newcomers.at))
         forest.let_go(np.concatenate(lost))

@@ -4,7 +4,7 @@ A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes
 Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
 (`protocol.Hops`).  Publications go down the tree of one stripe each.
 
-Rules: docs/rules.md, L1 to L12.
+Rules: docs/rules.md, L1 to L11.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, rank_in_group, run_starts
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    find_sorted,
+    rank_in_group,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
+from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
@@ -34,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class SplitStream(GrownOverlays):
-    """SplitStream; `rules` are `Section.for_tasks`."""
+    """SplitStream; `rules` is its section of the config (`Section.for_tasks`)."""
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
@@ -42,16 +50,9 @@ class SplitStream(GrownOverlays):
     handed: ClassVar[tuple[str, ...]] = (ROUTES,)
     counted: ClassVar[tuple[str, ...]] = ("orphans", "anycasts", "cycles", "hops")
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
-
-    @property
-    def control(self) -> tuple[str, ...]:
-        """See `SystemOnBuckets.control`."""
-        return CONTROL
-
-    @property
-    def rounds_before(self) -> int:
-        """See `SystemOnBuckets.rounds_before`: members join before the publications."""
-        return 0
+    recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
+    control: ClassVar[tuple[str, ...]] = CONTROL
+    rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Find the routes of channels that are not at rest."""
@@ -83,27 +84,20 @@ class SplitStream(GrownOverlays):
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of each publication's stripe; see `GroupOverlays.edges` and L11."""
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
-        none = np.empty(0, dtype=np.int64)
         if not channels:
-            return {"publication": none, "node": none, "peer": none}
+            return {name: whole_numbers() for name in ("publication", "node", "peer")}
         # the stripe and its root
         order = np.lexsort((overlays.source, overlays.of))
         rank = rank_in_group(overlays.of[order])[np.argsort(order)]
         row = find_sorted(channels["group"], overlays.of)
         stripe = (channels["period"][row] + rank) % self.rules.stripes
-        root = channels["root"][row, stripe].astype(np.int64)
-        # down the tree, but not to the source
-        rows = {"group": nodes["group"], "node": np.arange(len(nodes["node"]))}
+        root = np.where(row < 0, NONE, channels["root"][row, stripe].astype(np.int64))
+        rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
         each = overlays.each_publication(rows)
-        publication, at = each["publication"], each["node"]
-        parent, node = nodes["parent"][at, stripe[publication]], nodes["node"][at]
-        some = (parent >= 0) & (node != overlays.source[publication])
-        up = np.flatnonzero((row >= 0) & (root != overlays.source))
-        return {
-            "publication": np.r_[publication[some], up],
-            "node": np.r_[parent[some], overlays.source[up]].astype(np.int64),
-            "peer": np.r_[node[some], root[up]],
-        }
+        publication, at = each["publication"], each["row"]
+        ends = {"node": nodes["parent"][at, stripe[publication]], "peer": nodes["node"][at]}
+        down = take({"publication": publication, **ends}, ends["node"] >= 0)
+        return overlays.from_sources(down, root)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of one node of each group: with most inner stripes, but at most four."""

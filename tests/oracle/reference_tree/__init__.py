@@ -25,6 +25,6 @@ Use::
     for source, members in case.groups:        # of the hosts at the start
         multicast_edges(tree.neighbours(), source, members)
 
-What the texts leave open, or where they are not followed, is settled by the rules T1 to T6 of
+What the texts leave open, or where they are not followed, is settled by the rules T1 to T4 of
 docs/rules.md.
 """

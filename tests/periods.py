@@ -1,0 +1,168 @@
+"""Systems that keep an overlay, in this process: period by period, and in rounds on buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from living_buckets import RecordingTally, SystemBuckets
+
+from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.rounds.events import NEVER, Events, Lives
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.system import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    OwnRounds,
+    Publishing,
+    SystemOnBuckets,
+    SystemRound,
+)
+
+#: Pairs (group, node), or others; groups are indices, nodes are positions.
+Rows = Iterable[tuple[int, int]]
+
+
+def pairs_of(some: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs as two columns, ascending."""
+    first, second = np.array(sorted(some), dtype=np.int64).reshape(-1, 2).T
+    return first, second
+
+
+def nodes_of(some: Iterable[int]) -> np.ndarray:
+    """Return nodes, ascending."""
+    return np.array(sorted(some), dtype=np.int64)
+
+
+class PlayedPeriods:
+    """The groups of a system in one builder, from period to period."""
+
+    #: True if a table of the state goes when it has no rows, as in builders.
+    drops_empty: ClassVar[bool] = True
+
+    def __init__(
+        self, system: GrownOverlays, network: Network, numbers: Iterable[int] = (0,)
+    ) -> None:
+        self.system, self.network, self.numbers = system, network, np.array(numbers)
+        self.alive = np.ones(len(network.ring), dtype=bool)
+        self.number = 0  # of the period
+        self.state: dict[str, Columns] = {}
+        self.counts: dict[str, int] = {}
+        self.sent: dict[str, Columns] = {}
+
+    def play(
+        self,
+        join: Rows = (),
+        quit: Rows = (),
+        died: Iterable[int] = (),
+        back: Iterable[int] = (),
+        measure: bool = True,
+    ) -> Self:
+        """Play a period; with `measure`, the last one of a round of the world."""
+        died = nodes_of(died)
+        self.alive = self.alive.copy()
+        self.alive[died] = False
+        self.alive[nodes_of(back)] = True
+        period = Period(
+            *(self.number, 0, True, measure, self.numbers, None, None),
+            *(pairs_of(join), pairs_of(quit), died, self.alive, self.network),
+        )
+        self.sent = dict(self.system.play_period(self.state, period))
+        if self.drops_empty:
+            self.state = {name: rows for name, rows in self.state.items() if count_rows(rows)}
+        self.counts, self.number = period.counts, self.number + 1
+        return self
+
+    def edges(self, sources: Rows) -> Columns:
+        """Return the edges of publications, one of each group and source."""
+        of = pairs_of(sources)
+        overlays = Overlays(self.numbers, *of, *of, state=self.state)
+        return self.system.edges(overlays, self.network)
+
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the last period."""
+        return self.system.measures_of(self.system.sums(self.state))
+
+
+class SystemWorld:
+    """A world of one system on buckets; those that are blind can be read only in their turn.
+
+    Between rounds, the state is cut into `cuts` buckets, one number after the other.
+    """
+
+    def __init__(
+        self,
+        system: SystemOnBuckets,
+        network: Network,
+        numbers: Iterable[int],
+        buckets: int,
+        own: OwnRounds,
+        rounds: int,
+        blind: bool = True,
+        cuts: Sequence[int] = (),
+    ) -> None:
+        self.system, self.network, self.own, self.rounds = system, network, own, rounds
+        self.numbers, self.number, self.cuts = np.array(numbers), 0, cuts
+        self.buckets = SystemBuckets.empty(network.ring, buckets, blind)
+        self.lives = Lives.of(len(network.ring), np.arange(len(network.ring)))
+        # of the last round: the tables of publications, and their measures
+        self.rows: dict[str, Columns] = {}
+        self.multicasts: dict[str, float] = {}
+        self.tables: dict[str, Columns] = {}  # all that the system keeps between rounds
+
+    def tally_of_round(self) -> Tally:
+        """Return the counts of a round's messages."""
+        kinds = (*self.system.payload, *self.system.control)
+        return RecordingTally(kinds, self.network.ring.node, self.lives.alive.copy())
+
+    def play(
+        self,
+        join: Rows = (),
+        quit: Rows = (),
+        publish: Rows | Publishing = (),
+        fail: Iterable[int] = (),
+        leave: Iterable[int] = (),
+        back: Iterable[int] = (),
+        **more: Any,
+    ) -> tuple[SystemRound, Any, Counter]:
+        """Play a round; return its results, its messages, and the copies of its publications.
+
+        `more` has further fields of `LivingRound`.
+        """
+        if not isinstance(publish, Publishing):
+            publish = Publishing.at_begin(pairs_of(publish))
+        fail, leave, back = map(nodes_of, (fail, leave, back))
+        self.lives.exit(fail, self.number, 1)
+        self.lives.exit(leave, self.number, 0)
+        self.lives.enter(back)
+        system, ring, kernel = self.system, self.network.ring, self.network.kernel
+        tally = self.tally_of_round()
+        now = LivingRound(
+            *(self.number, self.rounds, ring, self.lives, Events(fail, leave, back)),
+            *(self.numbers, None, None, pairs_of(join), pairs_of(quit)),
+            *(publish, kernel, self.network.lan_us, self.network.seed, 1, tally),
+            *(np.full(len(ring), NEVER), self.own),
+            **{"measures": ("delay", "node_stress"), **more},
+        )
+        copies: Counter[Any] = Counter()
+        self.published, self.multicasts = publish, {}
+        player = self.buckets.player(system)
+
+        def measure(done: SystemRound) -> None:
+            self.rows = player.gather(DELIVERED, CARRIED)
+            if done.multicasts is not None:
+                given = system, done, kernel, self.lives, now.measures
+                self.multicasts, found = self.buckets.measure(*given)
+                copies.update(found)
+
+        done = system.play_on(player, now, measure)
+        self.tables = self.buckets.tables_of(system)
+        if self.cuts:
+            self.buckets = self.buckets.cut_again(system, self.cuts[self.number % len(self.cuts)])
+        self.number += 1
+        return done, tally, copies
