@@ -33,3 +33,18 @@ def test_answers_are_shares_times_and_never(tmp_path):
     (tmp_path / "stake_quorum" / "metrics.json").write_text(json.dumps(rows))
     *_, last = questions.answers("stake_quorum", tmp_path)
     assert last == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
+
+
+def test_what_meshes_deliver_by_what_is_withheld(tmp_path):
+    for part, name in enumerate(questions.KINDS.values()):
+        values = {"reached": 1 - part / 2, "latency.p50": 100.4 * (part + 1), "latency.p99": None}
+        rows = [
+            {"name": f"{system}.{metric}", "value": value}
+            for system in ("gossipsub", "plumtree")
+            for metric, value in values.items()
+        ]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text(json.dumps(rows))
+    *_, payload, everything = questions.withheld(tmp_path)
+    assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never |"
+    assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never |"

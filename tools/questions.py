@@ -31,6 +31,16 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
 }
 
 
+#: The kinds of `--withhold-kind` -> the experiment; in all systems but these, they are equal.
+KINDS = {"payload": "withhold", "all": "withhold-all"}
+_MESHES = "--systems gossipsub,plumtree --nodes 2000 --groups 20"
+_WITHHELD = {
+    "delivered": ("reached", True),
+    "half of the deliveries": ("latency.p50", False),
+    "99 %": ("latency.p99", False),
+}
+
+
 def question_of(config: Path) -> str:
     """Return the question in the first comment of a config."""
     lines = config.read_text().splitlines()
@@ -40,9 +50,7 @@ def question_of(config: Path) -> str:
 
 def answers(name: str, out: Path) -> Iterator[str]:
     """Yield the question of a config, and its answers by system."""
-    metrics = json.loads((out / name / "metrics.json").read_text())
-    values = {row["name"]: row["value"] for row in metrics}
-    columns = COLUMNS[name]
+    values, columns = _values(out / name), COLUMNS[name]
     first = next(iter(columns.values()))[0]
     systems = [one.removesuffix(f".{first}") for one in values if one.endswith(f".{first}")]
     rows = [
@@ -50,9 +58,33 @@ def answers(name: str, out: Path) -> Iterator[str]:
                              for metric, share in columns.values())]
         for system in systems
     ]  # fmt: skip
-    config = f"data/{name}.toml"
-    yield from ("", f"[`{config}`](../{config}): {question_of(ROOT / config)}", "")
+    yield from _asked(name)
     yield from table(("system", *columns), rows)
+
+
+def withheld(out: Path) -> Iterator[str]:
+    """Yield what two meshes deliver if some nodes forward nothing, or announce nothing, either."""
+    rows = []
+    for kind, name in KINDS.items():
+        values = _values(out / name)
+        for system in ("gossipsub", "plumtree"):
+            cells = (_cell(values[f"{system}.{metric}"], share, metric)
+                     for metric, share in _WITHHELD.values())  # fmt: skip
+            rows.append([label_of(system), f"`{kind}`", *cells])
+    yield from _asked("withhold")
+    rows.sort(key=lambda row: row[0])
+    yield from table(("system", "`--withhold-kind`", *_WITHHELD), rows)
+
+
+def _values(folder: Path) -> dict[str, float | None]:
+    rows = json.loads((folder / "metrics.json").read_text())
+    return {row["name"]: row["value"] for row in rows}
+
+
+def _asked(name: str) -> tuple[str, str, str]:
+    """Return the lines with the question of a config."""
+    config = f"data/{name}.toml"
+    return "", f"[`{config}`](../{config}): {question_of(ROOT / config)}", ""
 
 
 def _cell(value: float | None, share: bool, metric: str) -> str:
@@ -69,6 +101,15 @@ def _answers(out: Path) -> list[str]:
 
 
 QUESTIONS = Page(
-    {name: f"run --config data/{name}.toml" for name in COLUMNS},
-    {"answers": Part("*/metrics.json", _answers)},
+    {
+        **{name: f"run --config data/{name}.toml" for name in COLUMNS},
+        **{
+            name: f"run --config data/withhold.toml {_MESHES} --withhold-kind {kind}"
+            for kind, name in KINDS.items()
+        },
+    },
+    {
+        "answers": Part("stake_quorum/metrics.json", _answers),
+        "withheld": Part("withhold-all/metrics.json", lambda out: [*withheld(out), ""]),
+    },
 )
