@@ -38,6 +38,7 @@ def test_answers_are_shares_times_and_never(tmp_path):
 def test_what_meshes_deliver_by_what_is_withheld(tmp_path):
     for part, name in enumerate(questions.KINDS.values()):
         values = {"reached": 1 - part / 2, "latency.p50": 100.4 * (part + 1), "latency.p99": None}
+        values["duplicates.mean"] = 1.5
         rows = [
             {"name": f"{system}.{metric}", "value": value}
             for system in ("gossipsub", "plumtree")
@@ -46,5 +47,5 @@ def test_what_meshes_deliver_by_what_is_withheld(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.json").write_text(json.dumps(rows))
     *_, payload, everything = questions.withheld(tmp_path)
-    assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never |"
-    assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never |"
+    assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never | 1.50 |"
+    assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never | 1.50 |"

@@ -38,6 +38,7 @@ _WITHHELD = {
     "delivered": ("reached", True),
     "half of the deliveries": ("latency.p50", False),
     "99 %": ("latency.p99", False),
+    "duplicates per delivery": ("duplicates.mean", False),
 }
 
 
@@ -92,6 +93,8 @@ def _cell(value: float | None, share: bool, metric: str) -> str:
         return "never"
     if share:
         return f"{100 * value:.1f} %"
+    if metric.startswith("duplicates"):
+        return f"{value:.2f}"
     return f"{value:,.0f}" if metric.endswith("never") else f"{value:,.0f} ms"
 
 
