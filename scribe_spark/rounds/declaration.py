@@ -51,10 +51,7 @@ _OTHERS = frozenset(
 
 
 def imported(place: str) -> Callable[..., Any]:
-    """Return a function that calls the function at ``package.module:function``.
-
-    The module is imported at the first call.
-    """
+    """Return a function that calls another one, given as ``package.module:function``."""
     return partial(_call, place)
 
 
