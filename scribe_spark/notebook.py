@@ -85,12 +85,12 @@ def exit_notebook(value: str) -> NoReturn:
 
 
 def utilities(widgets: Widgets) -> SimpleNamespace:
-    """Return ``dbutils`` with these widgets."""
+    """Return an object like Databricks' ``dbutils``, with these widgets."""
     return SimpleNamespace(widgets=widgets, notebook=SimpleNamespace(exit=exit_notebook))
 
 
 def _arguments() -> dict[str, str]:
-    """Return the arguments ``name=value`` of the script; Jupyter's own program has only flags."""
+    """Return the arguments ``name=value`` of the script as a dict; in Jupyter, there are none."""
     pairs = [word.partition("=") for word in sys.argv[1:]]
     return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
 

@@ -417,25 +417,25 @@ WRITTEN: dict[str, StructType] = {
 
 
 def further_columns(table: str) -> list[StructField]:
-    """Return the columns at the end of a table that only some runs have."""
+    """Return the columns at the end of a table (given by name) that only some runs have."""
     several = (PART_COLUMNS, PUBLICATION_COLUMNS, EVENT_COLUMNS)
     return [field for further in several for field in further.get(table, StructType())]
 
 
 def events_of(schema: StructType, columns: Collection[str]) -> StructType:
-    """Return a schema of events, with those of :data:`EVENT_COLUMNS` that are in `columns`."""
+    """Return a schema of events: `schema`, and those of :data:`EVENT_COLUMNS` in `columns`."""
     more = [field for field in EVENT_COLUMNS["events"].fields if field.name in columns]
     return StructType([*schema.fields, *more])
 
 
 def written(table: str, scheduled: bool) -> StructType:
-    """Return the columns of a table of systems, in a run with or without a schedule."""
+    """Return the columns of a system's table (given by name); a schedule adds some."""
     more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
     return StructType([*WRITTEN[table].fields, *more.fields])
 
 
 def check_columns(table: str, found: StructType) -> None:
-    """Refuse a table whose columns differ from :data:`WRITTEN`."""
+    """Refuse a table whose columns `found` differ from those in :data:`WRITTEN`."""
     if table not in WRITTEN:
         raise ValueError(f"table {table} has no schema in schemas.WRITTEN")
     wanted, given = (
@@ -453,7 +453,7 @@ CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
 
 
 def to_ms(column: str, alias: str = "delay_ms"):
-    """Convert microseconds (BIGINT) to milliseconds (DOUBLE)."""
+    """Return a column of microseconds (BIGINT) in milliseconds (DOUBLE), with a new name."""
     return (F.col(column) / F.lit(float(MICROSECONDS))).alias(alias)
 
 

@@ -1,11 +1,11 @@
 """The state of a bucket's nodes, and the four steps of a *window*, an interval of simulated time.
 
 A copy that starts at time s is not complete before s + L, where L is the least delay plus the least
-transmission time of a message. Nodes react only to complete copies. So everything that happens in
+transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
 the window from t to t + L depends only on copies that started before t.
 
 A *place* is a node in a room, and a topic is a set of links that publications use
-(:mod:`.setting`). A *batch* is the copies that a node enqueues at its uplink for one first copy.
+(:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first copy.
 IDONTWANT is the message by which a node tells its peers that it has a publication.
 
 Rules: docs/rules.md, W1 to W8.
@@ -267,7 +267,7 @@ class ClockBucket:
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
         """Receive copies that have started; return the IDONTWANTs for first copies of this window.
 
-        `window` is the number of the window, and `copies` are packed rows of int32. Copies that
+        `window` is the number of the window, and `copies` are packed rows of int32.  Copies that
         were received before may also become complete in this window.
         """
         if copies is not None:
@@ -673,8 +673,8 @@ def compact(column: np.ndarray) -> np.ndarray:
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
     """Return offsets into an array with an element for each pair (publication, row of its topic).
 
-    Publication p has element ``offset[p] + i`` for each row i of its topic. `topic` has the topics
-    of all rows, ascending, and `published` those of the publications. The second result is the
+    Publication p has element ``offset[p] + i`` for each row i of its topic.  `topic` has the topics
+    of all rows, ascending, and `published` those of the publications.  The second result is the
     length of the array.
     """
     first, last = np.searchsorted(topic, published), np.searchsorted(topic, published, side="right")

@@ -123,7 +123,7 @@ class Downlinks:
         """Return the times at which downlinks have finished copies, in microseconds.
 
         `downlink` are indices of downlinks, ascending; the copies of a downlink are in the order of
-        arrival, after those of earlier calls. `at_us` is when the first byte of a copy arrives,
+        arrival, after those of earlier calls.  `at_us` is when the first byte of a copy arrives,
         `takes_us` its transmission time.
         """
         starts = run_starts(downlink)

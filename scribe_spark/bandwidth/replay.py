@@ -60,9 +60,9 @@ def replayed(
 ) -> Multicast:
     """Return a multicast along trees, with the deliveries that the clock with bandwidth computes.
 
-    `made` is the multicast without bandwidth. If copies do not start at the source (`from_source`
+    `made` is the multicast without bandwidth.  If copies do not start at the source (`from_source`
     is False), the source sends its message to the root first: in one hop, or by `ways`, a function
-    that returns the hops and delays of ways. `channels` says along which tree each publication
+    that returns the hops and delays of ways.  `channels` says along which tree each publication
     goes; the column ``group`` of the edges has the numbers of channels.
     """
     scheduled = stages.schedule is not None

@@ -67,8 +67,8 @@ class Begun(Rows):
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
         """Return the publications by number, with times (us) and sizes (bytes) from two arrays.
 
-        The number of a publication is its index in `at_us` and `size`. Publications that have times
-        already are returned as they are.
+        The number of a publication is its index in `at_us` and `size`.  Publications that have
+        times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self
@@ -190,7 +190,7 @@ def _write_times(
     """Write the times and hops of first copies into the table of deliveries.
 
     `at_us` are the times of the publications, `nodes` is the number of nodes, and `deliveries` the
-    name of the table. A delivery without a copy in this round is unchanged, because the node
+    name of the table.  A delivery without a copy in this round is unchanged, because the node
     received the publication in another way.
     """
     came = tables.pop(ARRIVALS)
@@ -219,9 +219,9 @@ def _write_all(
 ) -> None:
     """Write the tables of deliveries and copies of all publications, with times and first copies.
 
-    `names` are those of the tables of copies and of deliveries. Hops and times of copies count from
-    the source, those of deliveries from the root. Copies that nodes have recoded have numbers of
-    their senders, so the clock says which copies are first ones.
+    `names` are those of the tables of copies and of deliveries.  Hops and times of copies count
+    from the source, those of deliveries from the root.  Copies that nodes have recoded have numbers
+    of their senders, so the clock says which copies are first ones.
     """
     came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
     came = take(came, came["room"] % ROOMS != 1)
@@ -274,14 +274,14 @@ def replay_round(
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
     `links` has the sizes and rates, `kernel` the network, and `bounds` (B + 1,) the first positions
-    of the buckets. `begun` has all publications of the round, and `at_us` and `size` their times
+    of the buckets.  `begun` has all publications of the round, and `at_us` and `size` their times
     since its begin (us) and their sizes (bytes); by default 0 and the size of all publications of a
-    world. The tables named `copies` (``group, publication, sender, to``) have each row in any
+    world.  The tables named `copies` (``group, publication, sender, to``) have each row in any
     bucket, lost copies included, perhaps with a column ``lost``; those named `deliveries` (``group,
-    publication, node, hops, delay_us``) are in the buckets of the nodes. If a publication goes
-    along several trees, copies also have the trees of their two ends (``from_tree, tree``). In a
+    publication, node, hops, delay_us``) are in the buckets of the nodes.  If a publication goes
+    along several trees, copies also have the trees of their two ends (``from_tree, tree``).  In a
     run (`in_run`), both tables get the rows of all publications, and copies the columns ``hops,
-    sent_us, first``. `late` is the jitter of copies.
+    sent_us, first``.  `late` is the jitter of copies.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])

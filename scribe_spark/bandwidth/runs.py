@@ -143,7 +143,7 @@ class RoundLinks:
         """Return a clock with these rates; `discipline` has fields of the system's `Discipline`.
 
         `facts` has the nodes, `bounds` (B + 1,) the first positions of the buckets, and `kernel`
-        answers queries of routes. The clock uses `processing_us` if the validation time is 0.
+        answers queries of routes.  The clock uses `processing_us` if the validation time is 0.
         """
         rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
         validation_us = self.validation_us or processing_us
@@ -240,7 +240,7 @@ def play_clock(
     """Play publications by the clock, on a player that keeps its buckets.
 
     ``read(tables, inbox)`` returns the links of a bucket, and ``write(tables)`` converts the
-    results to other tables. The options are those of `ClockSetting`.
+    results to other tables.  The options are those of `ClockSetting`.
     """
 
     def read_links(tables: Tables, inbox: Inbox) -> None:

@@ -159,9 +159,9 @@ def draw_schedule(
 ) -> Schedule:
     """Return the publications that a config describes, with drawn sources.
 
-    Publication n of a group happens at n times the interval. Its source is the member with index
+    Publication n of a group happens at n times the interval.  Its source is the member with index
     draw(``publisher``, group, n) modulo the number of members, sorted by node number; or the
-    group's element of `source`. A group without members has publications only from `source`.
+    group's element of `source`.  A group without members has publications only from `source`.
     """
     each = config.publications or 1
     if config.published_by != "source":

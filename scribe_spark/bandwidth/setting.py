@@ -173,7 +173,7 @@ class Discipline:
         """Return a number for each copy, by which the copies of a batch are sorted: uint64.
 
         `number` has the numbers of all nodes; `node` and `peer` are the positions of sender and
-        receiver. Of equal numbers, the smaller nodeId of the receiver is first.
+        receiver.  Of equal numbers, the smaller nodeId of the receiver is first.
         """
         assert self.seed is not None
         return draws.bits_np(self.seed, "order", publication, number[node], number[peer])

@@ -174,7 +174,7 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
     """Send copies over links with rates, one window of time after the other.
 
-    In each bucket, the table LINKS becomes ARRIVALS and COPIES. `bounds` (B + 1,) are the first
+    In each bucket, the table LINKS becomes ARRIVALS and COPIES.  `bounds` (B + 1,) are the first
     positions of the buckets and the number of nodes; `given` is the setting of the clock.
     """
     play_in_windows(player, Windows(bounds, given))

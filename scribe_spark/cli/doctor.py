@@ -82,7 +82,7 @@ def _java() -> Finding:
 
 
 def _spark() -> Finding:
-    """Find pyspark as a package, or as a part of Spark on a cluster."""
+    """Return the findings about pyspark: a package, or a part of Spark on a cluster."""
     try:
         found = version("pyspark")
     except PackageNotFoundError:

@@ -2,8 +2,8 @@
 
 In a window of time, no event can cause another event: a message needs at least the least delay, and
 a timer waits at least as long as a window.  So all events of a window, an interval of time, are
-known at its beginning. They are sorted by place, time and sender; in turn r, the r-th event of each
-place is played.
+known at its beginning.  They are sorted by place, time and sender; in turn r, the r-th event of
+each place is played.
 
 Rules: docs/rules.md, K1 to K7.
 """

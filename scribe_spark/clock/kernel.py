@@ -34,7 +34,7 @@ Column = str | tuple[str, int]
 class Control:
     """A kind of message without payload: links need no time for it but the delay.
 
-    `columns` are the whole numbers of 32 bits that the message carries, `bytes` is its size. If it
+    `columns` are the whole numbers of 32 bits that the message carries, `bytes` is its size.  If it
     `announces` a publication, the first column is ``publication``.
     """
 

@@ -60,7 +60,7 @@ Code = Annotated[str, TakenAs("code"), BeforeValidator(_code)]
 
 
 def _parsed(name: str, parse: Callable[[object], int]) -> Any:
-    """Return the property of a setting in base units; 0 if the setting is None."""
+    """Return a property with the value of the setting `name` in base units; 0 if it is None."""
     return property(lambda section: parse(value) if (value := getattr(section, name)) else 0)
 
 
@@ -160,7 +160,7 @@ class BandwidthConfig(Section):
 
     @property
     def parts_sent(self) -> int:
-        """The number of parts that sources send for each publication; 1 without parts."""
+        """The number of parts that a source sends for each publication; 1 if it sends it whole."""
         sent = "" if self.code is None else self.code.partition(":")[2]
         return int(sent) if sent else self.parts or 1
 
@@ -192,7 +192,7 @@ class BandwidthConfig(Section):
     def in_words(self, alone: bool = False) -> str:
         """Return a description of sizes and shared links for reports.
 
-        If publications are `alone`, they share no links.
+        If each publication is `alone`, publications share no links.
         """
         if not self.has_sizes:
             return "messages without a size"
@@ -201,7 +201,10 @@ class BandwidthConfig(Section):
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long."""
+        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long to transmit.
+
+        `given` says in words where the rate comes from.
+        """
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
@@ -218,7 +221,7 @@ class BandwidthConfig(Section):
                 raise InputError(field, value, f"{size_of} {remedy}")
 
     def rates(self, classes: Sequence[NodeClass]) -> dict[int, str]:
-        """Return the limits of rates of the section and of classes: bits per second -> words."""
+        """Return the limits of rates in this section and in classes: bits per second -> words."""
         given = {rate: units.canonical("rate", rate) for rate in (self.up, self.down) if rate}
         for one in classes:
             for rate in (one.up, one.down):
@@ -279,7 +282,7 @@ def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) ->
 def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:
     """Refuse settings of a system that do not fit to publications with sizes or times.
 
-    `settings` are ``name, value, possible value, remedy``.
+    Each of `settings` is a name, a value, the only value that fits, and a remedy.
     """
     if config.bandwidth.on:
         cause, given = config.bandwidth.cause
@@ -290,7 +293,10 @@ def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str
 
 
 def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:
-    """Refuse a system's clock of hops, and times of nodes, beside those of publications."""
+    """Refuse a system's clock of hops, and its processing times, beside rates of publications.
+
+    `prefix` begins the names of the system's settings `clock` and `processing_ms`.
+    """
     refuse_beside_sizes(config, [(f"{prefix}clock", clock, "time", "give time")])
     if config.bandwidth.on and config.bandwidth.validation_us and processing_ms:
         remedy = "is the same time as validation; leave out one of them"

@@ -117,7 +117,7 @@ class ExperimentConfig(NetworkConfig):
             section.check_within(self)
 
     def _systems(self) -> Iterator[Section]:
-        """Return the sections of the systems that the config names."""
+        """Return the sections of those systems that the config names, in order."""
         for system in SYSTEMS.values():
             if system.config_section is not None and self.has_system(system.name):
                 yield getattr(self, system.config_section)
@@ -151,7 +151,7 @@ class ExperimentConfig(NetworkConfig):
         return self
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield each possible fault: True if the config has it, the field, its value, a remedy."""
+        """Yield each possible fault: whether the config has it, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
         initial, jitter = self.world.initial or 1, self.topology.message_jitter
@@ -165,7 +165,7 @@ class ExperimentConfig(NetworkConfig):
             yield count > MOST_WORLD_GROUPS, "groups", count, fewer
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
-        """Refuse more publications than a run can simulate."""
+        """Refuse more publications than a run can simulate, by its groups and memberships."""
         given = self.bandwidth
         each, sent = given.publications, given.parts_sent
         if each is None and sent == 1:
@@ -181,7 +181,8 @@ class ExperimentConfig(NetworkConfig):
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
         """Refuse more groups than the 64-bit keys of the systems can number.
 
-        `members` is the path of the table from which the groups come, if any.
+        `memberships` is the number of members of all groups, and `members` the path of the table
+        from which the groups come, if any.
         """
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)

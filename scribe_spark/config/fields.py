@@ -23,12 +23,7 @@ from scribe_spark.core.registry import Declared
 
 @dataclass(frozen=True)
 class FieldRecord:
-    """A field of a config; `flat` is also the name of its flag.
-
-    `section` is ``run`` for a field outside of sections.  `default` is a tuple for a list, None for
-    a field without a default.  `bounds` are such as ``1..128``; ``0..<1.0`` excludes the last
-    number.  `rules` say in which configs the field has an effect.
-    """
+    """A field of a config as flags and docs need it; `flat` is also the name of its flag."""
 
     section: str
     name: str
@@ -100,7 +95,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 class AllFields(Mapping[str, FieldRecord]):
-    """The fields of a config by flat name, also those of sections that systems declare later.
+    """The fields of a config: flat name -> record; also of sections that systems declare later.
 
     Fields outside of sections have the section ``run``.
     """
@@ -162,7 +157,7 @@ def documentation() -> Iterator[dict[str, FieldRecord]]:
 
 
 def about(section: str) -> str:
-    """Return the text of a section for ``--help``; empty for an unknown section."""
+    """Return the text about a section for ``--help``; empty for an unknown section."""
     configs = ReferenceTreeConfig, WorldConfig, RunConfig
     models = {name: model for config in configs for name, model in config.sections.items()}
     models |= {"run": RunConfig, "paper": Paper, "execution": Execution}

@@ -244,7 +244,7 @@ class RoundsConfig(Section):
 
     @property
     def sources(self) -> int:
-        """The number of nodes of a group that may publish in a round; 0 means any number."""
+        """The number of nodes of a group that may publish in a round; 0 means all nodes."""
         return 1 if self.publish_source == "root" else self.publishers
 
     @model_validator(mode="after")

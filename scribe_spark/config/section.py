@@ -34,14 +34,14 @@ from scribe_spark.core.frozen_fields import FrozenFields
 
 @dataclass(frozen=True)
 class Flat:
-    """Mark of a field whose flat name differs from its name."""
+    """A mark of a field whose flat name differs from its name in the section."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class OnlyIn:
-    """Mark of a field that only the configs of some commands have; others refuse it by `why`."""
+    """A mark of a field that only some commands have; `why` ends an error of other commands."""
 
     commands: tuple[str, ...]
     why: str
@@ -49,7 +49,7 @@ class OnlyIn:
 
 @dataclass(frozen=True)
 class Differs:
-    """Mark of a field that has another default, and another description, in some commands."""
+    """A mark of a field that has another default, and another description, in some commands."""
 
     commands: tuple[str, ...]
     default: Any
@@ -57,7 +57,7 @@ class Differs:
 
 
 def only_in_worlds(why: str) -> OnlyIn:
-    """Return the mark of a field of worlds, with the reason why runs do not have it."""
+    """Return the mark of a field that only worlds have; `why` is the reason in errors of runs."""
     return OnlyIn(("world",), f"applies to worlds only: {why}")
 
 
@@ -74,7 +74,7 @@ def _check_whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON and TOML can write it; a graph becomes its digest."""
+    """Return a value as JSON and TOML can write it; a graph is replaced by its digest."""
     if isinstance(value, tuple):
         return [_entry(one) if isinstance(one, Section) else one for one in value]
     return str(value) if isinstance(value, GivenGraph) else value
@@ -155,7 +155,7 @@ class Section(BaseModel):
     @classmethod
     @cache
     def marked(cls, kind: type) -> dict[str, Any]:
-        """Return the mark of a kind of each field that has such a mark, by field name."""
+        """Return the marks of a `kind` (a class), by the name of the field that has the mark."""
         return {
             name: mark
             for name, field in cls.model_fields.items()
@@ -194,7 +194,7 @@ class Section(BaseModel):
         return copy
 
     def values_for(self, command: str) -> dict[str, Any]:
-        """Return the fields that were set, and those without the default of a command."""
+        """Return the fields that were set, and those that differ from a command's default."""
         usual = {name: field.default for name, field in type(self).model_fields.items()}
         usual |= {name: mark.default for name, mark in self.differing_in(command).items()}
         return {

@@ -51,7 +51,7 @@ def declared_section(system: Declared) -> type[Section]:
 
 @cache
 def _resolved(place: str) -> type[Section]:
-    """Return the class of a place, ``package.module:Class``."""
+    """Return the class at a place, ``package.module:Class``."""
     return resolve_name(place)
 
 
@@ -174,7 +174,10 @@ class Sectioned(Section):
 
 @dataclass(frozen=True)
 class _Taken:
-    """The names that the config of a command takes; `refused` has those of other commands."""
+    """The names that users may give for the config of a command.
+
+    `refused` has names that only other commands have.
+    """
 
     command: str
     sections: Mapping[str, type[Section]]
@@ -189,7 +192,7 @@ class _Taken:
         return dict.fromkeys([*self.own, *names])
 
     def fields(self, name: str, value: Any) -> dict[str, Any]:
-        """Return the fields that one entry sets, by flat name."""
+        """Return the fields that one entry (a name and its value) sets: flat name -> value."""
         section, dot, field = name.partition(".")
         if dot and section in self.sections:
             return self._of_section(section, {field: value})

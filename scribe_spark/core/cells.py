@@ -74,7 +74,7 @@ def has_kind(type_: pa.DataType, kind: Kind) -> bool:
 
 
 def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """Return the cells of a column in the type of their kind; NULL if not of the kind."""
+    """Return a column's cells as numbers or texts of a `kind`; NULL for others."""
     cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
@@ -196,7 +196,7 @@ def _trimmed(texts: pa.Array) -> pa.Array:
 
 
 def _where(cells: pa.Array, good: pa.Array) -> pa.Array:
-    """Return the cells, with NULL in place of bad ones."""
+    """Return the cells of a column, with NULL where the mask `good` is False."""
     return pc.if_else(good, cells, pa.scalar(None, cells.type))
 
 

@@ -216,7 +216,7 @@ def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: ob
 
 
 def _demand(cells: pa.ChunkedArray, bad: np.ndarray, kind: Kind) -> str:
-    """Return the end of a message about the first bad cell."""
+    """Return the end of an error message that says what the first bad cell must be."""
     words, type_ = KINDS[kind]
     if type_ == pa.int64():
         number = abs(converted(cells.slice(int(np.argmax(bad)), 1), "float")[0].as_py() or 0)
@@ -252,7 +252,7 @@ def _is_parquet(file: Path) -> bool:
 def _read_parquet(
     file: Path, field: str, path: str, columns: Mapping[str, Kind], optional: Collection[str]
 ) -> pa.Table:
-    """Return the columns of a file, or of a folder of files; an index of pandas is a column."""
+    """Return some columns of a Parquet file or folder; a pandas index counts as a column."""
     dataset = _dataset(file)
     schema = dataset.schema
     index = {} if file.is_dir() else _counted_index(schema)
@@ -284,7 +284,7 @@ def _rows_of(dataset: pq.ParquetDataset) -> int:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder of a Parquet table without files, with too many files, or with pipes."""
+    """Refuse a folder as a Parquet table if it has no files, too many files, or pipes."""
     files = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(files) > _MOST_FILES:
         raise ValueError(f"the folder holds more than {_MOST_FILES:,} files")

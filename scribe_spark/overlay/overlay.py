@@ -169,7 +169,7 @@ class Overlay(ABC):
         return frame.mapInArrow(add, StructType(fields))
 
     def rows_of_nodes(self, node: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``id_hi, router`` of nodes given by their numbers."""
+        """Return first halves of nodeIds, and routers, of nodes by number: ``id_hi, router``."""
         facts, kernel = self.ring.facts, self.underlay.kernel
         at, ring = facts.positions(node), facts.ring
         return {"id_hi": ring.hi[at].view(np.int64), "router": kernel.ids(ring.router[at])}

@@ -27,7 +27,7 @@ class NextHop(Protocol):
     """A rule of routing, which gives the next hops of messages; picklable.
 
     A rule that draws random values has an attribute `drawn_by`: the names of the payload columns
-    that key its draws. Such a rule gets these columns as arguments after the keys.
+    that key its draws.  Such a rule gets these columns as arguments after the keys.
     """
 
     def __call__(
@@ -148,7 +148,10 @@ class Route(_Upcalls):
         return unchanged or self.application.independent
 
     def _hop(self, first: int, tables: Tables, moving: Columns) -> tuple[Columns, Columns]:
-        """Return the messages that go on, and the messages at their root, as upcalls see them."""
+        """Return messages as upcalls see them: those that go on, and those that are at their root.
+
+        `moving` are the messages on their way.
+        """
         assert self.rule is not None
         at = moving[AT]
         hi, lo = (moving[name].view(np.uint64) for name in _KEY)

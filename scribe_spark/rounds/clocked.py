@@ -269,7 +269,7 @@ class _ClockedRound:
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
         """Play the commands in the tables of buckets until no event is due.
 
-        `room` (P,) has the index of the group of each publication. Messages take at least
+        `room` (P,) has the index of the group of each publication.  Messages take at least
         `least_us` microseconds.
         """
         links, wires, ring, validation_us = self.links, None, self.facts.ring, None
@@ -371,7 +371,7 @@ class _Newcomers:
 def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return sources that are no members, as keys (group, node), and a drawn member for each (K10).
 
-    A guest sends its publication by this member. `members` are the keys of all members, ascending.
+    A guest sends its publication by this member.  `members` are the keys of all members, ascending.
     """
     key = distinct(key_of([round.publish.group, round.publish.node], round.size))
     key = key[find_sorted(members, key) < 0]
@@ -474,7 +474,7 @@ def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
     """Return about `slots` drawn neighbours for each of the members `key` (group, node), ascending.
 
     The members of a group form drawn rings, each of which gives a member two neighbours, and drawn
-    pairs if the number of links is odd. A link that is there already is left out.
+    pairs if the number of links is odd.  A link that is there already is left out.
     """
     group, node = np.divmod(key, round.size)
     links = np.full((len(node), slots), NONE)

@@ -207,8 +207,8 @@ class Publishing(Rows):
 class GroupEvents:
     """The events of groups in a round: for each kind, pairs of a group and a node.
 
-    Groups are indices, nodes are positions in the ring. The nodes are alive after Pastry's events.
-    For each kind, a pair occurs at most once. In a world with a schedule, `schedule` has all
+    Groups are indices, nodes are positions in the ring.  The nodes are alive after Pastry's events.
+    For each kind, a pair occurs at most once.  In a world with a schedule, `schedule` has all
     publications, and `publish` has their pairs.
     """
 
@@ -231,7 +231,7 @@ class GroupEvents:
     ) -> GroupEvents:
         """Return the group events among events that are given by numbers of nodes and groups.
 
-        `event` has the name of each event, and `known` is the ring of all nodes. In a world with a
+        `event` has the name of each event, and `known` is the ring of all nodes.  In a world with a
         schedule, `at_us` and `size` are the times (us) and sizes (bytes) of publications; a
         negative time means that none is given, which is 0.
         """
@@ -276,7 +276,7 @@ class GroupEvents:
         return {kind: getattr(self, kind) for kind in _KINDS}
 
     def published(self, size: int = 0) -> Publishing:
-        """Return the publications; those without a schedule have an equal size."""
+        """Return the publications; without a schedule, all start at once and have one `size`."""
         if self.schedule is None:
             return Publishing.at_begin(self.publish, size)
         return self.schedule
@@ -305,7 +305,7 @@ def refuse_impossible(
 ) -> None:
     """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played.
 
-    `events` are those of nodes, `of_groups` those of groups. The program `check` writes joins of
+    `events` are those of nodes, `of_groups` those of groups.  The program `check` writes joins of
     members and quits of nodes that are no members into `refused_table`: ``kind`` (an index of
     :data:`OF_MEMBERS`), ``group``, ``node``.
     """
@@ -372,7 +372,7 @@ def change_memberships(
 ) -> list[Program]:
     """Return the program that changes :data:`MEMBERS` in a round; None if nothing changes.
 
-    Members join and quit, and dead nodes are removed. A join without the right changes nothing.
+    Members join and quit, and dead nodes are removed.  A join without the right changes nothing.
     With `by_messages`, more joins and quits come as messages.
     """
     gone = np.sort(np.r_[events.fail, events.leave])
@@ -469,7 +469,7 @@ class RoundTimes:
         """Return the first row of events with an impossible time or size, and the fault in words.
 
         `at_us` are times since the begin of the round, and `size` bytes; NONE means that the row
-        has no time or no size. `publishes` is True for publications.
+        has no time or no size.  `publishes` is True for publications.
         """
         has_time, has_size = at_us != NONE, size != NONE
         after = f"at or after the end of its round, which lasts {canonical('time', self.round_us)}"

@@ -274,7 +274,10 @@ class GroupOverlays(SystemOnBuckets):
         return {}
 
     def state_of(self, tables: Tables, groups: np.ndarray) -> Mapping[str, Columns]:
-        """Return the state of groups (indices, ascending) in their builder; by default none."""
+        """Return the state of some `groups` (indices, ascending) as tables; by default none.
+
+        `tables` are those of the bucket that builds their overlays.
+        """
         return {}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:

@@ -175,7 +175,7 @@ class GrownOverlays(GroupOverlays):
         return {}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round from the sums: by default, means over ``members``."""
+        """Return the measures of a round from sums over builders: by default means per member."""
         members = max(1.0, sums.get("members", 1))
         return {name: total / members for name, total in sums.items() if name != "members"}
 

@@ -48,7 +48,7 @@ FOUND = "found dead"
 class Observer:
     """Counts the messages of a bucket's nodes by kind; may record senders, receivers and groups.
 
-    `kinds` are all kinds of messages. `recorded` are the kinds whose senders and receivers are
+    `kinds` are all kinds of messages.  `recorded` are the kinds whose senders and receivers are
     recorded and, with `groups`, also the groups.
     """
 
@@ -75,9 +75,9 @@ class Observer:
         """Count `messages` of a kind that a bucket's nodes send; `lost` of them meet a dead node.
 
         The function `between` returns the sender and the receiver of each message, in any order;
-        `groups` returns the groups of these messages, by default NONE. If only groups are recorded,
-        rows may stand for several messages: `times` has their numbers. `sizes` returns the sizes of
-        these messages in bytes, if they have sizes of their own.
+        `groups` returns the groups of these messages, by default NONE.  If only groups are
+        recorded, rows may stand for several messages: `times` has their numbers.  `sizes` returns
+        the sizes of these messages in bytes, if they have sizes of their own.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -127,7 +127,7 @@ class Observer:
     ) -> None:
         """Count a message of a kind for each element of `arrives`; False marks a lost message.
 
-        `sender` and `to` are positions. `group` are the groups of the messages, by default none;
+        `sender` and `to` are positions.  `group` are the groups of the messages, by default none;
         `times` has the number of messages that each row stands for, if no message is lost; `size`
         are the sizes of the messages in bytes, by default those of kinds.
         """

@@ -121,7 +121,7 @@ def note_received(
 
     `members` are the ascending keys (group, node) of the members in the bucket, `published` (p,)
     are the groups of the publications, and `heard` has the key (group, node) of each publication
-    that reached a node, in any order. `groups` and `size` are the numbers of groups and nodes, G
+    that reached a node, in any order.  `groups` and `size` are the numbers of groups and nodes, G
     and K.
     """
     count = np.bincount(published, minlength=groups)
@@ -137,7 +137,7 @@ def note_received(
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Write :data:`DUE`: the receivers of publications up to round `last`, by round and group.
 
-    A node that is no member any more is not expected to receive any publication. `members` are the
+    A node that is no member any more is not expected to receive any publication.  `members` are the
     ascending keys (group, node) of the members in the bucket; see :func:`note_received` for the
     rest.
     """

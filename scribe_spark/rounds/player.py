@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Environment:
-    """Facts about nodes, their lives, and the rules of the overlay."""
+    """What programs know around nodes: nodes, their lives, the network and the config's rules."""
 
     facts: KnowsRing  # all nodes, also those that arrive later
     bounds: np.ndarray  # int64, shape (B + 1,)
@@ -63,7 +63,7 @@ class Environment:
 class RoundPlayer:
     """The player of an orchestrator's programs in a round, with the lives of all nodes.
 
-    The orchestrator sees of the nodes' tables only what it takes or gathers. It changes the lives
+    The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
     of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
     """
 

@@ -133,7 +133,7 @@ def environment_of_machine() -> dict[str, str]:
 
 
 def names_address() -> bool:
-    """Return True if the environment has an address on which Spark listens."""
+    """Return True if an environment variable names the address on which Spark listens."""
     return any(os.environ.get(name) for name in (_ADDRESS, "SPARK_LOCAL_HOSTNAME"))
 
 
@@ -189,7 +189,7 @@ def _check_home(home: str) -> None:
 
 
 def _check_scratch(folders: str) -> None:
-    """Refuse folders that cannot be made or written, by a test."""
+    """Refuse scratch folders that cannot be made or written, by a test file in each."""
     for folder in folders.split(","):
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)

@@ -280,7 +280,7 @@ class HadoopFiles:
             stream.close()
 
     def _move(self, beside: Any, path: Any) -> None:
-        """Replace a file by another one, in one step if the file system can do that."""
+        """Rename a file onto another one (`path`), in one step if the file system can do that."""
         try:
             files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
         except Exception:  # the file system has only the older interface
@@ -491,7 +491,7 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
 
 
 def _sign(error: BaseException) -> str | None:
-    """Return the words in an error that mean a full disk."""
+    """Return the words in an error that mean that a disk is full; None without such words."""
     if isinstance(error, OSError) and error.errno in _NUMBERS:
         return os.strerror(error.errno)
     found = _SIGN.search(_text(error))
@@ -523,7 +523,7 @@ def _named(error: BaseException, folders: Iterable[Path]) -> Path | None:
 
 
 def _fullest(folders: Iterable[Path]) -> Path | None:
-    """Return the folder with the least free space, if it is nearly full."""
+    """Return the folder with the least free space on its disk, if that is nearly full."""
     room: dict[Path, int] = {}
     for folder in folders:
         with suppress(OSError):

@@ -73,7 +73,7 @@ def sql_settings(partitions: int) -> dict[str, str]:
 
 @contextmanager
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Return a context manager with the SQL settings for supersteps; it restores others."""
+    """Return a context manager with the SQL settings for supersteps; it restores former ones."""
     settings = sql_settings(partitions)
     before = {name: read_setting(spark, name) for name in settings}
     set_all(spark, settings)

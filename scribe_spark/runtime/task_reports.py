@@ -105,7 +105,7 @@ class _Receiver:
 
 
 class Reporter:
-    """The side of a task: it sends reports to the driver, if it can reach it."""
+    """The end of a connection in a task, which sends reports to the driver if it can reach it."""
 
     def __init__(self, address: ReportAddress | None) -> None:
         self._connection: socket.socket | None = None
@@ -127,7 +127,7 @@ class Reporter:
         return self._connection is not None
 
     def report(self, what: Any) -> None:
-        """Send a value that JSON can write."""
+        """Send a report to the driver: any value that JSON can write."""
         if self._connection is None:
             return
         try:

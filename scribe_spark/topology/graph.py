@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """The nodes at each router, in the order of router ids; None for unknown properties."""
+    """Properties of the nodes at routers: shares, rates, places and regions; None if unknown."""
 
     #: float64 or None: the share of all nodes at each router (their sum is 1); None: equal shares.
     shares: np.ndarray | None = None
@@ -120,7 +120,7 @@ class Graph:
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):
-    """Return the ``vertices`` of a :class:`Graph` in their types, ascending by id."""
+    """Return routers as the ``vertices`` of a :class:`Graph` in their types, ascending by id."""
     frame = pd.DataFrame({"id": ids, "kind": kind, "domain": domain, "x": x, "y": y})
     frame = frame.astype({"domain": "Int64", "kind": object, "x": "float64", "y": "float64"})
     return frame.sort_values("id", kind="stable", ignore_index=True)

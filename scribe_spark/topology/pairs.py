@@ -24,7 +24,7 @@ def pair_network(config: TopologyConfig) -> Graph:
 
 
 def with_nodes(graph: Graph, nodes: int) -> Graph:
-    """Return a network of pairs with N nodes; router i is that of node i."""
+    """Return the network of pairs with N nodes; router i is the router of node i."""
     places = np.arange(nodes, dtype=np.int32)
     return replace(graph, vertices=router_frame(np.arange(nodes)), hosts=Hosts(places=places))
 

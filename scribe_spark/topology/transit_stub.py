@@ -60,13 +60,12 @@ def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _exact(p: float) -> np.ndarray:
-    """Return the probability for 0, 1, ..., 300 routers; a sum of positive terms, so it is
-    accurate.
+    """Return the probability that a graph is connected, for 0, 1, ..., 300 routers.
 
-    Of n + 1 routers, put the last one aside.  The component of the first router among the others
-    has k + 1 routers: k of n - 1 are chosen; they are connected with the first; at least one of the
-    k + 1 has a link to the router put aside, and none has a link to the n - k - 1 others, which are
-    connected with the router put aside.
+    All terms of the sum are positive, so it is accurate.  Of n + 1 routers, put the last one aside.
+    The component of the first router among the others has k + 1 routers: k of n - 1 are chosen;
+    they are connected with the first; at least one of the k + 1 has a link to the router put aside,
+    and none has a link to the n - k - 1 others, which are connected with the router put aside.
     """
     connected = np.ones(_EXACT + 1)
     if p == 1:
@@ -102,7 +101,7 @@ def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
 
 
 def _draws(sizes: np.ndarray, p: float) -> float:
-    """Return the mean number of pairs to draw until every domain is connected."""
+    """Return the mean number of pairs of routers to draw until every domain is connected."""
     pairs = sizes * (sizes - 1) / 2 + _OVERHEAD
     return float((pairs / connected_probability(sizes, p)).sum())
 
@@ -112,9 +111,10 @@ def _draws(sizes: np.ndarray, p: float) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """The sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
+    """The sides of the squares in which the points of routers are drawn, in grid units (1 ms).
 
-    They are G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
+    They are G for the whole grid, S_T for a transit domain and S_S for a stub.  Squares never
+    exceed the grid, which matters for tiny graphs only.
     """
 
     grid: int
@@ -123,7 +123,7 @@ class Scales:
 
     @classmethod
     def of(cls, params: TopologyConfig) -> Scales:
-        """Return the scales that GT-ITM's users derive from the sizes."""
+        """Return the sides of squares that GT-ITM's users derive from the sizes in `params`."""
         most_transit = params.transit_size + 3 * params.transit_domains
         most_stubs = params.stubs_per_transit + 3 * most_transit
         most_stub_size = params.stub_size + 3 * most_stubs
@@ -160,7 +160,7 @@ def _check_one(n: int, p: float, field: str) -> None:
 
 
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
-    """Return the longest of the shortest paths of a graph, in hops; None if it is not connected.
+    """Return the greatest distance of two routers in hops; None if the graph is not connected.
 
     Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
     take longer to make than the search.
@@ -180,7 +180,7 @@ def hop_diameter(n: int, links: np.ndarray) -> int | None:
 
 
 def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
-    """Return the first `n` distinct grid points of a uniform stream, in its order."""
+    """Return the first `n` distinct points of a stream of grid points in [0, scale)^2: (n, 2)."""
     drawn = rng.random_raw(n) % np.uint64(scale * scale)
     while len(cells := pd.unique(drawn)) < n:
         drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
@@ -198,7 +198,10 @@ def _rounded(x: float) -> int:
 
 @dataclass(frozen=True)
 class Weights:
-    """Policy weights of the kinds of links: w_tt, w_ts, w_ss, and 1 inside a domain."""
+    """Policy weights of the kinds of links: transit to transit, transit to stub, stub to stub.
+
+    A link inside a domain has weight 1.
+    """
 
     inter_domain: int
     transit_stub: int
@@ -207,10 +210,10 @@ class Weights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> Weights:
-        """Return the policy weights of links.
+        """Return the policy weights of links, from hop diameters.
 
-        They follow from hop diameters: of the graph of domains (`top`), and the
-        greatest ones of a transit and of a stub domain.
+        `top` is the diameter of the graph of domains; `transit` and `stub` are the greatest ones of
+        a transit and of a stub domain.
         """
 
         def h(x: int) -> int:
@@ -343,7 +346,7 @@ def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
 
 
 def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.ndarray:
-    """Return a link for each direction of each top-level edge, between random routers."""
+    """Return random links of domains: for each edge between two domains, one per direction."""
     ends = []
     for one, other in np.concatenate([top_links, top_links[:, ::-1]]).tolist():
         rng = _stream(seed, "inter-domain", one * len(transit.sizes) + other)
@@ -449,7 +452,7 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` counts >= 1 with the sum ``n * mean``, scattered around `mean`: int64.
+    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64.
 
     3n times, a random count that exceeds 1 gives one unit to a random count.
     """
@@ -462,7 +465,7 @@ def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
 
 
 def _below(n: int, rng: np.random.Philox) -> int:
-    """Return a uniform whole number in [0, n), from the next bits of a stream."""
+    """Return a uniform whole number in [0, n), from the next bits of the stream `rng`."""
     return int(rng.random_raw()) % n
 
 

@@ -53,7 +53,10 @@ class LinkArrays:
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
-        """Return the links as arrays; their ends are positions in the sorted `routers`."""
+        """Return a table of links as arrays; `tie` and `seed` choose among routes of equal weight.
+
+        The ends of links are positions in the sorted `routers`.
+        """
         routers = np.sort(np.asarray(routers, dtype=np.int64))
         src = index_sorted(routers, links["src"].to_numpy())
         dst = index_sorted(routers, links["dst"].to_numpy())
@@ -70,13 +73,17 @@ class LinkArrays:
 
 
 def _whole_numbers(weight: np.ndarray) -> np.ndarray:
-    """Return weights, rounded to 1e-6, as the least whole numbers in the same proportion."""
+    """Return weights in the least whole numbers of the same proportion, after rounding to 1e-6."""
     units = np.rint(weight * 1e6).astype(np.int64)
     return units // np.gcd.reduce(units) if len(units) else units
 
 
 def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return weight * base + second, with a base above the second cost of any least-weight path."""
+    """Return costs by which routes are compared by weight, then by the `second` cost: int64.
+
+    The cost of a link is weight * base + second, with a base above the second cost of any
+    least-weight path among `r` routers.
+    """
     if not len(weight):
         return np.empty(0)
     graph = csr_array((weight.astype(float), (src, dst)), shape=(r, r))
@@ -136,7 +143,11 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Sum `step` (a number of each route's last link) over all links of each route: (S, R)."""
+    """Return the sum of `step` over all links of each route: (S, R).
+
+    `pred` has the router before the last on each route, and `step` a number of the route's last
+    link.
+    """
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step
@@ -150,12 +161,12 @@ def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def bounded_delay(delay_us: np.ndarray) -> np.ndarray:
-    """Return delays as int32, with :data:`TOO_LONG` for longer ones."""
+    """Return delays (us) as int32; longer ones become :data:`TOO_LONG`."""
     return np.minimum(delay_us, TOO_LONG).astype(np.int32)
 
 
 def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) -> None:
-    """Refuse routes from `sources` (indices) that take :data:`TOO_LONG` microseconds or longer."""
+    """Refuse routes from `sources` (indices) that take :data:`TOO_LONG` microseconds or more."""
     if delay_us.max(initial=0) < TOO_LONG:
         return
     row, target = np.argwhere(delay_us >= TOO_LONG)[0]

@@ -34,10 +34,10 @@ from scribe_spark.underlay.withheld import Withheld
 
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
-    """Return 1 - the product of (1 - loss) over the links of each route: float64, shape (R, R).
+    """Return the share of packets lost on each route: float64, shape (R, R).
 
-    `pred` has the predecessors of `RouteMatrices`; a link from a router to itself is between two of
-    its nodes.
+    It is 1 - the product of (1 - loss) over the links of the route.  `pred` has the predecessors of
+    `RouteMatrices`; a link from a router to itself is between two of its nodes.
 
     Examples
     --------
@@ -103,11 +103,11 @@ class HopGraph:
 
     @functools.cached_property
     def low(self) -> list[tuple[int, np.ndarray]]:
-        """Return data for each bit of a link's number among the links to its receiver, lowest
-        first.
+        """For each bit of a link's number (lowest first), which links lack the bit.
 
-        These are the number of routers that have links with the bit set and, for each link to them,
-        all ones if the link does not have the bit, else 0.
+        Numbers count the links to one receiver.  A bit has the number of routers with such a link,
+        and for each link to these routers a word: all ones if the link's number lacks the bit, else
+        0.
         """
         number = np.arange(len(self.receiver)) - self.first[self.receiver]
         bits = []
@@ -118,7 +118,7 @@ class HopGraph:
         return bits
 
     def met(self, words: np.ndarray) -> np.ndarray:
-        """Return, for each of the first routers, the OR of `words` over the links to it."""
+        """Return, for each router that the links of `words` lead to, the OR of their words."""
         return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
 
     def _routers(self, links: int) -> int:
@@ -127,7 +127,7 @@ class HopGraph:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The results of searches from up to 64 routers."""
+    """The results of breadth-first searches from up to 64 routers to all routers."""
 
     graph: HopGraph
     #: int64, shape (S,): indices, ascending.
@@ -156,11 +156,14 @@ class Search:
         return cls(graph, sources, np.stack(planes))
 
     def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Return the hops between indices, row by row; every source is one of `sources`."""
+        """Return the hops from each `source` to its `router` (indices): int64.
+
+        Every source is one of `sources`.
+        """
         return self._read(self.planes, source, self.graph.place[router])
 
     def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the router before the last on each route, and the link between them.
+        """Return, for each route, the router before the last (an index) and the last link's number.
 
         Of several such routers on shortest paths, it is the one of least index; `router` is not
         `source`.
@@ -208,7 +211,7 @@ def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, 
 
 
 def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the hops between router indices, row by row: int64."""
+    """Return the number of hops from router a to router b (indices), row by row: int64."""
     found = np.empty(len(a), dtype=np.int64)
     for rows, search in searches(graph, a):
         found[rows] = search.hops(a[rows], b[rows])
@@ -218,7 +221,7 @@ def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nearest(
     graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
-    """Return, for each query router, the nearest candidate of each segment (`Kernel.nearest`).
+    """Return each query's nearest candidate in each segment, as `Kernel.nearest` does.
 
     One search starts from all candidates of a segment at once.
     """
@@ -298,7 +301,7 @@ class HopKernel(RouterIds):
 
 
 def _on_links(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of each link with packets, and the number of packets."""
+    """Return sender, receiver and number of packets of each link that has packets."""
     link = np.flatnonzero(totals)
     sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
     return sender, receiver, totals[link]

@@ -52,7 +52,7 @@ _FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class RouteMatrices:
-    """Routes between all pairs of routers."""
+    """The delays and predecessors of the routes between all pairs of routers."""
 
     #: int64, shape (R,): router ids, ascending: the order of rows and columns.
     routers: np.ndarray
@@ -67,7 +67,7 @@ class RouteMatrices:
 
 
 def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMatrices:
-    """Return routes with an additional delay (in microseconds) between two nodes of one router."""
+    """Return the routes with delays (us) between two nodes of one router added on the diagonal."""
     if own_us is None:
         return routes
     np.fill_diagonal(routes.delay_us, own_us)
@@ -106,7 +106,7 @@ def compute_routes(
 
 
 def units(links: LinkArrays, components: list[PendantComponent]) -> int:
-    """Return the number of units of work for all routes."""
+    """Return the number of units of work, blocks of routes, of which all routes consist."""
     return len(_blocks(_core(links, components))) + len(_blocks(components))
 
 
@@ -126,7 +126,7 @@ def route_unit(
 
 
 def _core(links: LinkArrays, components: list[PendantComponent]) -> np.ndarray:
-    """Return the indices of the routers in no pendant component, ascending."""
+    """Return the indices of the core's routers (in no pendant component), ascending."""
     in_core = np.ones(len(links.routers), dtype=bool)
     for component in components:
         in_core[component.routers] = False
@@ -182,7 +182,7 @@ def unpack_routes(
 
 
 def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arguments of :func:`pack_routes`."""
+    """Return the sources, delays and predecessors in a packed row: undo :func:`pack_routes`."""
     cell = {name: row.column(name)[0].as_py() for name in schemas.ROUTES.names}
     s, t = cell["sources"], cell["targets"]
     codec = pa.Codec("zstd")
@@ -213,7 +213,7 @@ def nearest(
     candidates: np.ndarray,
     starts: np.ndarray,
 ) -> np.ndarray:
-    """Return the nearest candidates, as `protocol.Kernel.nearest` does.
+    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does.
 
     `delay_us` (R, R) are the delays of routes, `exits` the result of
     :func:`~scribe_spark.underlay.pendant.pendant_exits`.
@@ -243,7 +243,10 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the positions of all pairs of a query and a candidate in one pendant component."""
+    """Yield all pairs of a query and a candidate in one pendant component, as indices.
+
+    `of_query` and `of_candidate` are the numbers of their components.
+    """
     order = np.argsort(of_candidate, kind="stable")
     grouped = of_candidate[order]
     low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
@@ -262,10 +265,10 @@ def _first_and_second(
     component: np.ndarray,
     starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest candidate of each segment, and the nearest one in another component.
+    """Return each query's nearest candidate of each segment, and the nearest in another component.
 
     Both are positions in `candidates`, shape (Q, K); the second is -1 if there is none, and has no
-    meaning if the first is in the core.
+    meaning if the first is in the core.  `component` has the number of each candidate's component.
     """
     lengths = np.diff(np.r_[starts, len(candidates)])
     first = np.empty((len(queries), len(starts)), dtype=np.int64)
@@ -297,7 +300,7 @@ def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):
-    """The queries of kernels by matrices, which are distributed arrays; fields are their names."""
+    """The queries of kernels by matrices; its fields name the distributed arrays."""
 
     delay: str
     pred: str

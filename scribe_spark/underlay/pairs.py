@@ -73,7 +73,7 @@ class PairKernel(RouterIds):
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """No arrays."""
+        """The names of the distributed arrays that the kernel reads: none."""
         return ()
 
     @property
@@ -82,7 +82,7 @@ class PairKernel(RouterIds):
 
     @property
     def least_us(self) -> int:
-        """A lower bound of the delays."""
+        """A lower bound of the delays between different nodes, in microseconds."""
         return int(delays_of_bits(self.law, np.zeros(1, dtype=np.uint64))[0])
 
     def index(self, routers: np.ndarray) -> np.ndarray:

@@ -22,7 +22,10 @@ from scribe_spark.underlay.withheld import Withheld
 
 
 class Kernel(Protocol):
-    """The queries of numpy kernels on executors; picklable.  Routers are indices in id order."""
+    """The interface of queries of routes, for numpy kernels on executors; picklable.
+
+    Routers are indices in the order of their ids.
+    """
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -49,10 +52,10 @@ class Kernel(Protocol):
         """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Return the indices of router ids."""
+        """Return the index of each router, given by its id."""
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """Return the router ids of indices."""
+        """Return the id of each router, given by its index."""
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
@@ -75,7 +78,7 @@ class Kernel(Protocol):
         """
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays of routes between router indices in microseconds, row by row."""
+        """Return the delay (us) of the route from a to b (indices of routers), row by row."""
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return the share of packets lost on routes between router indices: float64, row by row.
@@ -85,7 +88,7 @@ class Kernel(Protocol):
 
     @property
     def withheld(self) -> Withheld | None:
-        """The nodes that forward no copies; None: all nodes forward."""
+        """The nodes that withhold copies of other nodes' publications; None: all nodes forward."""
 
     def withholding(self, withheld: Withheld | None) -> Self:
         """Return the kernel of the same network, with other nodes that withhold copies."""
@@ -150,8 +153,9 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
 
 
 def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the least rate of the links on each route, row by row: float64; infinite without
-    links.
+    """Return the least rate (bit/s) of the links on each route from a to b: float64.
+
+    It is infinite for a route without links.
     """
     least = np.full(len(a), np.inf)
     if kernel.link_rates is not None:
@@ -161,7 +165,7 @@ def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class RouterIds:
-    """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
+    """The part of a :class:`Kernel` that translates between ids and indices of routers."""
 
     #: The name of the array with router ids, ascending.
     routers: str
@@ -214,7 +218,7 @@ class RouterIds:
 
 @dataclass(frozen=True)
 class Underlay:
-    """The router network under the overlay.
+    """The router network under the overlay, with the delays of routes.
 
     Attributes
     ----------
@@ -233,7 +237,7 @@ class Underlay:
     lan_us: int
 
     def release(self) -> None:
-        """Free the disk space of its files; the object cannot be used afterwards."""
+        """Free the disk space of the network's files; the object cannot be used afterwards."""
         discard_arrays(*self.kernel.arrays)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
