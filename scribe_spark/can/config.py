@@ -25,7 +25,7 @@ MOST_LANDMARKS = 8
 
 
 def most_bits(dimensions: int) -> int:
-    """Return the number of times that a zone can be halved at most."""
+    """Return how often a zone can be halved at most, so that points have that many bits."""
     return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
 
 

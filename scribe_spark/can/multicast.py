@@ -43,9 +43,10 @@ _EDGES_AT_ONCE = 2**17
 
 
 def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
-    """Return True for neighbours that may receive a multicast, however it arrived at the zone.
+    """Return True for edges over which a multicast may go, however it arrived at the zone.
 
-    `edges` has ``zone, neighbour, face``; `source` has the zone of the multicast's source for each.
+    `edges` has ``zone, neighbour, face``; `source` has the zone of each multicast's source, and
+    `flooding` is the rule of flooding.
     """
     kept = np.empty(len(source), dtype=bool)
     for start in range(0, len(source), _EDGES_AT_ONCE):
@@ -67,7 +68,7 @@ def _directed(
     source: np.ndarray,
     corner: bool,
 ) -> np.ndarray:
-    """Return True for neighbours to which a zone may send: rule 3, and rule 5 if `corner`.
+    """Return True for each neighbour to which a zone may send: rule 3, and rule 5 if `corner`.
 
     Row i is about the zone ``zone[i]``, its neighbour across ``face[i]``, and a message of the zone
     ``source[i]``: a message goes along a dimension half of the way around at most.
@@ -86,7 +87,7 @@ def _directed(
 
 
 def _along(of: np.ndarray, dimension: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return the values of an array (dimensions, n), each along its own dimension: int64."""
+    """Return ``of[dimension[i], index[i]]`` for each i, as int64."""
     return of.ravel()[dimension * of.shape[1] + index].astype(np.int64)
 
 
@@ -97,7 +98,7 @@ def _side(zones: Zones, dimension: np.ndarray, zone: np.ndarray) -> np.ndarray:
 def _optimal(
     zones: Zones, zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
-    """Return True if the zone is the parent of its neighbour."""
+    """Return True for each zone that is the parent of its neighbour in the tree of the source."""
     places, low = zones.space.places, zones.low
     dimension, upper = face >> 1, face & 1 == 1
     begin, corner = zones.middle(source), low[:, neighbour]
@@ -165,7 +166,10 @@ def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) 
 
 
 def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the number of neighbours of each node that has some; `group` is that of each CAN."""
+    """Return the number of neighbours of each node that has some, by group.
+
+    `pairs` has pairs of neighbouring zones; `group` is that of each CAN.
+    """
     zone, entries = np.unique(pairs["zone"], return_counts=True)
     return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries}
 
@@ -229,7 +233,7 @@ class LiveCan(GroupOverlays):
         return Zones.of(self.space, group, node, point, len(ring))
 
     def _contact(self, overlays: Overlays, ring: Ring) -> np.ndarray:
-        """Return the first node of each CAN of a run: the source with the smallest number."""
+        """Return the first node of each group's CAN in a run: its source of smallest number."""
         order = np.lexsort((ring.node[overlays.source], overlays.of))
         return overlays.source[order[run_starts(overlays.of[order])]]
 

@@ -78,14 +78,14 @@ class FindNeighbours:
 
 
 def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
-    """Return pairs of neighbours in small integer types, which can be mapped without a copy."""
+    """Return pairs of neighbours in small integer types, which tasks can map without a copy."""
     zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
     return {**zones, "face": face.astype(np.int8)}
 
 
 @dataclass(frozen=True)
 class CanNextHop:
-    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point."""
+    """CAN's rule of routing: to the neighbour whose zone is nearest to the key's point."""
 
     known: SharedZones  # the zones of the CAN of all nodes
 

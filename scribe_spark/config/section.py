@@ -223,7 +223,7 @@ class Section(BaseModel):
 
     @classmethod
     def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings by flat name, with the values of the section's unset fields, if known."""
+        """Return settings (flat name -> value), with values of unset fields if they are known."""
         return dict(settings)
 
     def check_within(self, config: Any) -> None:

@@ -230,7 +230,7 @@ def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pair of each number, and all numbers from `first` to `last` - 1 of each pair."""
+    """Return all numbers of the ranges ``first[i]`` to ``last[i] - 1``: two columns, i, number."""
     some = np.flatnonzero(last > first)
     lengths = last[some] - first[some]
     ends = np.cumsum(lengths)

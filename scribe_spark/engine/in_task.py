@@ -170,7 +170,10 @@ class InTask:
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
-        """Move a table of all buckets to the first task; return None in other tasks."""
+        """Return a table of all buckets (a list of columns) in the first task; None in other tasks.
+
+        The buckets lose the table.
+        """
         here = [mine.pop(name) for mine in self._own.values()]
         if self.exchange is None:
             return here
@@ -181,7 +184,7 @@ class InTask:
         return here + [columns for rank in sorted(came) for _, columns in of_frame(came[rank])]
 
     def hand_out(self, tables: Sequence[Mapping[str, Columns]] | None) -> None:
-        """Send tables to each bucket from the first task; other tasks pass None."""
+        """Give each bucket its tables, which the first task passes; other tasks pass None."""
         if self.exchange is None:
             assert tables is not None
             own = dict(zip(self._own, tables, strict=True))
@@ -199,7 +202,7 @@ class InTask:
                 self._own[bucket][name] = columns
 
     def agree(self, is_so: bool) -> bool:
-        """Return the value of `is_so` in the task of rank 0, in all tasks."""
+        """Return the first task's value of `is_so` (bool) in all tasks."""
         if self.exchange is None:
             return is_so
         return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"

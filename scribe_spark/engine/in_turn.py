@@ -31,7 +31,7 @@ _STOPPED = "stopped at"  # the name of a table begins so; the program's index fo
 
 @dataclass(frozen=True)
 class IfRows:
-    """Programs that are played only if one of some tables has rows in any bucket."""
+    """Programs that are played only if one of the named `tables` has rows in any bucket."""
 
     tables: tuple[str, ...]
     programs: tuple[Program, ...]
@@ -86,13 +86,16 @@ def is_silent(program: Program) -> bool:
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:
-    """Return, by the index of a program, the table that names the buckets that stopped at it."""
+    """Return, for each program (index) at which buckets stopped, the table that names them.
+
+    `names` are the names of all tables.
+    """
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
 
 
 def are_silent(programs: Steps) -> bool:
-    """Return True if all programs are silent, but for those that depend on the rows of tables."""
+    """Return True if all programs are silent; `IfRows` do not count."""
     return all(isinstance(one, IfRows) or is_silent(one) for one in programs)
 
 

@@ -74,7 +74,7 @@ class Costs:
 
 
 class Layout:
-    """The numbers of buckets and partitions, and the folder of tables in files, or None."""
+    """The numbers of buckets and partitions, and the folder for tables in files, or None."""
 
     def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
         self.spark, self.buckets = spark, buckets
@@ -86,7 +86,7 @@ class Layout:
             self.partitions = min(self.partitions, _TASKS_A_CORE * parallelism(spark))
 
     def partition(self, frame: DataFrame) -> DataFrame:
-        """Repartition :data:`ROWS` so that all rows of a bucket are in one partition."""
+        """Return the rows (:data:`ROWS`) with all rows of a bucket in one partition."""
         part = F.floor(F.col("bucket") * self.partitions / self.buckets).cast("int")
         return frame.repartitionById(self.partitions, part)
 
@@ -127,7 +127,7 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until no node sends; return the messages of each superstep.
+        """Play a program until no node sends; return the number of messages of each superstep.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class BucketTables:
         self._forget(list(filter(match, self._held)))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Exclude tables from the next superstep."""
+        """Exclude the named tables from the rows of the next superstep."""
         for name in names:
             self._taken.add(name)
             del self._held[name]
@@ -288,7 +288,7 @@ class BucketTables:
         return sorted(name for name in self._held if re.fullmatch(pattern, name))
 
     def _with_constant(self, first: DataFrame | None) -> DataFrame:
-        """Return all rows that programs read: tables, constant tables, and first messages."""
+        """Return all rows that programs read: tables, constant tables, and messages `first`."""
         rows = self._kept()
         for others in (*self._constant, *([] if first is None else [first])):
             rows = rows.unionByName(others)
@@ -316,7 +316,10 @@ class BucketTables:
         progress: Progress | None,
         first: DataFrame | None,
     ) -> _Made:
-        """Compute the rows after a superstep; the rows before it stay valid."""
+        """Compute the rows after a superstep; the rows before it remain valid.
+
+        `first` are messages from outside, or None.
+        """
         started, rows = time.perf_counter(), self._with_constant(first)
         step = play_superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
@@ -390,7 +393,7 @@ class _Made:
 
 
 def _seen() -> list[str | Column]:
-    """Return the columns of rows that are sent to the driver."""
+    """Return the columns of rows that are sent to the driver with a job: only statistics."""
     return ["table", "name", "rows", "bucket", "file", F.length("data").alias("bytes")]
 
 
@@ -434,7 +437,7 @@ def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
 
 
 def _readable(held: Mapping[str, Row]) -> Tables:
-    """Return tables that unpack a row when a program reads its columns."""
+    """Return the tables of a bucket, which unpack a row when a program reads its columns."""
     return Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
 
 
@@ -445,7 +448,7 @@ def _inbox_of(rows: Iterable[Row]) -> Inbox:
 def _rows_of(
     bucket: int, tables: Tables, held: Mapping[str, Row], folder: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a bucket's tables; unchanged tables keep their rows."""
+    """Yield the rows of a bucket's tables; unchanged tables keep the rows in `held`."""
     for name in tables:
         if name in tables.changed:
             before = held[name].packed if name in held else None
@@ -466,7 +469,10 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Split rows into those of the bucket and those of :func:`_with_beside`."""
+    """Split a partition's rows into a bucket's own rows and the rows beside them.
+
+    `beside` is the schema of the rows that :func:`_with_beside` has added, or None.
+    """
     if beside is None:
         return list(batches), pa.table({})
     own, others = [], []

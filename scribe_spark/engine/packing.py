@@ -1,4 +1,4 @@
-"""Packing of named arrays into bytes, and rows of them: tables of buckets, messages between them.
+"""Packing of named arrays into bytes, and rows of packed arrays: tables of buckets and messages.
 
 Without packing, Spark would convert each message number by number on its way to Python and back.  A
 packed message takes about ten bytes: a column uses the smallest integer type that holds its values,
@@ -43,7 +43,7 @@ _AT_ONCE = 2**16  # rows that are compared in one step
 
 
 class Packed(Columns):
-    """The columns in bytes of :func:`pack`, or in a `file` to which :func:`pack` can refer."""
+    """Columns in the bytes of :func:`pack`; :func:`pack` can refer to those in a `file`."""
 
     def __init__(self, data: Any, file: str | None = None) -> None:
         self._data, self._file = np.frombuffer(data, np.uint8), file
@@ -85,7 +85,7 @@ class Packed(Columns):
         return np.broadcast_to(stored, shape) if one["stored"] != shape[0] else stored
 
     def keeping(self, name: str, columns: Columns) -> dict[str, Any] | None:
-        """Describe an unchanged column that stays in this file; None if it must be written."""
+        """Describe a column that is as in this file, for :func:`pack`; None if it has changed."""
         if self._file is None or name not in self._described:
             return None
         one = self._described[name]
@@ -129,7 +129,7 @@ class Overlaid(Columns):
 
 
 class Lent(Columns):
-    """Columns that are lent to a kernel, writable (as copies where needed) or read-only."""
+    """Columns that are lent to a kernel: writable (copied where needed) or read-only."""
 
     def __init__(self, columns: Columns, writes: bool) -> None:
         self._columns, self._writes = columns, writes
@@ -198,7 +198,7 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
 
 
 def _refuse_objects(name: str, column: Any) -> None:
-    """Refuse a column of an application or a system that has no bytes of fixed length."""
+    """Refuse a column of an application or a system whose values are Python objects."""
     if not isinstance(column, np.ndarray):
         given = f"a {type(column).__name__}"
     elif column.dtype.kind not in _KINDS:
@@ -210,7 +210,7 @@ def _refuse_objects(name: str, column: Any) -> None:
 
 
 def smallest(column: np.ndarray) -> np.ndarray:
-    """Return a column in the smallest type that holds it; a single row if all rows are equal."""
+    """Return a column in the smallest type that holds it; a single row stands for equal rows."""
     if not column.size:
         return column
     if column.dtype != np.int64:
@@ -244,7 +244,7 @@ def count_rows(columns: Columns) -> int:
 
 
 def take(columns: Columns, index: np.ndarray | slice) -> dict[str, np.ndarray]:
-    """Return the rows at `index`: a slice, numbers of rows, or a mark for each row."""
+    """Return the rows of columns at `index`: a slice, numbers of rows, or a mask."""
     if not isinstance(index, slice) and index.dtype == bool:
         index = np.flatnonzero(index)
     return {name: _taken(column, index) for name, column in columns.items()}
@@ -258,7 +258,7 @@ def _taken(column: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
-    """Concatenate the rows of several tables; narrow two-dimensional columns are padded with -1."""
+    """Return the rows of several tables as one; narrow columns of lists are padded with -1."""
     first, *others = parts
     if not others:
         return dict(first)
@@ -269,7 +269,7 @@ def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
 
 
 def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
-    """Encode named columns as bytes; the result is parts to be sent one after the other."""
+    """Return named tables of columns as bytes, in pieces to be sent one after the other."""
     packed = [pack(columns)[0] for _, columns in named]
     sizes = [sum(len(part) for part in parts) for parts in packed]
     names = [name for name, _ in named]
@@ -298,7 +298,7 @@ _PART = 2**23
 
 
 class Row:
-    """One table, or messages of one kind, read from :data:`ROWS`; `read` returns the columns."""
+    """One table, or messages of one kind, in a row of :data:`ROWS`; `read` returns the columns."""
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
         self._parts = parts
@@ -368,10 +368,10 @@ def pack_rows(
     folder: str | None = None,
     before: Packed | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a table or messages as a row of :data:`ROWS`, or as several parts if large.
+    """Yield a table, or messages of a kind, as a row of :data:`ROWS`, or as several parts if large.
 
-    With a `folder`, a table becomes a file there; columns that are as in `before`, the previous
-    version of the table, stay in their files.
+    `table` is True for a table.  With a `folder`, a table becomes a file there; columns that are as
+    in `before`, the previous version of the table, stay in their files.
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:
@@ -391,7 +391,7 @@ def pack_rows(
 
 
 def _batch(*values: Any) -> pa.RecordBatch:
-    """Return one row of :data:`ROWS`; the bytes are not copied."""
+    """Return a batch with one row of :data:`ROWS`; its bytes are not copied."""
     arrays = [
         _bytes(value) if isinstance(value, memoryview) else pa.array([value], one.type)
         for value, one in zip(values, _ARROW, strict=True)

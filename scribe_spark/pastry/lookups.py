@@ -29,7 +29,7 @@ ENDED = "ended lookups"
 
 @dataclass(frozen=True)
 class Lookups:
-    """The m lookups to be made: the positions of live nodes, and keys."""
+    """The m lookups of a round: positions of the live nodes that start them, and keys."""
 
     source: np.ndarray
     keys: Keys
@@ -37,7 +37,7 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """The results of m lookups; arrays of shape (m,)."""
+    """The results of m lookups: their ends, hops and delays; arrays of shape (m,)."""
 
     source: np.ndarray  # positions of the first nodes
     at: np.ndarray  # positions of the last nodes
@@ -83,9 +83,9 @@ def _messages(lookups: Lookups) -> Columns:
 def lookup_results(
     player: RoundPlayer, lookups: Lookups, taken: Mapping[str, Columns]
 ) -> LookupResults:
-    """Return the results of lookups from the table :data:`ENDED`.
+    """Return the results of lookups from the table :data:`ENDED` in `taken`.
 
-    A lookup that is missing in it was not delivered, because its source is dead.
+    A lookup that is missing in the table was not delivered, because its source is dead.
     """
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)

@@ -58,7 +58,7 @@ def node_rows(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return the function from numbers of nodes to their rows; see :func:`draw_nodes`."""
+    """Return a function from numbers of nodes to their rows (a batch); see :func:`draw_nodes`."""
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
     def draw(node: np.ndarray) -> dict[str, np.ndarray]:
@@ -76,7 +76,7 @@ def router_index(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the index of each node's router, of `routers`: int64; see :func:`draw_nodes`."""
+    """Return the index of each node's router in `routers`: int64; see :func:`draw_nodes`."""
     if places is not None:
         return places[node].astype(np.int64)
     bits = draws.bits_np(seed, "router", node)

@@ -187,7 +187,7 @@ class PastryOverlay(Overlay, GraphTables):
         return made
 
     def own(self, release: Callable[[], None]) -> None:
-        """Register a function that :meth:`release` calls."""
+        """Register a function that :meth:`release` will call."""
         self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
@@ -216,7 +216,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def _cells(self) -> DataFrame:
-        """The tables `CELLS` of all buckets."""
+        """The tables `CELLS` of all buckets, packed as `ROWS`."""
         return self.known[0].where(F.col("name") == CELLS)
 
     @property

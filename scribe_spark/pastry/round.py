@@ -135,7 +135,7 @@ class _Recover(NodeProgram):
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask the last known leaves for their leaf sets."""
+        """Let recovering nodes ask their last known leaves for their leaf sets."""
         first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
         nodes = self.nodes[first:last]
         if not len(nodes):
@@ -152,7 +152,7 @@ class _Recover(NodeProgram):
         return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer with the leaf set."""
+        """Answer recovering nodes with the own leaf set."""
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
         self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
@@ -185,7 +185,7 @@ NEW_LEAFS = "new leafs"
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The results of a round."""
+    """The results of Pastry's round: its lookups and measures."""
 
     number: int
     messages: dict[str, int]  # by kind, see `Tally`
@@ -218,7 +218,7 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
 
 @dataclass(frozen=True)
 class _CompareLeafSets(NodeProgram):
-    """Record live nodes whose leaf set, as a set of nodes, differs from that before the round.
+    """Record the live nodes whose leaf set has other nodes than before the round.
 
     The nodes `entered` were not alive before the round.
     """

@@ -328,7 +328,10 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _looker(
     folder: Path, token: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel of a task that tests its surroundings without this package."""
+    """Return the kernel of a task that tests its surroundings without this package: files, imports.
+
+    `token` is the content of a file in `folder`, which a task must see.
+    """
     shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -112,7 +112,7 @@ _AGAIN = 0.2
 
 
 def slots(spark: SparkSession, wanted: int = 1) -> int | None:
-    """Return the number of tasks that Spark runs at once, if known; wait for `wanted` slots."""
+    """Return the number of tasks that Spark runs at once, if known; wait for `wanted` ones."""
     found = _slots(spark)
     if found is None or found >= wanted or is_local_master(abilities(spark).master):
         return found

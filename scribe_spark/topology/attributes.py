@@ -202,7 +202,7 @@ class _AttributeReader:
         return own
 
     def link_rates(self) -> dict[str, list[int]]:
-        """Return the rate of each edge in bits per second; nothing if no edge has a rate."""
+        """Return the column ``rate`` of edges (bits per second); no column without rates."""
         if not self._has("bandwidth"):
             return {}
         for edge in self._edges:
@@ -213,7 +213,7 @@ class _AttributeReader:
     # --- places
 
     def places(self) -> np.ndarray | None:
-        """Return longitude and latitude of each node in order; None if no node has them."""
+        """Return longitude and latitude (degrees) of each node; None if no node has them."""
         found = np.full((len(self._nodes), 2), np.nan)
         for row, node in enumerate(self._nodes):
             for side, (key, bounds) in enumerate(_PLACE.items()):
@@ -361,6 +361,6 @@ def _on_sphere(places: np.ndarray) -> np.ndarray:
 
 
 def _degrees_of(points: np.ndarray) -> np.ndarray:
-    """Return the longitudes and latitudes of points at any distance from the centre."""
+    """Return longitudes and latitudes (degrees) of points (n, 3), however far from the centre."""
     x, y, z = points.T
     return np.degrees(np.stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))], axis=1))

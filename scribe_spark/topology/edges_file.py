@@ -144,7 +144,7 @@ def place_nodes(graph: Graph, path: str, nodes: int, seed: int) -> Graph:
 
 
 def _places(hosts: Hosts, table: NodesFile, path: str, seed: int) -> np.ndarray | None:
-    """Return the router of each node, one of its region; None if the table has no regions."""
+    """Return the index of each node's router, drawn in its region; None for a table without any."""
     if table.region is None:
         return None
     places = np.empty(table.count, dtype=np.int32)

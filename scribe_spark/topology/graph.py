@@ -55,11 +55,10 @@ class Hosts:
         down: int = 0,
         validation_us: int = 0,
     ) -> NodeRates:
-        """Return the rates of nodes: from the class, else from the nodes file, else from the
-        settings, else from the router.
+        """Return the rates of nodes (numbers), from classes, nodes file, settings or routers.
 
-        `routers` has the index of each node's router.  The settings `up` and `down` are bits per
-        second, or 0 if the network's file decides.
+        The first of these that has a rate counts.  `routers` has the index of each node's router.
+        The settings `up` and `down` are bits per second, or 0 if the network's file decides.
         """
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]

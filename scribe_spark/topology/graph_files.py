@@ -116,7 +116,7 @@ def _block(entry: Entry) -> list[Entry]:
 
 
 def _flag(entries: list[Entry], name: str) -> tuple[str | None, int]:
-    """Return the value of a flag, 0 or 1, and its line; None if the graph does not have it."""
+    """Return the value (0, 1, or None if it is absent) and the line of a flag of the graph."""
     found = [(value, line) for key, value, line in entries if key == name]
     for value, line in found:
         if len(found) > 1 or value not in ("0", "1"):

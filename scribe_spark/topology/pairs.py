@@ -18,7 +18,7 @@ _NOTES = (
 
 
 def pair_network(config: TopologyConfig) -> Graph:
-    """Return the network of a config, which :func:`with_nodes` completes."""
+    """Return the network of pairs of a config, still without nodes (see :func:`with_nodes`)."""
     law = PairDelay.parse(config.pair_delay)
     return Graph(router_frame([]), no_links(), PAIRS, notes=(_NOTES,), pairs=law)
 

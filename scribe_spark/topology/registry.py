@@ -116,7 +116,7 @@ def _loaded(config: NetworkConfig, spark: SparkSession | None) -> Graph:
 
 
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """Return the graph of a kind; most are cached, as a run needs its graph twice."""
+    """Return the graph that a kind makes; most are cached, as a run needs its graph twice."""
     return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
 
 

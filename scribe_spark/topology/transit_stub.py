@@ -338,7 +338,7 @@ def _stubs(
 
 
 def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
-    """Return one link per stub, from its transit router to a random router of the stub."""
+    """Return a link for each stub, from its transit router (`owners`) to a random router of it."""
     gateways = [
         stubs.member(stub, _stream(seed, "gateway", stub)) for stub in range(len(stubs.sizes))
     ]
@@ -387,7 +387,10 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Return links with a weight and their rounded Euclidean length (1 unit = 1 ms)."""
+    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points.
+
+    One grid unit is 1 ms.
+    """
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -412,7 +415,7 @@ def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Domains:
-    """All transit domains, or all stubs; their routers have consecutive numbers."""
+    """All transit domains, or all stubs, as a graph; a domain's routers have adjacent numbers."""
 
     first: int
     #: int64, shape (domains,): the number of routers of each domain, and the id of its first

@@ -32,7 +32,7 @@ _EXACT = 2**53  # up to here, different whole numbers differ in float64
 
 @dataclass(frozen=True)
 class LinkArrays:
-    """Directed links in (dst, src) order, as whole numbers, ready for :func:`route_block`."""
+    """Directed links as arrays of whole numbers, sorted by (dst, src), for :func:`route_block`."""
 
     #: int64, shape (R,): router ids, ascending.
     routers: np.ndarray
@@ -120,7 +120,10 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start of each route's last link (an index, -1 at the source), and its delay."""
+    """Return, for each route, the router before the last, and the delay (us) of the last link.
+
+    Both have the shape (S, R); a router is an index, -1 at the source.
+    """
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links

@@ -93,7 +93,10 @@ class HopGraph:
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """Return the graph of links from ``src[i]`` to ``dst[i]`` (routers), both ways."""
+        """Return the graph of links from ``src[i]`` to ``dst[i]``; the arrays have both directions.
+
+        The ends are indices of `routers` routers.
+        """
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)
@@ -174,7 +177,10 @@ class Search:
 
     @functools.cached_property
     def _last(self) -> np.ndarray:
-        """Return the planes of the number of the last link: the first link on a shortest path."""
+        """The numbers of the routers' last links, by bits: the first link on a shortest path.
+
+        The shape is (bits, R), uint64; a word has a bit for each source.
+        """
         graph = self.graph
         # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
         low = self.planes[0]
@@ -201,7 +207,7 @@ class Search:
 
 
 def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, Search]]:
-    """Search from each router in `source` once; yield positions in `source`, and a search."""
+    """Search from each different router in `source`; yield indices in `source`, and a search."""
     distinct, number = np.unique(source, return_inverse=True)
     by_source = np.argsort(number, kind="stable")
     number = number[by_source]
@@ -233,7 +239,7 @@ def nearest(
 
 
 def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
-    """Return, for each router, the position of its nearest candidate; of equals, the first."""
+    """Return the index in `candidates` of each router's nearest one; of equals, the first."""
     best = np.full(len(graph.place), _FAR)
     np.minimum.at(best, graph.place[candidates], np.arange(len(candidates)))
     while len(graph.sender):

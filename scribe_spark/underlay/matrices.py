@@ -289,7 +289,10 @@ def _first_and_second(
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the index of each segment's first least value, row by row: int64, shape (rows, K)."""
+    """Return the column of the least value of each segment, row by row: int64, shape (rows, K).
+
+    Of equal values, the first counts; segment k begins at column ``starts[k]``.
+    """
     ends = [*starts[1:], values.shape[1]]
     segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
     return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)

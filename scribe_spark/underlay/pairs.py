@@ -110,7 +110,7 @@ class PairKernel(RouterIds):
         return found
 
     def _nearest_of(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Return the position of each query's nearest candidate, the first compared of equals."""
+        """Return the position of each query's nearest candidate, the first of equals."""
         size = len(candidates)
         width = min(size, MOST_CANDIDATES)
         first = np.zeros(len(queries), dtype=np.int64)
@@ -138,5 +138,8 @@ class PairKernel(RouterIds):
 
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:
-    """Return the underlay of N nodes without a graph."""
+    """Return the underlay of N nodes without a graph; `law` gives the delays.
+
+    `jitter` is the greatest additional delay of a copy, in millionths of the pair's delay.
+    """
     return Underlay(PairKernel(law, seed, jitter), np.arange(nodes), links=0, lan_us=0)

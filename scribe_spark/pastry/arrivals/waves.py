@@ -37,7 +37,7 @@ LATER = np.int64(2**63 - 1)
 
 @dataclass(frozen=True)
 class Wave:
-    """The nodes that arrive together: a part of arrays (int64) that all buckets can read.
+    """The nodes that arrive together: a range of arrays (int64) that all buckets can read.
 
     The arrays are ``arriving``, the positions of the nodes of this wave and of others, ascending in
     each wave; ``order``, numbers that increase in the order of arrival; and ``contact``, the
@@ -72,7 +72,7 @@ class Wave:
 
     @classmethod
     def of_nobody(cls) -> Wave:
-        """Return a wave without nodes, in an environment with lives."""
+        """Return a wave without nodes, for an environment in which nodes have lives."""
         return cls(dict.fromkeys(("arriving", "order", "contact"), whole_numbers()), 0, 0)
 
     @classmethod
@@ -89,7 +89,7 @@ class Wave:
 
 @dataclass(frozen=True)
 class WaveProgram(NodeProgram):
-    """A program of the arrival of a wave."""
+    """A program that plays a step of the arrival of a wave."""
 
     wave: Wave
 
@@ -108,13 +108,16 @@ class WaveProgram(NodeProgram):
         return self.everybody[first:last]
 
     def mine(self, bucket: int) -> np.ndarray:
-        """Return the indices, in the wave's arrays, of the wave's nodes in a bucket."""
+        """Return the places in the wave's arrays of the wave's nodes in a bucket."""
         first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
         return np.arange(first, last)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The rank of arrival of each node; :data:`LATER` for nodes outside of the wave."""
+        """The rank of each node in the order of arrival: int64, (K,); else :data:`LATER`.
+
+        Nodes outside of the wave have :data:`LATER`.
+        """
         place = np.full(len(self.environment.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
@@ -134,7 +137,7 @@ def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
 
 
 def wave_size(before: int, growth: float) -> int:
-    """Return the size of the wave after n nodes, exactly: max(1, floor(n (growth - 1)))."""
+    """Return the size of the wave after n = `before` nodes: max(1, floor(n (growth - 1)))."""
     return max(1, int(before * (Fraction(str(growth)) - 1)))
 
 
@@ -149,7 +152,7 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
 def waves_of_round(
     known: Ring, nodes: np.ndarray, number: int, seed: int, live: int, growth: float
 ) -> list[np.ndarray]:
-    """Return the waves (positions, in the order of arrival) of the nodes that arrive in a round.
+    """Return the waves in which the given nodes arrive in a round: positions, in order of arrival.
 
     The order is drawn; `live` nodes are alive before the first wave.
     """
@@ -172,7 +175,7 @@ def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WavePlan:
-    """The wave and the contact of each node; arrays of shape (K,), sorted by nodeId.
+    """The number of the wave and the contact of each node; arrays of shape (K,), by nodeId.
 
     The plan is made before the first wave: a contact depends on which nodes arrived before, not on
     their tables.
@@ -206,7 +209,7 @@ class WavePlan:
         return cls(wave, rank, contact)
 
     def waves(self, share: Callable[..., Shared]) -> list[Wave]:
-        """Return all waves, whose arrays ``share(**arrays)`` makes readable for all buckets."""
+        """Return all waves; ``share(**arrays)`` makes their arrays readable for all buckets."""
         arriving = np.flatnonzero(self.wave >= 0)
         arriving = arriving[np.argsort(self.wave[arriving], kind="stable")]
         order, contact = self.rank[arriving], self.contact[arriving]
@@ -250,7 +253,10 @@ def contacts_in_round(environment: Environment, arriving: np.ndarray, number: in
 def _nearest_contacts(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return each node's nearest live node; ties go to the smallest preference."""
+    """Return the nearest live node of each node; ties go to the smallest `preference`.
+
+    `wave` has the number of each node's wave; nodes of earlier waves are alive.
+    """
     if not kernel.has_links:
         return _nearest_of_earlier(known, wave, preference, kernel)
     routers, of = np.unique(known.router, return_inverse=True)
@@ -274,7 +280,7 @@ def _nearest_contacts(
 def _nearest_of_earlier(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return `_nearest_contacts` if no two nodes share a router, wave by wave."""
+    """Return the result of `_nearest_contacts`, wave by wave, if no two nodes share a router."""
     contact = np.full(len(known), -1, dtype=np.int64)
     preferred = np.argsort(preference)
     for members in _nodes_of_waves(wave):
@@ -296,9 +302,10 @@ def nearest_nodes(
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Draw a live node as the contact of each arriving node, see :func:`planned_contacts`.
+    """Return a drawn live node as the contact of each arriving node (:func:`planned_contacts`).
 
-    The node's random bits modulo the number of live nodes are an index of the live nodes by nodeId.
+    The node's random bits (`drawn`) modulo the number of live nodes are an index of the live nodes
+    by nodeId.
     """
     contact = np.full(len(wave), -1, dtype=np.int64)
     live = np.zeros(len(wave), dtype=bool)
@@ -311,6 +318,6 @@ def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _nodes_of_waves(wave: np.ndarray) -> list[np.ndarray]:
-    """Return the nodes of each wave, sorted by nodeId."""
+    """Return the positions of the nodes of each wave, ascending."""
     order = np.argsort(wave, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)
