@@ -126,7 +126,10 @@ class Dissemination:
     late: Late | None = None  # the jitter of copies, by the index of the group
 
     def delays(self, group: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return the delays of copies in microseconds: int64."""
+        """Return the delays of copies between positions in microseconds: int64.
+
+        `group` has the index of each copy's group.
+        """
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[sender], router[receiver])
         if self.late is None:
@@ -187,7 +190,7 @@ class Dissemination:
         return {"key": key, **{name: found[name] for name in self._columns}}
 
     def _write(self, labels: Columns) -> dict[str, np.ndarray]:
-        """Return the table :data:`ARRIVALS` from labels in any order."""
+        """Return the table :data:`ARRIVALS`, sorted, from labels in any order."""
         labels = take(labels, np.argsort(labels["key"]))
         group, node = np.divmod(labels["key"], len(self.facts.ring))
         return {"group": group, "node": node, **{name: labels[name] for name in self._columns}}
@@ -417,7 +420,7 @@ def disseminate(
 
 
 def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
-    """Return edges from each member of a group, and its source, to random others of the group.
+    """Return edges from each member of a group, and from its source, to random other nodes of it.
 
     Parameters
     ----------
@@ -441,7 +444,7 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
     seed = stages.config.seed
 
     def draw(table: pa.Table) -> pa.Table:
-        """Draw the peers of all nodes of a group."""
+        """Return the drawn peers of all nodes of a group, from its rows."""
         table = table.sort_by("node")
         group, node = (table.column(name).to_numpy() for name in ("group", "node"))
         shared = draws.bits_np(seed, purpose, group, node)

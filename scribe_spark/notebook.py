@@ -42,13 +42,13 @@ class Widgets:
         self._values: dict[str, str] = {}
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
-        """Declare a widget with a text."""
+        """Declare a widget whose value is a text."""
         self._values[name] = self._given.get(name, defaultValue)
 
     def dropdown(
         self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None
     ) -> None:
-        """Declare a widget with one of several texts."""
+        """Declare a widget whose value is one of several texts."""
         self.text(name, defaultValue, label)
         if self._values[name] not in choices:
             raise InputError(name, self._values[name], f"must be one of {listed(choices)}")

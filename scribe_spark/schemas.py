@@ -458,23 +458,23 @@ def to_ms(column: str, alias: str = "delay_ms"):
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Select exactly the columns of `schema`, in its order and types."""
+    """Return a DataFrame with exactly the columns of `schema`, in its order and types."""
     return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
 
 
 def arrow_table(rows: Any, schema: StructType) -> pa.Table:
-    """Return rows of the driver as an Arrow table; NaN becomes NULL."""
+    """Return rows (dicts) of the driver as an Arrow table; NaN becomes NULL."""
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
     return table.replace_schema_metadata(None)
 
 
 def arrow_columns(table: pa.Table, schema: StructType) -> pa.Table:
-    """Select exactly the columns of `schema`, in its order and types."""
+    """Return an Arrow table with exactly the columns of `schema`, in its order and types."""
     kinds = to_arrow_schema(schema)
     return table.select(schema.names).cast(kinds).replace_schema_metadata(None)
 
 
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
-    """Return rows of the driver as a DataFrame of one partition, by Arrow."""
+    """Return rows (dicts) of the driver as a DataFrame of one partition, by Arrow."""
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

@@ -647,7 +647,7 @@ def _wide(columns: Columns) -> dict[str, np.ndarray]:
 
 
 def _ascending(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return sorted keys, and the rows that they had; None if the keys were sorted."""
+    """Return keys in ascending order, and their former rows; None if they were sorted."""
     if (keys[1:] >= keys[:-1]).all():
         return keys, None
     order = np.argsort(keys)

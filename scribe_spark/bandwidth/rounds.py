@@ -312,7 +312,7 @@ def route_round(
     deliveries: str,
     size: np.ndarray | None = None,
 ) -> None:
-    """Add the times of transmission to deliveries whose copies routers duplicate: rule W11.
+    """Add times of transmission to deliveries whose copies routers duplicate: rule W11.
 
     The parameters are those of :func:`replay_round`.
     """

@@ -129,9 +129,10 @@ _QUANTITIES: dict[units.Quantity, tuple[int, str]] = {"time": (0, "ms"), "size":
 def amounts(
     frame: pd.DataFrame, field: str, path: str, name: units.Quantity, optional: bool = False
 ) -> np.ndarray:
-    """Return a column of a table in base units; NONE for empty cells, if the column is `optional`.
+    """Return a column (by name) of texts with units in base units: int64.
 
-    Each distinct text is parsed once.  An error names the table as `field`.
+    Empty cells of an `optional` column become NONE.  Each distinct text is parsed once.  An error
+    names the table as `field`.
     """
     cells = frame[name]
     texts, which = np.unique(cells.fillna("").to_numpy(str), return_inverse=True)

@@ -49,7 +49,7 @@ def routed_us(
     down: np.ndarray | int,
     narrowest: np.ndarray | int = 0,
 ) -> np.ndarray:
-    """Return the time until copies that routers duplicate are complete: rule W11; int64.
+    """Return the time until each copy that routers duplicate is complete (rule W11): us, int64.
 
     The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the
     narrowest link between their routers has the rate `narrowest`.

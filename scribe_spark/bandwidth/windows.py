@@ -47,7 +47,7 @@ class Turns(Protocol):
     turns: Generator[Outbox, Inbox, None]
 
     def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket that has no more windows."""
+        """Write the tables of a bucket after its last window."""
         ...
 
 

@@ -91,7 +91,7 @@ class CanConfig(Section):
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse more groups than keys of a group's CAN and a point can number."""
+        """Refuse more groups than the keys (a group's CAN, and a point) can number."""
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
             remedy = f"must be at most {most} with {groups:,} groups"

@@ -120,13 +120,16 @@ def _optimal(
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return whether zones contain a coordinate, by dimension: bool, shape (dimensions, n)."""
+    """Return True where a zone contains a coordinate, by dimension: bool, (dimensions, n).
+
+    `place` has the coordinates of the points.
+    """
     inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 
 
 def goes_on(first: Columns, edges: Columns) -> np.ndarray:
-    """Apply rules 1 and 2: return whether a node sends across a face, given its first copy.
+    """Return True for each edge on which a node sends, given its first copy (rules 1 and 2): bool.
 
     The ``face`` of a first copy is the one of the sender's zone that the copy crossed.
     """
@@ -222,7 +225,10 @@ class LiveCan(GroupOverlays):
         return Placement(self.space, self.seed, landmarks)
 
     def zones(self, overlays: Overlays, network: Network) -> Zones:
-        """Return the zones of the members, which join in the order of C4; or, in worlds, of O9."""
+        """Return the zones of the members of each group, which join in the order of C4 or O9.
+
+        Rule C4 holds in runs, O9 in worlds.
+        """
         ring, placement = network.ring, self._placement(network)
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]
@@ -251,7 +257,7 @@ class LiveCan(GroupOverlays):
     def _contacts(
         self, everybody: Zones, pairs: Columns, zones: Zones, overlays: Overlays
     ) -> Columns:
-        """Return the CONTACTs that members send before they join the CANs of groups: rule C13.
+        """Return the CONTACTs that members send before they join their groups' CANs: rule C13.
 
         They are routed in the CAN of all nodes (`everybody` with its `pairs` of neighbours), to the
         points of the groupIds.  `zones` has the zones of the members in the CANs of the groups.
@@ -285,7 +291,7 @@ class LiveCan(GroupOverlays):
 
 
 def live_can(config: CanConfig, seed: int) -> LiveCan:
-    """Return the system for a run or world with this config."""
+    """Return the system CAN multicast for a run or world with this config."""
     processing_us = round(config.processing_ms * MICROSECONDS)
     return LiveCan(
         Space(config.dimensions, config.halvings),

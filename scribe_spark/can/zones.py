@@ -64,7 +64,7 @@ class Space:
         return (number >> np.uint64(64 - self.bits)).astype(np.int64)
 
     def coordinates(self, point: np.ndarray) -> np.ndarray:
-        """Return the coordinates of points: `dtype`, shape (dimensions, n)."""
+        """Return the coordinates of points in each dimension: `dtype`, shape (dimensions, n)."""
         found = np.zeros((self.dimensions, len(point)), dtype=self.dtype)
         highest = self.places.bit_length() - 2
         for k in range(self.bits):
@@ -149,7 +149,7 @@ def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
 
 
 def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarray:
-    """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
+    """Return the bin of each router, the order of its delays to landmarks, as a number: int64.
 
     The orders (permutations) are numbered from 0, lexicographically.
     """
@@ -334,12 +334,13 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
 
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return zones, their neighbours that are not deeper, and the faces between them.
+    """Return pairs of adjacent zones, of which the second is not deeper, and the faces between.
 
-    Each side of the deeper of two neighbours is at most as long as that of the other zone, so its
-    whole face touches the other zone, and one look-up finds it.  All pairs are found from the
-    deeper zone; if both are equally deep, each finds the other.  Face 2 i is the lower face of
-    dimension i, 2 i + 1 the upper one.
+    They are the zones `zone`, their neighbours, and the faces of the former.  Each side of the
+    deeper of two neighbours is at most as long as that of the other zone, so its whole face touches
+    the other zone, and one look-up finds it.  All pairs are found from the deeper zone; if both are
+    equally deep, each finds the other.  Face 2 i is the lower face of dimension i, 2 i + 1 the
+    upper one.
     """
     found = [one for one in _look_up(zones, zone) if len(one[0])]
     if not found:

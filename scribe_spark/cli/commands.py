@@ -145,7 +145,7 @@ def _show(
 
 
 def _is_there(out: str) -> bool:
-    """Return True if a local folder has files other than hidden or incomplete ones."""
+    """Return True if the folder `out` is local and has visible, complete contents."""
     return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
@@ -381,7 +381,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
 
 
 def _write_network(name: str, frame: Any, out: str) -> None:
-    """Write a pandas frame as a new Parquet folder in OUT."""
+    """Write a pandas frame as a Parquet table with a name into the folder OUT."""
     folder = local_path(out) / name
     try:
         folder.mkdir(parents=True)

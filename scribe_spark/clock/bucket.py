@@ -88,7 +88,7 @@ class Slots:
         return node
 
     def add(self, place: np.ndarray, node: np.ndarray) -> None:
-        """Add a neighbour to each place, which has a free slot."""
+        """Add the neighbour `node` to each place (an index), which must have a free slot."""
         free = self._by_slot(place) < 0
         slot = np.where(free, self._numbers, len(self._numbers)).min(axis=0)
         self.node[place, slot] = node
@@ -112,7 +112,7 @@ class Slots:
         self.flags[flag][place[here], slot[here]] = value
 
     def drop(self, place: np.ndarray, node: np.ndarray) -> None:
-        """Remove a neighbour of each place."""
+        """Remove the neighbour `node` of each place (an index)."""
         slot = self.slot(place, node)
         self.node[place, slot] = NONE
         self.tenancy[place, slot] += 1
@@ -434,7 +434,7 @@ class BucketClock:
         return [sender, self._kinds.payload[rows[:, KIND]]]
 
     def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the index of each node's place in this bucket; the number of places: none."""
+        """Return the index of the place of each node in its room; without one, their number."""
         key, many = room * np.int64(self._setting.nodes) + node, len(self.key)
         place = key - self.key[0] if self._is_dense and many else find_sorted(self.key, key)
         return np.where((place >= 0) & (place < many), place, many)
@@ -453,7 +453,7 @@ class BucketClock:
         self._handlers[number](ClockEvents(rows, place, self._kinds.columns[number]))
 
     def _return(self, number: int, rows: np.ndarray) -> None:
-        """Tell the senders of messages that their receivers are dead (rule K4)."""
+        """Tell the senders of messages of one kind that their receivers are dead (rule K4)."""
         rows = rows[rows[:, SENDER] >= 0]
         self.lost[number] += len(rows)
         if self._kinds.payload[number]:

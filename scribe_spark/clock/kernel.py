@@ -88,11 +88,11 @@ class ClockEvents:
         return times(self._rows)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a column of the message, timer or command."""
+        """Return a column of the messages, timers or commands, by its name."""
         return self._rows[:, self._columns[name]]
 
     def take(self, index: np.ndarray) -> ClockEvents:
-        """Return events by indices or by a mask."""
+        """Return some of the events, by indices or by a mask."""
         if index.dtype == bool:
             (index,) = index.nonzero()
         return ClockEvents(self._rows.take(index, axis=0), self.place.take(index), self._columns)
@@ -142,7 +142,7 @@ class Kinds:
 
     @classmethod
     def of(cls, kernel: Any) -> Kinds:
-        """Return the kinds of a kernel: `DOWN`, messages, timers, commands."""
+        """Return the kinds of events of a kernel, in order: `DOWN`, messages, timers, commands."""
         declared: dict[str, Sequence[Column]] = {DOWN: ()}
         declared |= {name: one.columns for name, one in kernel.messages.items()}
         declared |= {**kernel.timers, **dict.fromkeys(kernel.commands, ("value",))}

@@ -266,7 +266,7 @@ def sizes_in_words(message_size: object, uplink_order: object, links: object) ->
 
 
 def _too_slow(size: int, rate: int, given: object) -> str:
-    """Return the end of a message if the transmission of one copy takes too long, else ""."""
+    """Return words if one copy of `size` bytes takes too long at a rate (bit/s), else ""."""
     if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
         return ""
     takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
@@ -274,7 +274,10 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 
 def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a rate at which a copy takes too long."""
+    """Refuse classes of nodes with a rate at which a copy takes too long.
+
+    `links` is the section that says how long a copy may take.
+    """
     for rate, given in links.rates(classes).items():
         links.refuse_slow(rate, given)
 

@@ -199,7 +199,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError("message_jitter", jitter, remedy)
 
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings of systems that do not fit to a network.
+        """Refuse settings of systems that do not fit to the network.
 
         The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
         is True if the rates of its links are known.
@@ -287,7 +287,7 @@ class WorldConfig(ExperimentConfig):
 
     @classmethod
     def of_run(cls, config: RunConfig, variant: str | None = None) -> WorldConfig:
-        """Return the config of the world that plays the rounds of a run."""
+        """Return the config of the world that plays a run's rounds, with a variant's trees."""
         sections = {
             name: getattr(config, name) for name in ("topology", "overlay", "groups", "world")
         }

@@ -120,7 +120,7 @@ class AllFields(Mapping[str, FieldRecord]):
 def _fields_with(
     model: type[Sectioned], sections: tuple[tuple[str, type[Section]], ...]
 ) -> dict[str, FieldRecord]:
-    """Return the fields of a config that has these sections."""
+    """Return the fields of a config that has these sections: flat name -> record."""
     found = fields_of(model, "run", model.command)
     for name, section in sections:
         found |= fields_of(section, name, model.command)

@@ -130,7 +130,10 @@ class GroupsConfig(Section):
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a `custody` if the config itself has none."""
+    """Refuse classes of nodes with a `custody` if the config itself has none.
+
+    Custody is the number of groups that a node joins.
+    """
     for one in classes:
         if one.custody is not None and custody is None:
             remedy = "has no effect without custody, which holds for all other classes; add custody"

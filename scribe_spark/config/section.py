@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def _entry(section: Section) -> dict[str, Any]:
-    """Return a section of a list as a dict without the unset fields."""
+    """Return a section, which is an element of a list, as a dict without the unset fields."""
     return {name: value for name, value in section.flat().items() if value is not None}
 
 
@@ -166,13 +166,13 @@ class Section(BaseModel):
     @classmethod
     @cache
     def refused_in(cls, command: str) -> dict[str, str]:
-        """Return the fields that configs of a command do not have, by flat name -> the reason."""
+        """Return the fields that only other commands than this one have: flat name -> reason."""
         flat, marks = cls.flat_names(), cls.marked(OnlyIn)
         return {flat[name]: one.why for name, one in marks.items() if command not in one.commands}
 
     @classmethod
     def differing_in(cls, command: str) -> dict[str, Differs]:
-        """Return the marks of the fields that differ in the configs of a command, by field name."""
+        """Return the marks `Differs` of the fields that differ in a command: field name -> mark."""
         marks = cls.marked(Differs)
         return {name: mark for name, mark in marks.items() if command in mark.commands}
 
@@ -236,8 +236,10 @@ class Section(BaseModel):
         """
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings that do not fit to the network: its origin, the number of its routers,
-        and whether rates of its links are known.
+        """Refuse settings that do not fit to the network of a run or world.
+
+        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
+        is True if the rates of its links are known.
         """
 
     def replace(self, **changes: Any) -> Self:

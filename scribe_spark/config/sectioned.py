@@ -122,11 +122,7 @@ class Sectioned(Section):
         beside: Mapping[str, type[Section]] | None = None,
         tables: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Return fields by flat name.
-
-        `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
-        sections (``overlay``: a mapping, or a section's model).  `beside` and `tables` are further
-        sections, and names outside of sections; `what` names the names in messages.
+        """Return the fields in a mapping by flat name: flat name -> value.
 
         Examples
         --------

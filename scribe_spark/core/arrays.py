@@ -230,7 +230,7 @@ def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all numbers of the ranges ``first[i]`` to ``last[i] - 1``: two columns, i, number."""
+    """Return the numbers of all ranges ``first[i]`` to ``last[i] - 1``: two columns, i, number."""
     some = np.flatnonzero(last > first)
     lengths = last[some] - first[some]
     ends = np.cumsum(lengths)
@@ -269,13 +269,13 @@ def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
 
 
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
-    """Return a ragged array as Arrow lists."""
+    """Return a ragged array (offsets and values) as an Arrow array of lists."""
     # Arrow's offsets have 32 bits: it raises for more values
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
-    """Return ragged arrays with equal offsets as Arrow lists of structs."""
+    """Return ragged arrays with equal offsets as an Arrow array of lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
     return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
 
@@ -313,7 +313,7 @@ class Rows:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray]) -> Self:
-        """Return rows from columns; further columns are ignored."""
+        """Return an object from columns by name; columns that are no fields are ignored."""
         return cls(*[columns[one.name] for one in fields(cls)])
 
 
@@ -487,7 +487,7 @@ class SortedTable(Rows):
             setattr(self, name, getattr(self, name)[kept])
 
     def drop(self, index: np.ndarray) -> None:
-        """Remove rows by their indices."""
+        """Remove the rows with these indices."""
         if len(index):
             kept = np.ones(len(self), dtype=bool)
             kept[index] = False

@@ -72,7 +72,10 @@ class Histogram:
         return float(self.values.max()) if self else None
 
     def mean(self, things: int | None = None) -> float | None:
-        """Return the mean over all things, or over `things`, where uncounted ones have value 0."""
+        """Return the mean of the values of all things; with `things`, others count as value 0.
+
+        `things` is the number of all things, of which some are not in the histogram.
+        """
         total = self.total if things is None else things
         return self.sum / total if total else None
 

@@ -108,9 +108,10 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """Return the named columns of a frame, checked and in the types of :func:`read_table`.
+    """Return the named columns of a frame, checked, in the types that :func:`read_table` returns.
 
-    With `empty`, a table without rows is allowed.
+    Errors are about the setting `field` with its `value`.  With `empty`, a table without rows is
+    allowed.
     """
     if isinstance(frame, pa.Table):
         names, get = frame.column_names, frame.column
@@ -162,7 +163,10 @@ def check_types(
 
 
 def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None:
-    """Refuse a table that has not exactly one row for each of the nodes 0 to N - 1."""
+    """Refuse a table that has not exactly one row for each of the nodes 0 to `nodes` - 1.
+
+    `node` is its column of nodes; `field` and `path` name the table in the error.
+    """
     outside = np.flatnonzero((node < 0) | (node >= nodes))
     if len(outside):
         what = f"row node={node[outside[0]]} names no node"
@@ -303,7 +307,7 @@ def _check_rows(rows: int) -> None:
 
 
 def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
-    """Return the name and range of a pandas index that only the file's metadata contain."""
+    """Return the name and the range of a pandas index that exists only in the file's metadata."""
     metadata = schema.pandas_metadata or {}
     return {
         index["name"]: (index["start"], index["stop"], index["step"])

@@ -54,9 +54,10 @@ def most_turns(groups: int, nodes: int, deadline: int) -> int:
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:
-    """Refuse more groups than the keys of a world can number.
+    """Refuse more groups than the 64-bit keys of a world can number.
 
-    A world also has keys of a round, a group and a node, and keys of a node and a publication
+    `deadline` is in rounds, and `members` is the path of the table from which the groups come, if
+    any.  A world has keys of a round, a group and a node, and keys of a node and a publication
     before its deadline (a round, a group and a source).
     """
     pending = deadline + 1, f"lost_after = {deadline}"

@@ -51,7 +51,7 @@ class Lists(Rows):
         return np.diff(self.offsets)
 
     def take(self, index: Any) -> Self:
-        """Return lists by indices, a slice or a mask."""
+        """Return some of the lists, by indices, a slice or a mask."""
         first, last = self.offsets[:-1][index], self.offsets[1:][index]
         return type(self)(offsets_of(last - first), self.values[expand(first, last)[1]])
 

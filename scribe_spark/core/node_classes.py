@@ -117,7 +117,7 @@ def _classes_of(table: NodesFile, names: list[str], path: str) -> np.ndarray | N
 
 
 def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
-    """Return the index of the share into which each draw (uint64) falls: int64.
+    """Return the index of the share into which each random number (uint64) falls: int64.
 
     Examples
     --------

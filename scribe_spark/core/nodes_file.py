@@ -70,7 +70,7 @@ def parsed_cells(
     field: str,
     path: str,
 ) -> np.ndarray:
-    """Return the values of texts in a column; `absent` for empty cells.
+    """Return the values of texts in a column, by ``read(text)``; `absent` for empty cells.
 
     ``read(text)`` raises a ValueError that says what would be good.
     """

@@ -47,7 +47,7 @@ class UnfitFileError(OSError):
 
 
 def check_regular(file: Path) -> os.stat_result:
-    """Return the status of a file or folder; raise an UnfitFileError for a pipe or a device."""
+    """Return the status of a file or folder; an UnfitFileError refuses a pipe or a device."""
     found = file.stat()
     for is_special, name in _SPECIAL:
         if is_special(found.st_mode):
@@ -192,7 +192,7 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
 
 
 def visible(names: Iterable[str]) -> list[str]:
-    """Return the names of a folder's contents but hidden and incomplete ones."""
+    """Return the names of a folder's contents without hidden and incomplete ones."""
     return [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
 
 

@@ -57,7 +57,7 @@ def _import(name: str, remedy: str = "") -> None:
 
 
 def _fault(name: str, error: BaseException) -> str:
-    """Return the reason why a module cannot be imported, and the line of the user's file."""
+    """Return why a module cannot be imported, and the line of the user's file, in words."""
     if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
         return (
             "is no module in the working directory, and none is installed; give a name as in "
@@ -153,7 +153,7 @@ class Declared(Protocol):
         """The name of the section; None without a section."""
 
     def needs_pastry(self, config: Any) -> bool:
-        """Return True if the system reads tables of Pastry in the rounds of a config."""
+        """Return True if the system reads Pastry's tables in rounds with this config."""
 
 
 #: The systems by name, in the order of tables and metrics.

@@ -89,7 +89,10 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 
 def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
-    """Return the hashes of texts; equal texts are hashed once."""
+    """Return the hash of each text in a column; equal texts are hashed once.
+
+    `seed` has the hash of each row's columns before.
+    """
     encoded = column.dictionary_encode()
     index = pc.fill_null(encoded.indices, -1).to_numpy()
     hashed = seed.copy()

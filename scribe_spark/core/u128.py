@@ -182,7 +182,7 @@ def halves_of(numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
-    """Choose elements as ``numpy.where`` does."""
+    """Return elements of `a` or `b` as ``numpy.where`` does: uint64, or `Wide`."""
     if isinstance(a, Wide):
         assert isinstance(b, Wide)
         return Wide(np.where(condition, a.hi, b.hi), np.where(condition, a.lo, b.lo))
@@ -212,7 +212,7 @@ def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:
 
 
 def to_float(numbers: Numbers) -> np.ndarray:
-    """Return the nearest float64, exact up to one unit in the last place."""
+    """Return numbers as the nearest float64, exact up to one unit in the last place."""
     if isinstance(numbers, Wide):
         return numbers.hi * 2.0**64 + numbers.lo
     return numbers.astype(np.float64)

@@ -178,9 +178,10 @@ def _raise_error(read: pa.Table) -> None:
 
 
 def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
-    """Connect this task with all others of its barrier stage; return the exchange.
+    """Return the exchange of this task, connected with all others of its barrier stage.
 
-    `secret` proves to tasks that a connection comes from a task of the same job.
+    `secret` proves to tasks that a connection comes from a task of the same job.  `patience` is in
+    seconds, and tasks that share a `folder` tell their addresses there.
     """
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server

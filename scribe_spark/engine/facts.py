@@ -59,7 +59,10 @@ class Ring(Rows):
         return np.lexsort((self.lo, self.hi))
 
     def count_upto(self, hi: np.ndarray, lo: np.ndarray) -> np.ndarray:
-        """Count the nodes whose nodeId is at most each key; the nodes must be sorted: int64."""
+        """Return how many nodes have a nodeId of at most each key (`hi`, `lo`): int64.
+
+        The nodes must be sorted by nodeId.
+        """
         count = np.searchsorted(self.hi, hi)
         while True:  # nodeIds with equal upper halves are neighbours, and rare
             at = np.minimum(count, len(self) - 1)
@@ -90,7 +93,7 @@ class Keys(Rows):
 
     @classmethod
     def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
-        """Return the nodeIds of nodes as keys."""
+        """Return the nodeIds of the nodes at some positions as keys."""
         return cls(known.hi[position], known.lo[position])
 
 

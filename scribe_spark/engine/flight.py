@@ -356,7 +356,7 @@ class Flight(Exchange):
             self._streams[sender].finish(_message(_END, None, Ended.by(None, self.rank).to_bytes()))
 
     def _read(self, sender: int, reader: Any) -> Ended | None:
-        """Read messages; return the sender's reason for its end, None if the stream breaks."""
+        """Read a task's messages until its stream ends; return its reason, or None if it breaks."""
         ended = None
         with suppress(StopIteration, *_BROKEN):
             while True:

@@ -60,11 +60,11 @@ def _play(
     each: Callable[..., Iterable[Outbox]],
     exchange: Exchange | None,
 ) -> list[int]:
-    """Play a program until no message is under way; return how many each superstep sent.
+    """Play a program until no message is under way; return the messages of each superstep.
 
-    `tables` are those of this task's buckets, `first` the messages of the first superstep;
-    ``each(step, buckets)`` plays ``step`` in buckets and yields their outboxes in order.  With an
-    `exchange`, messages also go to and come from other tasks.
+    The result has their numbers.  `tables` are those of this task's buckets, `first` the messages
+    of the first superstep; ``each(step, buckets)`` plays ``step`` in buckets and yields their
+    outboxes in order.  With an `exchange`, messages also go to and come from other tasks.
     """
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
@@ -94,7 +94,7 @@ def _play(
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
-    """Send the `waiting` messages to the tasks of their buckets.
+    """Exchange messages with the other tasks: send those `waiting` to the tasks of their buckets.
 
     Return the messages for this task's bucket, and the number of messages that all tasks have sent;
     `sent` is the number of this task.
@@ -163,7 +163,7 @@ class InTask:
         return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
 
     def count(self, name: str) -> int:
-        """Return the number of rows of a table in all buckets."""
+        """Return how many rows a table (by name) has in all buckets together."""
         here = sum(count_rows(mine[name]) for mine in self._own.values() if name in mine)
         if self.exchange is None:
             return here

@@ -37,7 +37,7 @@ class IfRows:
     programs: tuple[Program, ...]
 
     def has_rows(self, tables: Tables) -> bool:
-        """Return True if one of the tables has rows in a bucket."""
+        """Return True if one of these tables has rows in a bucket (`tables` are the bucket's)."""
         return any(tables.has_rows(name) for name in self.tables)
 
 
@@ -100,7 +100,7 @@ def are_silent(programs: Steps) -> bool:
 
 
 def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:
-    """Return the programs without the `IfRows` at the end."""
+    """Return the programs without each `IfRows` after the last program."""
     count = max(n for n, program in enumerate(programs, 1) if not isinstance(program, IfRows))
     return tuple(programs[:count])
 

@@ -27,7 +27,7 @@ _MILLION = 1_000_000
 
 
 def jitter_keys(seed: int, group: np.ndarray, *name: np.ndarray | int) -> np.ndarray:
-    """Return the keys of publications for :func:`late_us`: uint64.
+    """Return a random number for each publication, which keys draws in :func:`late_us`: uint64.
 
     `group` has the numbers of the groups, `name` what names a publication in its group.
     """
@@ -39,8 +39,8 @@ def late_us(
 ) -> np.ndarray:
     """Return the additional delays of copies in microseconds: int64, shape (k,).
 
-    `jitter` is the greatest one in millionths of a copy's `delay_us`; `sender` and `receiver` are
-    the numbers of nodes.
+    `jitter` is the greatest one in millionths of a copy's `delay_us`; `key` has the `jitter_keys`
+    of the copies' publications; `sender` and `receiver` are the numbers of nodes.
     """
     bits = draws.more_bits(draws.more_bits(key, sender), receiver)
     return draws.scaled(bits, delay_us * jitter // _MILLION)
@@ -55,7 +55,7 @@ class Jitter:
 
     @classmethod
     def of(cls, facts: KnowsRing, kernel: Kernel) -> Jitter | None:
-        """Return the jitter of a network; None without jitter."""
+        """Return the jitter of the network of a `kernel`; None without jitter."""
         return cls(facts, kernel) if kernel.jitter else None
 
     def late_us(
@@ -76,7 +76,7 @@ class Jitter:
 
 
 def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np.ndarray:
-    """Return the keys of publications for :func:`are_lost`: uint64.
+    """Return a random number for each publication, which keys draws in :func:`are_lost`: uint64.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np
 
 
 def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -> np.ndarray:
-    """Return True for lost copies: rule N1.
+    """Return True for each copy that is lost, by a draw: rule N1.
 
     Parameters
     ----------

@@ -176,7 +176,10 @@ class BucketTables:
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *, constant: bool = True) -> BucketTables:
-        """Return new tables that start as a copy of these; the caller must release them."""
+        """Return tables that start as a copy of these; the caller must release them.
+
+        With `constant` False, the copy has no constant tables.
+        """
         seen = self._constant if constant else ()
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
         forked._held, forked._places = self._held.copy(), self._places
@@ -243,7 +246,7 @@ class BucketTables:
             self._accept(_Made.of(self._kept()))
 
     def has(self, name: str) -> bool:
-        """Return True if a table has rows in any bucket after the last superstep."""
+        """Return True if the table has rows in any bucket after the last superstep."""
         return self._held[name] > 0
 
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
@@ -268,7 +271,7 @@ class BucketTables:
         return [(row.bucket, row.name, row.read()) for row in rows]
 
     def forget(self, match: Callable[[str], bool]) -> None:
-        """Remove the tables with a matching name from the buckets."""
+        """Remove from the buckets each table for whose name ``match(name)`` is True."""
         self._forget(list(filter(match, self._held)))
 
     def _forget(self, names: Iterable[str]) -> None:
@@ -330,7 +333,7 @@ class BucketTables:
         return made
 
     def _accept(self, made: _Made) -> None:
-        """Replace the current rows by computed ones, and free the current ones."""
+        """Replace the rows by those after a superstep (`made`), and free the former ones."""
         before = self._rows if self._owned else None
         self._rows, self._owned, self._taken = made.rows, True, set()
         self._held, self._places = made.held, made.places
@@ -371,7 +374,7 @@ class _Made:
 
     @classmethod
     def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
-        """Return materialised rows with statistics from the columns of :func:`_seen`."""
+        """Return rows with their statistics, which `listed` has in the columns of :func:`_seen`."""
         is_table = listed.column("table").to_numpy(zero_copy_only=False)
         count = listed.column("rows").to_numpy()
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
@@ -405,7 +408,7 @@ def _delete(files: Iterable[str]) -> None:
 def play_superstep(
     program: Program, superstep: int, folder: str | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that plays all buckets of a partition."""
+    """Return the kernel that plays a superstep of a program in all buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         buckets: dict[int, list[Row]] = {}

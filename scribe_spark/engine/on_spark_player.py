@@ -261,7 +261,7 @@ class OnSpark:
 
 
 def _numbered(messages: DataFrame, index: int) -> DataFrame:
-    """Let the kinds of messages (`ROWS`) begin with the index of a program."""
+    """Return messages (`ROWS`) whose kinds begin with the index of a program."""
     return messages.withColumn("name", F.concat(F.lit(f"{index} "), "name"))
 
 

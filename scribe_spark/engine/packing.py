@@ -149,7 +149,7 @@ class Lent(Columns):
 
 
 def overlay(base: Columns, changed: Columns) -> Columns:
-    """Return the columns of `base` with the columns in `changed` replaced."""
+    """Return the columns of `base`, but those in `changed` replaced or added."""
     if isinstance(base, Packed):
         return Overlaid(base, changed)
     if isinstance(base, Overlaid):
@@ -158,7 +158,7 @@ def overlay(base: Columns, changed: Columns) -> Columns:
 
 
 def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryview], list[str]]:
-    """Pack columns; return the bytes to write, in parts, and the files that hold the other columns.
+    """Return columns as bytes to write, in pieces, and the files that hold the other columns.
 
     Integer columns of type int64 are stored in a smaller type and unpacked as int64.  Columns that
     are as in `before`, the previous version of the table in a file, stay in that file.
@@ -226,7 +226,7 @@ def smallest(column: np.ndarray) -> np.ndarray:
 
 
 def _is_constant(column: np.ndarray) -> bool:
-    """Return True if all rows are equal; the last row is compared first."""
+    """Return True if all rows of a column are equal; the last row is compared first."""
     first = column[:1]
     return bool((column[-1:] == first).all()) and all(
         bool((column[start : start + _AT_ONCE] == first).all())
@@ -235,7 +235,7 @@ def _is_constant(column: np.ndarray) -> bool:
 
 
 def count_rows(columns: Columns) -> int:
-    """Return the number of rows."""
+    """Return the number of rows of a table of columns."""
     if isinstance(columns, Overlaid):
         return count_rows(columns.changed or columns.base)
     if isinstance(columns, Packed):
@@ -280,7 +280,7 @@ def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
 
 
 def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Decode the bytes of :func:`to_frame` (any buffer); yield names and columns."""
+    """Yield names and columns from the bytes of :func:`to_frame` (any buffer)."""
     data = memoryview(data)
     length = int.from_bytes(data[:_HEADER], "little")
     names, sizes = json.loads(bytes(data[_HEADER : _HEADER + length]))

@@ -34,7 +34,7 @@ _MOST = 10_000
 
 
 def most_supersteps(nodes: int) -> int:
-    """Return the number of supersteps after which a step counts as endless, with so many nodes.
+    """Return the number of supersteps after which a step counts as endless, for a number of nodes.
 
     The same number limits how often a step is repeated.
     """

@@ -125,7 +125,7 @@ class Together:
 
 
 def messages_to(index: int, inbox: Inbox) -> Inbox:
-    """Return the messages to one of several programs: the kinds that begin with its index."""
+    """Return the messages to the program with an index: kinds that begin with it, without it."""
     prefix = f"{index} "
     return {
         kind.removeprefix(prefix): columns
@@ -211,7 +211,7 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def in_bucket(bounds: np.ndarray, bucket: int, position: np.ndarray) -> np.ndarray:
-    """Return True for the positions in a bucket."""
+    """Return True for each position that is in a bucket; `bounds` are those of buckets."""
     first, last = bounds[bucket : bucket + 2].tolist()
     return (position >= first) & (position < last)
 

@@ -64,7 +64,7 @@ class Distances:
 
 
 def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
-    """Return the ring distances of candidates (positions, shape (m, k)) from each row's key."""
+    """Return the ring distances of candidates (positions, shape (m, k)) from the m keys."""
     at, key = (known.hi[candidates], known.lo[candidates]), (keys.hi[:, None], keys.lo[:, None])
     one, other = clockwise(*key, *at), clockwise(*at, *key)
     is_one = ids.lt_np(*one, *other)

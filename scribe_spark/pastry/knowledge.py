@@ -67,7 +67,7 @@ class RoutingTables:
         return len(self.offsets) - 1
 
     def take(self, nodes: slice) -> RoutingTables:
-        """Return the routing tables of a slice of the nodes."""
+        """Return the routing tables of a slice of the nodes, as an object of this class."""
         offsets, own = row_values(self.offsets, nodes)
         return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
 
@@ -125,7 +125,7 @@ class Knowledge:
         return len(self.own)
 
     def take(self, nodes: slice) -> Knowledge:
-        """Return the leaf sets and tables of a slice of the nodes."""
+        """Return the leaf sets and tables of a slice of the nodes, as an object of this class."""
         leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
         return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
 

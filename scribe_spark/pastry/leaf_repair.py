@@ -126,7 +126,7 @@ class _SearchLeaves(NodeProgram):
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
     def _answer(self, states: States, came: Columns) -> Columns:
-        """Return answers: known nodes between asker and asked node (``named``), and ``offers``."""
+        """Answer with nodes between asker and asked node (``named``), and with ``offers``."""
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
@@ -206,7 +206,7 @@ class _RepairLeaves(NodeProgram):
         return {_QUESTION: self._ask(bucket, tables, node, side)}
 
     def _ask(self, bucket: int, tables: Tables, node: np.ndarray, side: np.ndarray) -> Columns:
-        """Ask the farthest live leaf of each side.
+        """Let nodes ask the farthest live leaf of a side; return the questions as messages.
 
         Questions to dead leaves whose death is not detected are lost; then the next farthest is
         asked.

@@ -56,7 +56,7 @@ def no_lookups() -> LookupResults:
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
-    """Draw the lookups of a round, from random live nodes to random keys."""
+    """Return `count` drawn lookups of round `number`: random live nodes and random keys."""
     live = lives.live()
     drawn = draws.stream(seed, "lookup source", number).random_raw(count)
     halves = draws.stream(seed, "lookup key", number).random_raw(2 * count).reshape(-1, 2)

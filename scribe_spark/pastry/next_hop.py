@@ -81,7 +81,10 @@ def _hop_of_some(
 
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return True for keys on the arc from the farthest smaller to the farthest larger leaf."""
+    """Return True for keys on the arc between the farthest leaves of their node.
+
+    `at` are the positions of the nodes that have the messages.
+    """
     known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
     node, size = known.take(at), len(known)
     larger = known.take((at + larger_reach) % size)

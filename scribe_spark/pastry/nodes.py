@@ -84,7 +84,7 @@ def router_index(
 
 
 def _uniform_ids(seed: int, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upper and lower halves of nodeIds, as BIGINT."""
+    """Return random nodeIds as two halves (BIGINT), keyed by seed and node."""
     halves = (draws.bits_np(seed, f"nodeId {half}", node) for half in ("hi", "lo"))
     hi, lo = (half.view(np.int64) for half in halves)
     return hi, lo

@@ -343,7 +343,7 @@ def _live_ring(
 def _whole_prefixes(
     live: Ring, first: np.ndarray, bucket: int, bits: int
 ) -> list[tuple[int, int, int]]:
-    """Return (prefix, start, stop) of each prefix of ids that a node of a bucket has.
+    """Return each prefix that a node of a bucket has: (prefix, start, stop).
 
     A prefix has up to `bits` bits; `start` and `stop` are its range of positions in `live`, which
     may begin before the bucket and end after it.  `first` has the first position of each bucket.
@@ -405,7 +405,7 @@ def known_of_prefixes(
 
 
 def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
-    """Return the states of all nodes, of which the live ones (ascending) have perfect tables."""
+    """Return the states of all nodes; the `live` ones (ascending) have perfect tables."""
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
     named = np.append(live, NONE)  # index NONE yields NONE
     leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))

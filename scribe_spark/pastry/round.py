@@ -98,7 +98,7 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes (ascending); return those that know no live node, ascending.
+    """Let nodes (ascending) recover; return those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their
     leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
@@ -169,7 +169,7 @@ class _Recover(NodeProgram):
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
-        """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
+        """Let receivers of announcements offer recovered nodes to leaf sets and routing tables."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         index, back = came[AT] - states.first, came["back"]
         take_cells(states, self.environment.kernel, index, back)
@@ -205,7 +205,7 @@ def begin_round(
 
 
 def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
-    """Return the programs of keep-alives, detection, and repair of leaf sets and tables."""
+    """Return the programs of round `number` that send keep-alives and repair all tables."""
     environment = player.environment
     steps, rules = repair_leaf_sets(environment, number), environment.world_rules
     if rules.repair == "eager" and player.lives.known_dead(number - 1).any():

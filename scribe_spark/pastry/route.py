@@ -30,7 +30,7 @@ HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
 
 
 def unrouted(messages: Columns) -> dict[str, np.ndarray]:
-    """Return new messages for :func:`route_to_edge`, with empty paths."""
+    """Return new messages for :func:`route_to_edge`: with a column ``path`` that is empty."""
     return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
 
 

@@ -103,7 +103,7 @@ def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
 
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return True for rows of leaves that contain the same nodes, in any order."""
+    """Return True where the rows of two arrays of leaves have the same nodes, in any order."""
     same = (one == other).all(axis=1)
     rest = np.flatnonzero(~same)
     same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)
@@ -251,12 +251,15 @@ class States:
 
 
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
-    """Replace the positions of dead nodes by :data:`NONE`."""
+    """Return positions with :data:`NONE` in place of dead nodes."""
     return np.where(is_alive(positions), positions, np.int32(NONE))
 
 
 def pairs_of(nodes: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each node of rows and each position in its row (m, k), without :data:`NONE`: int64."""
+    """Return all pairs of a node and a position in its row: two arrays of int64.
+
+    The positions have the shape (m, k); :data:`NONE` is left out.
+    """
     row, column = np.nonzero(positions >= 0)
     return nodes[row], positions[row, column].astype(np.int64)
 
@@ -299,7 +302,7 @@ class NodeProgram:
         return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
+        """Return the states of a bucket's nodes; the caller may change the tables in `writes`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
         if LEAVES in writes and self.environment.lives is not None and LEAVES_BEFORE not in tables:

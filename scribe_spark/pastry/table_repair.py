@@ -101,7 +101,7 @@ class AskRows(WaveProgram):
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
     def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Store the live entries that are new to the node, with their cells."""
+        """Store the live entries in answers that are new to the node, with their cells."""
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
         is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
@@ -174,7 +174,7 @@ class RepairTables(NodeProgram):
         return outbox
 
     def _drop(self, bucket: int, tables: Tables) -> Outbox:
-        """Remove dead entries; ask the live entries of the row and of the next row."""
+        """Let nodes remove dead entries, and ask live entries of that row and of the next row."""
         if FOUND not in tables:
             return {}
         size, found = len(self.environment.facts.ring), tables[FOUND]

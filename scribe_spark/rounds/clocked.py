@@ -308,7 +308,7 @@ def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
 
 
 def _play(round: _ClockedRound, player: SystemPlayer) -> None:
-    """Play the events of a round, and then its publications."""
+    """Let members change (the events of a round), and then let sources publish."""
     player.play(_Begin(round))
     stay = player.take(_STAY).get(_STAY, {}).get("key", whole_numbers())
     stay = np.sort(stay)

@@ -126,7 +126,7 @@ class EventRows(Rows):
 
 
 def event_codes(names: np.ndarray) -> np.ndarray:
-    """Return the codes of events given by name: int8; -1 for unknown names."""
+    """Return the code of each event, given by name: int8; -1 for unknown names."""
     codes = np.full(len(names), -1, dtype=np.int8)
     for code, name in enumerate(EVENT_NAMES):
         codes[names == name] = code

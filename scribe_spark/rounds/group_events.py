@@ -47,8 +47,8 @@ def publication_ids(
 ) -> np.ndarray:
     """Return the ids of publications of a round: round << 32 | turn * nodes + source.
 
-    `source` are the node numbers of the sources, `nodes` is the number after the greatest one.
-    Turns are those of `group_events.Publishing`; without a schedule, they are 0.
+    `number` is the round, `source` are the node numbers of the sources, `nodes` is the number after
+    the greatest one.  Turns are those of `group_events.Publishing`; without a schedule, they are 0.
     """
     return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 

@@ -254,7 +254,7 @@ class GroupOverlays(SystemOnBuckets):
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the overlays of groups; by default only their :meth:`edges`."""
+        """Return overlays with entries and messages; by default only with their :meth:`edges`."""
         return Built(self.edges(overlays, network))
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
@@ -408,7 +408,7 @@ class OverlayRound:
         return len(self.facts.ring)
 
     def builders(self, group: np.ndarray) -> np.ndarray:
-        """Return a position in the bucket that builds the overlay of each group: int64."""
+        """Return a position in each group's builder, the bucket that builds its overlay: int64."""
         buckets = self.bounds[:-1][np.diff(self.bounds) > 0]
         return buckets[group % len(buckets)]
 

@@ -119,11 +119,12 @@ def _move_later(at: int) -> str:
 
 
 def first_impossible(rows: EventRows, before: Before) -> Fault | None:
-    """Return the first impossible node event (by round, then node), or None.
+    """Return the first impossible node event (round, node, fault), or None if all are possible.
 
-    A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
-    keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
-    one event in a round.  `rows` are all events of the nodes; group events are ignored.
+    Events are in the order of rounds, then of nodes.  A live node can leave or fail.  A dead node
+    can arrive and, if it was alive before, recover: it keeps its nodeId and its last leaf set even
+    after an announced departure.  A node has at most one event in a round.  `rows` are all events
+    of the nodes; group events are ignored.
     """
     rows = rows.take(rows.of_node)
     if not len(rows):

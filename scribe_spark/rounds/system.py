@@ -749,7 +749,7 @@ class SystemOnBuckets:
         return name in self.kept_in_buckets or name in self.kept
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """Return the sorted keys (group, node) of the members among the bucket's nodes."""
+        """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
         return tables.get(self.member_table, {}).get("key", whole_numbers())
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:

@@ -108,7 +108,7 @@ class Batches:
 
     @classmethod
     def made(cls, rows: DataFrame, kernel: BatchKernel, schema: StructType | str) -> Batches:
-        """Return the table that a kernel makes from the rows of a DataFrame."""
+        """Return the table that a kernel makes from the rows of a DataFrame, with a schema."""
         return cls(((rows, kernel),), _schema(schema))
 
     @classmethod
@@ -143,7 +143,7 @@ class Batches:
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
-        """Return the rows of several tables with the same columns."""
+        """Return one table with the rows of several tables, which have the same columns."""
         several = list(tables)
         return Batches(tuple(part for table in several for part in table.parts), several[0].schema)
 
@@ -300,7 +300,7 @@ def _after(first: BatchKernel | None, kernel: BatchKernel) -> BatchKernel:
 
 
 def by_text(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of each different text in a column, batch by batch."""
+    """Yield each different text in a column with its rows, for each batch."""
     for batch in batches:
         encoded = batch.column(column).dictionary_encode()
         texts = encoded.dictionary.to_pylist()
@@ -374,7 +374,7 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
 
 
 def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:
-    """Move the listed files of a table into their place."""
+    """Move the files of a table whose names are `listed` into the table's folder."""
     if not listed:  # an empty table needs a file with its columns
         pq.write_table(schema.empty_table(), folder / _name(0), **_format(schema))
     for one in listed:

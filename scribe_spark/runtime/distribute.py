@@ -64,7 +64,7 @@ def arrays_of_rows(
 ) -> list[str]:
     """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
-    If tasks share no disk with this process, or the table is small, this process makes them.
+    If tasks share no disk with this process, or the table is small, this process makes the arrays.
     """
     spark = table.session
     if not (enabled("mapped_tables") and abilities(spark).shares_disk):
@@ -105,7 +105,7 @@ def discard_arrays(*names: str) -> None:
 
 @functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
-    """Return a distributed array, memory-mapped once per process."""
+    """Return the distributed array with a name, memory-mapped once per process."""
     if name in _sources:  # the driver's
         file: str | Path = _sources[name][0]
     else:

@@ -253,7 +253,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: end started processes, print the line, and exit."""
+    """Handle a signal (its number): end started processes, print the last line, and exit."""
     for heeded in _heeded():
         signal.signal(heeded, signal.SIG_IGN)
     _note(number)
@@ -267,7 +267,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _note(number: int) -> None:
-    """Note the first signal, and let the next one end the process."""
+    """Note the number of the first signal, and let the next one end the process."""
     global _first
     _first = _first or number
     for heeded in _heeded():

@@ -67,7 +67,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def usable(trick: str, spark: SparkSession) -> bool:
-    """Return True if a trick (`tricks.TRICKS`) is enabled and possible in this session."""
+    """Return True if a trick (by its name) is enabled, and possible in this session."""
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
@@ -198,7 +198,7 @@ class Connected:
             self._spark.removeTag(tag)
 
     def tag(self, tag: str, pool: str) -> None:
-        """Give the calling thread's jobs a tag; the server decides about their pool."""
+        """Give the jobs of the calling thread a tag; the server decides about a pool."""
         self._spark.addTag(tag)
 
     def cancel_tagged(self, tag: str) -> None:

@@ -35,7 +35,7 @@ class Bounds:
         return (values >= self.least) & (values <= self.most)
 
     def number(self, cell: object) -> float:
-        """Return the number in a file's cell; a ValueError names the bounds."""
+        """Return the number in a cell of a file; a ValueError names the bounds."""
         number = real_number(cell)
         if not self.hold(number):
             raise ValueError(f"must be {self}")

@@ -300,7 +300,7 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Draw the routers and links of the transit domains.
+    """Return the routers and links of the transit domains, drawn.
 
     Domain i has ``sizes.transit[i]`` routers in a square around ``places[i]``, moved into the grid.
     """
@@ -319,7 +319,7 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Draw the stubs; return the transit router of each stub, and their routers and links.
+    """Return the transit router of each stub, and the routers and links of all stubs, drawn.
 
     The routers of a stub are in a square that contains its transit router.
     """
@@ -439,7 +439,7 @@ class _Domains:
 
 
 def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _Domains:
-    """Return the graphs of domains as one object, with routers numbered from `first`."""
+    """Return the graphs of domains as one object; the first router gets the number `first`."""
     sizes = np.array([len(points) for points, _ in graphs], dtype=np.int64)
     starts = first + np.cumsum(sizes) - sizes
     return _Domains(

@@ -97,10 +97,10 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 
 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes from some routers (indices, shape (S,)) to all: shape (S, R).
+    """Return the routes from some routers (`sources`, indices, shape (S,)) to all routers.
 
     The result is ``delay_us`` (int64), the delay of the route, and ``pred`` (int32), the index of
-    the router before the last on it (-1 at the source).
+    the router before the last on it (-1 at the source); both have the shape (S, R).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)

@@ -140,7 +140,7 @@ class Search:
 
     @classmethod
     def of(cls, graph: HopGraph, sources: np.ndarray) -> Search:
-        """Search from `sources` until every router is reached."""
+        """Return the results of searches from `sources` (indices) to every router."""
         reached = np.zeros(len(graph.place), dtype=np.uint64)
         reached[graph.place[sources]] = _ONE << np.arange(len(sources), dtype=np.uint64)
         planes = [np.zeros_like(reached)]

@@ -113,7 +113,7 @@ def units(links: LinkArrays, components: list[PendantComponent]) -> int:
 def route_unit(
     links: LinkArrays, components: list[PendantComponent], unit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return the routes of a unit of work, as rows of `schemas.ROUTES`.
+    """Return the routes of one unit of work (its number), as rows of `schemas.ROUTES`.
 
     The first units are blocks of the core's routers, the others blocks of pendant components.
     """

@@ -81,7 +81,7 @@ class Kernel(Protocol):
         """Return the delay (us) of the route from a to b (indices of routers), row by row."""
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """Return the share of packets lost on routes between router indices: float64, row by row.
+        """Return the share of packets lost on each route from a to b (indices): float64.
 
         None if the network loses no packets.
         """
@@ -91,7 +91,7 @@ class Kernel(Protocol):
         """The nodes that withhold copies of other nodes' publications; None: all nodes forward."""
 
     def withholding(self, withheld: Withheld | None) -> Self:
-        """Return the kernel of the same network, with other nodes that withhold copies."""
+        """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
 
     def without_losses(self) -> Self:
         """Return the kernel of the same network, on which no packet is lost, or withheld."""
@@ -104,7 +104,7 @@ class Kernel(Protocol):
         """
 
     def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return every link of every route: the row of the route, and the number of the link."""
+        """Return all links of the routes from a to b (indices): row of the route, and number."""
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
@@ -144,7 +144,7 @@ class Kernel(Protocol):
 
 
 def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the delays D between different nodes in microseconds, row by row: int64.
+    """Return the delays D between pairs of different nodes in microseconds: int64.
 
     `a` and `b` are the router indices of the nodes.  D is the delay of the route between the
     routers, and of the LAN links of the two nodes, `lan_us` each.
@@ -187,11 +187,11 @@ class RouterIds:
         raise NotImplementedError
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Return the indices of router ids."""
+        """Return the index of each router, given by its id."""
         return index_sorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """Return the router ids of indices."""
+        """Return the id of each router, given by its index."""
         return open_array(self.routers)[index]
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
@@ -199,7 +199,7 @@ class RouterIds:
         return None
 
     def withholding(self, withheld: Withheld | None) -> Self:
-        """Return the kernel of the same network, with other nodes that withhold copies."""
+        """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
         return replace(self, withheld=withheld)  # type: ignore[type-var]
 
     def without_losses(self) -> Self:

@@ -169,13 +169,13 @@ class Announce(WaveProgram):
         return {_ANNOUNCEMENT: announcement, _ROW: self._rows(states, arrived)}
 
     def _digits(self, states: States, arrived: np.ndarray) -> np.ndarray:
-        """Return each arrived node's own digit in each row: int64, shape (w, rows)."""
+        """Return the digits of each arrived node's nodeId, one for each row: int64, (w, rows)."""
         nodes = states.known.take(arrived)
         rows = range(states.cells.shape[1])
         return np.stack([ids.digit_np(nodes.hi, nodes.lo, row, states.b) for row in rows], axis=1)
 
     def _rows(self, states: States, arrived: np.ndarray) -> Columns:
-        """Return the rows of arrived nodes that have two entries or more."""
+        """Return the rows with two or more entries in the routing tables of arrived nodes."""
         cells = states.cells[arrived - states.first]
         node, row = np.nonzero(np.count_nonzero(cells >= 0, axis=2) > 1)
         entries = cells[node, row]
@@ -183,7 +183,7 @@ class Announce(WaveProgram):
         return {AT: at, "row": row[one], "entries": entries[one]}
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Offer the announced nodes to the leaf sets and routing tables of the receivers."""
+        """Offer announced nodes to the leaf sets and routing tables of the nodes that are told."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         came = inbox[_ANNOUNCEMENT]
         index, arrived = came[AT] - states.first, came["arrived"]
@@ -285,9 +285,9 @@ class Introduce(WaveProgram):
 
 
 def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for entries (m, k) that are nodes of the wave and arrived before each row's node.
+    """Return True for each entry (m, k) that arrived in this wave before the row's node.
 
-    The argument `place` is `WaveProgram.place`.
+    `place` is `WaveProgram.place`; `node` (m,) has the nodes.
     """
     return (entries >= 0) & (place[entries] < place[node][:, None])
 
@@ -300,11 +300,12 @@ def _take_named(
     index: np.ndarray,
     position: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes (indices).
+    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes.
 
-    Return each pair once: ``arrived``, the index of the arrived node; ``to``, the earlier node;
-    ``row``, the row of the arrived node's table in which the earlier node is new, or -1 for a leaf
-    that is not new in the table.
+    `arrived` has all arrived nodes, and `index` the receiver of each `position`, as indices in
+    `states`; `place` is `WaveProgram.place`.  Return each pair once: ``arrived``, the index of the
+    receiver in `arrived`; ``to``, the earlier node; ``row``, the row of the receiver's table in
+    which the earlier node is new, or -1 for a leaf that is not new in the table.
     """
     leaves = states.distinct_leaves(arrived)
     holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))

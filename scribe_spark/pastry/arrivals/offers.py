@@ -122,7 +122,7 @@ def _entering(
 def _fill_side(
     states: States, nodes: np.ndarray, keys: np.ndarray, width: int, side: int
 ) -> np.ndarray:
-    """Put offered nodes into one side of leaf sets; return the rows of `states` that have changed.
+    """Put offered nodes into one side of leaf sets; return the rows of `states` that changed.
 
     A side keeps the l/2 nearest of its leaves and the offers.  `keys` are ``i * width + d`` for an
     offer to ``nodes[i]`` (a row of `states`) that is d places away on the ring.
@@ -265,7 +265,8 @@ def _take_nearer(
 ) -> np.ndarray:
     """Put nearer offers into cells; return the indices of changed nodes, with repetitions.
 
-    The slot of an offer is an index into the flattened `States.cells`; `present` is its entry.
+    The slot of an offer is an index into the flattened `States.cells`; `position` is the offered
+    node, and `present` the entry of the slot.
     """
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     router = states.known.router
@@ -285,9 +286,9 @@ def _take_nearer(
 
 
 def cells_of(states: States, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the cells of nodes' tables where other nodes belong, ``row * 2**b + col``: int64.
+    """Return the cell of a node's table in which another node belongs: ``row * 2**b + col``, int64.
 
-    All nodes are given as positions.
+    `node` and `other` are positions.
     """
     known, b = states.known, states.b
     hi, lo = known.hi[other], known.lo[other]

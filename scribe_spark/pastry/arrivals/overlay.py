@@ -138,7 +138,7 @@ def grow(
 
 
 def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
-    """Return the rows that a kernel yields in a single task; lazy."""
+    """Return the rows that a kernel yields in a single task, with a schema; lazy."""
     return spark.range(0, 1, 1, 1).mapInArrow(kernel, schema)
 
 

@@ -65,7 +65,10 @@ class Wave:
         return self.arrays["contact"][self.first : self.last]
 
     def arrived(self, nodes: int) -> np.ndarray:
-        """Return the nodes of this wave and of earlier ones, among all `nodes`: ascending."""
+        """Return the nodes of this wave and of earlier ones, ascending.
+
+        `nodes` is the number of all nodes.
+        """
         there = np.zeros(nodes, dtype=bool)
         there[self.arrays["arriving"][: self.last]] = True
         return np.flatnonzero(there)
@@ -236,7 +239,10 @@ def planned_contacts(
 
 
 def contacts_in_round(environment: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
-    """Return the contact of each node that arrives in a round; -1 if no node is alive."""
+    """Return the contact (a position) of each node that arrives in round `number`.
+
+    It is -1 if no node is alive.
+    """
     known, lives, contact = environment.facts.ring, environment.in_round, environment.rules.contact
     live = lives.live()
     if not len(live):
@@ -294,7 +300,10 @@ def _nearest_of_earlier(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the node nearest to each router among `members`; ties go to the first of these."""
+    """Return the node of `members` nearest to each router; of equals, the first one.
+
+    Nodes are positions, routers indices.
+    """
     # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]
