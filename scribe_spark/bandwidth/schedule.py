@@ -70,7 +70,7 @@ class Channels:
 
     @property
     def are_groups(self) -> bool:
-        """True if each group has one channel, with the group's number."""
+        """True if each group has exactly one channel, which has the group's number."""
         return self.number is self.group
 
     def first_of_groups(self) -> np.ndarray:

@@ -42,7 +42,11 @@ _BEGIN, _FOUND = "begin", "found"
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves."""
+    """The program by which zones find their neighbours.
+
+    A zone finds adjacent zones that are not deeper (not smaller), and tells shallower ones of
+    itself.
+    """
 
     bounds: np.ndarray  # (B + 1,)
     known: SharedZones
@@ -101,7 +105,10 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """A CAN of all nodes, which know their neighbours; raises like `zones.split_zones`."""
+    """The CAN of all nodes as an overlay; nodes know their neighbours.
+
+    It raises the errors of `zones.split_zones`.
+    """
 
     def __init__(
         self,

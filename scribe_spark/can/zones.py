@@ -211,7 +211,7 @@ class Zones:
 
     @property
     def can(self) -> np.ndarray:
-        """The CAN of each zone: int64."""
+        """The index of the CAN of each zone: int64."""
         return self.key >> self.space.bits
 
     @property
@@ -265,7 +265,7 @@ class SharedZones:
 
     @property
     def zones(self) -> Zones:
-        """The zones."""
+        """The zones, read from the arrays that tasks share."""
         return _open_zones(self.space, self.size, self.names)
 
     def release(self) -> None:

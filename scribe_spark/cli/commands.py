@@ -79,9 +79,10 @@ def _perform(
     session: AbstractContextManager[Any],
     resolved: Mapping[str, Any] | None = None,
 ) -> None:
-    """Check the input; then print the `resolved` settings, or the output of ``work(session)``.
+    """Check the input; then print the `resolved` settings, or the text that the work returns.
 
-    With `resolved` None, the command works; `execution` and `session` describe the Spark session.
+    Without `resolved`, ``work(session, progress)`` is done; `execution` and `session` describe the
+    Spark session.
     """
     if resolved is not None:
         _show(check, execution, {**resolved, **execution.flat()})

@@ -1,6 +1,4 @@
-"""The command ``doctor``: it checks the needs of a run, and names a remedy for each that is
-missing.
-"""
+"""The command ``doctor``: it checks what a run needs, and names a remedy for each missing thing."""
 
 from __future__ import annotations
 

@@ -123,7 +123,13 @@ Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class ClockKernel(Protocol):
-    """The state of a bucket's places and their reactions to messages, timers and commands."""
+    """The state of a bucket's places and their reactions to messages, timers and commands.
+
+    For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
+    ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
+    state of all of them at once.  A handler sends messages and sets timers by the methods
+    `BucketClock.send` and `BucketClock.wake`.
+    """
 
     messages: ClassVar[Mapping[str, Control | Payload]]
     timers: ClassVar[Mapping[str, tuple[Column, ...]]]
@@ -169,7 +175,7 @@ class Wires:
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """The input of the clocks of all buckets.
+    """The input of the clocks of all buckets: delays, rates, losses and the window.
 
     Attributes
     ----------

@@ -45,7 +45,11 @@ class Control:
 
 @dataclass(frozen=True)
 class Payload:
-    """A kind of message that is a copy of a publication: it waits for uplinks and downlinks."""
+    """A kind of message that is a copy of a publication: it waits for uplinks and downlinks.
+
+    The columns are as in `Control`; the first ones are ``publication, round``, where the round is
+    the number of hops to the sender.
+    """
 
     columns: tuple[Column, ...] = ("publication", "round")
 

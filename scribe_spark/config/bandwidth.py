@@ -65,7 +65,7 @@ def _parsed(name: str, parse: Callable[[object], int]) -> Any:
 
 
 class BandwidthConfig(Section):
-    """Publications, and their sizes, rates and times; rules W1 to W11 of docs/rules.md."""
+    """The settings of publications: sizes, rates and times; rules W1 to W11 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Sizes, times and rates of publications; nodes forward copies of a publication. Without "
@@ -149,7 +149,7 @@ class BandwidthConfig(Section):
 
     @property
     def cause_of_several(self) -> str | None:
-        """The setting because of which a group may have several messages; None: a group has one."""
+        """The setting because of which a group may have several messages; None if it has one."""
         names = "schedule", "publications", "parts"
         return next((name for name in names if getattr(self, name) is not None), None)
 
@@ -276,7 +276,7 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
     """Refuse classes of nodes with a rate at which a copy takes too long.
 
-    `links` is the section that says how long a copy may take.
+    `links` is the config's section `bandwidth`, which has the sizes of publications.
     """
     for rate, given in links.rates(classes).items():
         links.refuse_slow(rate, given)

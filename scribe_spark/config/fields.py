@@ -23,7 +23,12 @@ from scribe_spark.core.registry import Declared
 
 @dataclass(frozen=True)
 class FieldRecord:
-    """A field of a config as flags and docs need it; `flat` is also the name of its flag."""
+    """A field of a config as flags and docs need it; `flat` is also the name of its flag.
+
+    `section` is ``run`` for a field outside of sections.  `default` is a tuple for a list, None for
+    a field without a default.  `bounds` are such as ``1..128``; ``0..<1.0`` excludes the last
+    number.  `rules` say in which configs the field has an effect.
+    """
 
     section: str
     name: str

@@ -137,7 +137,7 @@ _Contact = Literal["nearest", "latest", "random", "discovered"]
 
 
 class OverlayConfig(Section):
-    """The nodes and their tables; the defaults are the paper's."""
+    """The settings of nodes and their tables; the defaults are the paper's."""
 
     about: ClassVar[str] = (
         "An overlay routes messages from node to node to the root of a key, the node whose "
@@ -199,7 +199,7 @@ _OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, 
 
 
 class ForwardingConfig(Section):
-    """The nodes that forward no copies; rule N6 of docs/rules.md."""
+    """The settings of the nodes that forward no copies; rule N6 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Nodes that take part in trees and meshes, but forward no copies of other nodes' "

@@ -213,7 +213,7 @@ class Section(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def for_tasks(self) -> Self:
-        """Return the fields and properties only, which executors can read without pydantic."""
+        """Return an object with the fields and properties alone; tasks read it without pydantic."""
         kinds = (kind for kind in type(self).__mro__ if issubclass(kind, Section))
         derived = [
             name for kind in kinds for name, one in vars(kind).items() if isinstance(one, property)

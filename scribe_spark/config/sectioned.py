@@ -124,6 +124,10 @@ class Sectioned(Section):
     ) -> dict[str, Any]:
         """Return the fields in a mapping by flat name: flat name -> value.
 
+        `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
+        sections (``overlay``: a mapping, or a section's model).  `beside` and `tables` are further
+        sections, and names outside of sections; `what` says in messages what the names are.
+
         Examples
         --------
         >>> from scribe_spark.config import RunConfig

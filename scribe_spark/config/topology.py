@@ -78,7 +78,7 @@ _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph),
 
 
 class TopologyConfig(Section):
-    """The network of routers; the defaults are the paper's.
+    """The settings of the network of routers; the defaults are the paper's.
 
     Examples
     --------

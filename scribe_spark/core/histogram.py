@@ -125,7 +125,7 @@ class Histogram:
 
 
 def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
-    """Return the histogram of counts; equal values are summed.
+    """Return the histogram with ``counts[i]`` things of value ``values[i]``, equal values summed.
 
     Examples
     --------

@@ -81,7 +81,7 @@ def _digest(module: ModuleType) -> str:
 
 
 class Named(Protocol):
-    """An object that can be registered."""
+    """The type of objects that can be registered by name."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Registry(Mapping[str, T]):
         self.build_in(*built_in)
 
     def build_in(self, *entries: T) -> None:
-        """Add entries of the package."""
+        """Add entries of the package, which users cannot replace."""
         self._entries |= {entry.name: entry for entry in entries}
         self._built_in |= {entry.name for entry in entries}
 

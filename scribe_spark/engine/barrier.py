@@ -65,7 +65,7 @@ _LOST = re.compile(
 
 
 class TaskFailed(RuntimeError):
-    """The cause of an error that was raised in a task; the message is the task's traceback."""
+    """The cause of an error of a task, on the driver; its message is the task's traceback."""
 
 
 def run_in_tasks(
@@ -250,7 +250,7 @@ def gather_in_files(
 
 
 def _runs(process: int) -> bool:
-    """Return True if there is a process with this number."""
+    """Return True if a process with this number runs on this machine."""
     try:
         os.kill(process, 0)  # signal 0 is not sent
     except ProcessLookupError:

@@ -41,7 +41,7 @@ class OutOfStep(ExchangeError):
 
 
 class _PeerEnded(ExchangeError):
-    """Another task ended before a swap was complete; `ended` is the first cause."""
+    """Raised if another task ended before a swap was complete; `ended` is the first cause."""
 
     def __init__(self, ended: Ended) -> None:
         super().__init__(ended.line)
@@ -49,11 +49,11 @@ class _PeerEnded(ExchangeError):
 
 
 class PeerFailed(_PeerEnded):
-    """The work of another task raised an error."""
+    """Raised if the work of another task has raised an error."""
 
 
 class PeerLost(_PeerEnded):
-    """Another task has ended unexpectedly or does not answer."""
+    """Raised if another task has ended unexpectedly, or does not answer."""
 
 
 #: Errors whose message is shown without the name of their type.

@@ -25,7 +25,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Ring(Rows):
-    """K nodes as arrays; leaf sets and routing tables refer to nodes by their index here.
+    """K nodes as arrays: nodeIds, numbers and routers; a position is an index of these arrays.
 
     If the nodes are sorted by nodeId they are the ring, or a part of it.  Otherwise a node may
     occur several times.  `hi` and `lo` are the halves of the nodeIds (uint64).
@@ -102,7 +102,7 @@ _COLUMNS = ("node", "id_hi", "id_lo", "router")
 
 
 class KnowsRing(Protocol):
-    """An object with the ring: all nodes in order of nodeId, with the indices of their routers."""
+    """An object with the ring: all nodes in the order of nodeIds; routers are indices."""
 
     @property
     def ring(self) -> Ring: ...
@@ -110,7 +110,7 @@ class KnowsRing(Protocol):
 
 @dataclass(frozen=True)
 class RingInMemory:
-    """The ring in the memory of this process, for play without Spark."""
+    """The ring of all nodes in the memory of this process, for play without Spark."""
 
     ring: Ring
 

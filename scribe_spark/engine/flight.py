@@ -119,7 +119,7 @@ def _nobody(sender: int, reader: Any) -> None:
 
 
 class _RefuseStrangers(fl.ServerMiddlewareFactory):
-    """Middleware that refuses calls without the token."""
+    """The middleware of a server that refuses calls without the token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

@@ -197,7 +197,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class LostByDraws(Lost):
-    """The losses of copies between nodes, by draws; see `Losses.of_publications`."""
+    """The losses of copies between nodes, which draws decide; see `Losses.of_publications`."""
 
     losses: Losses
     key: np.ndarray

@@ -91,7 +91,7 @@ class Layout:
         return frame.repartitionById(self.partitions, part)
 
     def release(self) -> None:
-        """Delete the folder with the files."""
+        """Delete the folder with the files of tables."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -241,7 +241,7 @@ class BucketTables:
             self._accept(_Made.of(self.layout.partition(rows)))
 
     def settle(self) -> None:
-        """Compute the lazy rows now, unless a program has been played."""
+        """Compute the first rows now, which are lazy, unless a program has been played."""
         if not self._owned:
             self._accept(_Made.of(self._kept()))
 

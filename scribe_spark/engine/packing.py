@@ -258,7 +258,7 @@ def _taken(column: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
-    """Return the rows of several tables as one; narrow columns of lists are padded with -1."""
+    """Return the rows of several tables as one; narrower rows of a column are padded with -1."""
     first, *others = parts
     if not others:
         return dict(first)
@@ -325,7 +325,7 @@ class Row:
             yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row, or its parts; columns that were read from Parquet are nullable again."""
+        """Yield the row, or its parts, with the schema that :data:`ROWS` has in Arrow."""
         for part in self._parts:
             yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
 

@@ -61,7 +61,7 @@ Shared = Mapping[str, np.ndarray]
 
 
 class PlaysSteps(Protocol):
-    """An object that plays programs one after the other."""
+    """The type of objects that play several programs one after the other."""
 
     def play_some(self, programs: Steps) -> int:
         """Play the first of several programs and as many others as is efficient; return how many.
@@ -77,7 +77,7 @@ class PlaysSteps(Protocol):
 
 
 class PlaysPrograms(Protocol):
-    """An object that plays programs on the tables of a protocol."""
+    """The type of objects that play programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program; return the number of messages sent.
@@ -99,7 +99,7 @@ class PlaysPrograms(Protocol):
 
 
 class Player(PlaysSteps, PlaysPrograms, Protocol):
-    """An object that holds the tables of buckets and plays programs on them."""
+    """The type of objects that hold the tables of all buckets and play programs on them."""
 
     def begin_round(self, number: int) -> None:
         """Begin round `number`, and free data that only the previous round needed."""

@@ -35,7 +35,7 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class Names:
-    """The numbers of nodes and groups (by index) and the ids of routers, for views; picklable."""
+    """What views need to name nodes, groups and routers: numbers and ids by index; picklable."""
 
     facts: KnowsRing
     kernel: Kernel | None

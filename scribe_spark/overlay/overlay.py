@@ -294,8 +294,7 @@ class Overlay(ABC):
         name: str = "send",
         progress: Progress | None = None,
     ) -> Routed:
-        """Deliver messages directly to their nodes, and then all messages that the application
-        sends.
+        """Deliver messages directly to their nodes, then all messages that the application sends.
 
         Parameters
         ----------

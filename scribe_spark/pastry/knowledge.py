@@ -111,7 +111,7 @@ def table_entries(known: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The leaf sets and routing tables of n nodes.
+    """The leaf sets and routing tables of n nodes, as a run's table ``knowledge`` has them.
 
     The ring `known` has the n nodes (at `own`) and all nodes in their tables; routers are ids.
     """

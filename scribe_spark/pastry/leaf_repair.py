@@ -49,7 +49,7 @@ def repair_leaf_sets(environment: Environment, number: int) -> list[Program | If
 
 @dataclass(frozen=True)
 class _Detect(NodeProgram):
-    """Live nodes exchange keep-alives with their leaves; leaves detected as dead are dropped."""
+    """Live nodes exchange keep-alives with leaves, and drop those that are detected as dead."""
 
     number: int
     silent: ClassVar[bool] = True

@@ -49,7 +49,7 @@ class LookupResults:
 
 
 def no_lookups() -> LookupResults:
-    """Return the results of a round without lookups."""
+    """Return the empty results of a round without lookups."""
     none, false = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
     halves = np.empty(0, dtype=np.uint64)
     return LookupResults(none, none, Keys(halves, halves), false, false, none, none)

@@ -27,7 +27,7 @@ _MESSAGES = 2**13  # the number of messages that are routed in one step
 
 @dataclass(frozen=True)
 class Met:
-    """Dead nodes that messages met in one hop, each pair once: index of the message, dead node."""
+    """The dead nodes that messages met in one hop: pairs of a message's index and a node."""
 
     message: np.ndarray
     dead: np.ndarray

@@ -91,7 +91,7 @@ def _uniform_ids(seed: int, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hashed_ids(node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the halves of the first 128 bits of SHA-1 of the nodes' names, as BIGINT."""
+    """Return nodeIds as two halves (BIGINT): the first 128 bits of SHA-1 of the nodes' names."""
     digests = [hashlib.sha1(b"node-%d" % number).digest()[:16] for number in node.tolist()]
     halves = np.frombuffer(b"".join(digests), ">i8").astype(np.int64).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]

@@ -194,7 +194,7 @@ class States:
 
     @property
     def b(self) -> int:
-        """b, where digits are base 2**b."""
+        """The number of bits of a digit, b; the base of digits is 2**b."""
         return self.cells.shape[2].bit_length() - 1
 
     @property

@@ -268,7 +268,7 @@ class RepairTables(NodeProgram):
 
 @dataclass(frozen=True)
 class FindDead(NodeProgram):
-    """Record dead entries one round after their detection (repair rule ``eager``)."""
+    """Record entries whose nodes died, one round after their detection (repair rule ``eager``)."""
 
     number: int
     silent: ClassVar[bool] = True

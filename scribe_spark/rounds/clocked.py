@@ -428,7 +428,7 @@ def _members(tables: Mapping[str, Columns]) -> np.ndarray:
 
 
 class _Begin(_ClockedProgram):
-    """Let members fail, leave and quit: rule K8."""
+    """Let members fail, leave and quit, by commands to the kernel: rule K8."""
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, key = self.round, _members(tables)
@@ -442,7 +442,7 @@ class _Begin(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _Enter(_ClockedProgram):
-    """Let newcomers arrive, and members refresh what they know: rule K9."""
+    """Let newcomers arrive, and members refresh what they know, by commands: rule K9."""
 
     arrivals: _Newcomers
     members: np.ndarray  # the keys (group, node) of all members after the events, ascending
@@ -676,7 +676,7 @@ class _CountPublications(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _EndClockedRound(_ClockedProgram):
-    """Count the publications that are due, and sums over members: rule K11."""
+    """Count the publications that are due, and sum values over the members: rule K11."""
 
     last: int  # the last round whose publications are due
     is_last: bool

@@ -45,7 +45,7 @@ class KnowsLives:
         return np.flatnonzero(self.alive)
 
     def count_entered(self) -> int:
-        """Return the number of nodes that are alive or have died."""
+        """Return the number of nodes that are alive or were alive before."""
         return int(np.count_nonzero(self.alive | (self.died != NEVER)))
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ class KnowsLives:
 
 @dataclass
 class Lives(KnowsLives):
-    """The lives of nodes in arrays of this process, with a counter of changes."""
+    """The lives of all nodes in arrays of this process, with a counter of changes."""
 
     changes = 0
 
@@ -117,7 +117,7 @@ class Events:
 
     @property
     def entering(self) -> np.ndarray:
-        """The nodes that become alive in this round."""
+        """The nodes that become alive in this round: positions."""
         return np.r_[self.recover, self.arrive]
 
     @classmethod

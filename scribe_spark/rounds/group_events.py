@@ -403,7 +403,7 @@ class _OfMembers:
 
 @dataclass(frozen=True)
 class _CheckMembers(_OfMembers):
-    """Record joins of members and quits of nodes that are no members."""
+    """Record impossible events: joins of members, and quits of nodes that are no members."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""

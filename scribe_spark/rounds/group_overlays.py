@@ -431,7 +431,7 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 
 
 class Remember(OverlayProgram):
-    """The program by which buckets note their nodes that are members: rule O1."""
+    """The program by which buckets note which of their nodes are members: rule O1."""
 
     silent: ClassVar[bool] = True
 
@@ -451,7 +451,7 @@ class Remember(OverlayProgram):
 
 
 class Build(OverlayProgram):
-    """The program by which one bucket for each group builds its overlay: rule O2."""
+    """The program by which each group's builder (a bucket) builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send members to builders, send edges to their nodes, and write `dissemination.EDGES`."""
@@ -539,7 +539,7 @@ class Build(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountOverlayCopies(OverlayProgram):
-    """The program by which buckets count copies and expected receivers: rules O4 and O5."""
+    """The program by which buckets count copies, and receivers that are expected: O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
     silent: ClassVar[bool] = True

@@ -231,7 +231,7 @@ def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
 
 @dataclass(frozen=True)
 class _TellBuilders(OverlayProgram):
-    """Record the members, and send builders the joins and the quits: rules O1 and O10."""
+    """Record the members of groups, and tell builders the joins and quits: rules O1, O10."""
 
     leave: np.ndarray  # the nodes that leave, ascending
 

@@ -189,7 +189,7 @@ class Tally:
 
     @property
     def observer(self) -> Observer:
-        """The observer that counts these kinds in buckets; :meth:`take` reads what it wrote."""
+        """The observer that counts these kinds in buckets; :meth:`take` adds its counts here."""
         return Observer(self.kinds, self._recorded, self._groups)
 
     def take(self, taken: Mapping[str, Columns]) -> None:

@@ -196,7 +196,7 @@ class LivingRound:
 
     @property
     def world_round(self) -> int:
-        """The number of the world's round."""
+        """The number of the round of the world in which this own round begins."""
         return self.own.world_round(self.number)
 
     @property
@@ -266,7 +266,7 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """The receivers of publications, counted at the deadline or at the end of the world.
+    """The publications that are due in a round, with the numbers of their receivers.
 
     At the end of a round of the world, the publications of `deadline` rounds before are due, and a
     system counts them.  At the end of the last round, the system also counts all remaining ones,
@@ -428,7 +428,7 @@ class Multicasts(Rows):
 
 @dataclass(frozen=True)
 class SystemRound:
-    """The measures and publications of a round.
+    """What a system returns of a round: measures, publications that are due, and tables.
 
     Attributes
     ----------

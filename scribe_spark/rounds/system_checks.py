@@ -75,7 +75,7 @@ class CheckedSystem(SystemOnBuckets):
 
     @property
     def has_trees(self) -> bool:
-        """See `SystemOnBuckets`."""
+        """See `SystemOnBuckets.has_trees`."""
         return self.system.has_trees
 
     @property

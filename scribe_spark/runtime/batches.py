@@ -338,7 +338,7 @@ _KINDS = {"bigint", "int", "double", "boolean", "string", "binary"}
 
 
 def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[str, int]]:
-    """Write tables into folders, in place of existing ones, in one job.
+    """Write tables into folders (folder -> table) as Parquet, in one job; old ones are replaced.
 
     Rows of the driver need no job.  Return for each table the number of ``rows``, and the sums of
     both halves of their hashes (`core.row_hash`): ``high`` and ``low``.

@@ -118,7 +118,7 @@ class Shared(Protocol):
 
     @property
     def value(self) -> Any:
-        """The value."""
+        """The value that is shared, as a task reads it."""
 
     def destroy(self) -> None:
         """Free the value; it cannot be read any more."""

@@ -84,7 +84,7 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse a user and environment variables that Spark cannot use."""
+    """Refuse a user without a name, and environment variables that Spark cannot use."""
     try:
         with tempfile.TemporaryFile():
             pass
@@ -110,7 +110,7 @@ def blame_environment(error: Exception) -> InputError | None:
 
 
 def spark_failure(error: Exception) -> RunError:
-    """Return one line for a session that cannot start for another reason than the environment."""
+    """Return a one-line error for a session that cannot start although its environment is good."""
     reason = one_line(error)
     cures = (cure for sign, cure in _CURES if re.search(sign, reason, re.IGNORECASE))
     return RunError(f"Spark cannot start ({reason}); {next(cures, _NO_CURE)}")

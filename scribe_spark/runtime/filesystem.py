@@ -75,7 +75,7 @@ class Files(Protocol):
         """Return the status of a file or folder; None if it does not exist."""
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all files and folders in a folder, by name."""
+        """Return the status of each file and folder in a folder, sorted by name."""
 
     def read(self, url: str, most: int = MOST_BYTES) -> bytes:
         """Return the content of a file of at most `most` bytes, else raise an UnfitFileError."""

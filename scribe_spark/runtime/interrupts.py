@@ -80,7 +80,7 @@ _last_words: Callable[[], str] | None = None
 
 
 def interrupted() -> bool:
-    """Return True after a signal."""
+    """Return True if a signal to end the process has come."""
     return _first is not None
 
 

@@ -167,7 +167,7 @@ def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
 
 
 def _is_not_ours() -> bool:
-    """Return True if there is a JVM, or Spark starts one."""
+    """Return True if this process need not start a JVM: it has one, or Spark starts one."""
     elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
     return elsewhere or SparkContext._gateway is not None or not enabled("jvm_words")
 
@@ -191,7 +191,7 @@ def _end_begun() -> None:
 
 
 def how_it_ended(process: Popen[bytes] | None) -> str | None:
-    """Return a few words about the end of a process; None while it runs, or without one."""
+    """Return a few words about how a process has ended; None while it runs, or without one."""
     if process is None:
         return None
     with suppress(TimeoutExpired):

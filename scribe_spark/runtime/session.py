@@ -105,7 +105,7 @@ def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
 
 
 def archive_option() -> str:
-    """Return the option that starts the JVM from set-up's archive of classes; '' without one."""
+    """Return the JVM's option for set-up's archive of classes (a quicker start); '' without one."""
     if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
         return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
     archive = CLASS_ARCHIVE
@@ -116,7 +116,7 @@ def archive_option() -> str:
 
 
 def log_option() -> str:
-    """Return the option for the log settings beside this module; '' if they are not used."""
+    """Return the JVM's option for the log settings beside this module; '' if they are not used."""
     settings = Path(__file__).with_name("log4j2.properties")
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
         return ""

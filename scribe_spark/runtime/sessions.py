@@ -116,7 +116,7 @@ class Classic:
 
     @property
     def shares_disk(self) -> bool:
-        """True if all tasks read and write this machine's files."""
+        """True if all tasks read and write the files of this machine."""
         return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
@@ -300,7 +300,7 @@ class Connected:
         return self._look(_new_folder(folder))[1]
 
     def scratch_table(self) -> str:
-        """Return a location for a table that the server does not keep."""
+        """Return a new URL for a table that the server does not keep."""
         if self._scratch is None:
             why = f"the session keeps no tables ({self._refuses_checkpoints})"
             raise InputError("scratch", None, f"{why}; name a folder that its tasks can write")

@@ -123,7 +123,7 @@ class Reporter:
 
     @property
     def is_heard(self) -> bool:
-        """True if the driver receives the reports."""
+        """True if the driver receives the reports of this task."""
         return self._connection is not None
 
     def report(self, what: Any) -> None:

@@ -33,7 +33,7 @@ from scribe_spark.topology.topohub import KM_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A node or an edge of a file.
+    """A node or an edge of a graph file, with its attributes as texts.
 
     Attributes
     ----------
@@ -57,14 +57,14 @@ class Element:
 
 @dataclass(frozen=True)
 class Elements:
-    """The nodes and edges of a file in its order; ids are unique, and edges end at nodes."""
+    """The nodes and edges of a graph file, in its order; ids are unique, and edges end at nodes."""
 
     nodes: list[Element]
     edges: list[Element]
     is_directed: bool
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for two nodes of one id, and for an edge without its nodes."""
+        """Raise a ValueError for two nodes of one id, or an edge without its nodes."""
         known: dict[str, Element] = {}
         for node in self.nodes:
             if (other := known.setdefault(node.ends[0], node)) is not node:

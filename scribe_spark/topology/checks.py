@@ -24,7 +24,7 @@ from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the greatest value of a number."""
+    """The least and the greatest possible value of a number of a network."""
 
     least: float
     most: float
@@ -179,7 +179,7 @@ def _whole(ids: pd.Series) -> np.ndarray:
 
 
 def _islands(graph: Graph) -> list[np.ndarray]:
-    """Return the ids of each connected component, the largest component first."""
+    """Return the router ids of each connected component, the largest component first."""
     ids = np.sort(graph.vertices["id"].to_numpy())
     src = index_sorted(ids, graph.edges["src"].to_numpy())
     dst = index_sorted(ids, graph.edges["dst"].to_numpy())

@@ -40,7 +40,7 @@ class Hosts:
     down_of_node: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
-        """Return the least rate up and the least rate down, if there are any."""
+        """Return the least rates up and down of all routers and nodes that have one (bit/s)."""
         rates = self.up, self.down, self.up_of_node, self.down_of_node
         found = (rate[rate > 0] for rate in rates if rate is not None)
         return [int(rate.min()) for rate in found if len(rate)]
@@ -83,8 +83,7 @@ WEIGHT_DECIMALS = 6
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A router graph on the driver; its size depends on the number of routers R, not on the nodes
-    N.
+    """A router graph on the driver; its size depends on the number of routers, not on the nodes.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class RegionMatrix:
 
 
 def is_shipped(regions: str) -> bool:
-    """Return True if `regions` names a matrix of the package, not a file."""
+    """Return True if the text `regions` names a matrix of the package, not a file."""
     return regions in SHIPPED
 
 

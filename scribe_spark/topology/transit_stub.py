@@ -265,7 +265,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of domains and stubs, before any point or link is drawn."""
+    """The numbers of routers of each domain and stub, before any point or link is drawn."""
 
     #: int64, shape (T,): routers of each transit domain.
     transit: np.ndarray

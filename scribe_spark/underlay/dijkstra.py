@@ -47,7 +47,7 @@ class LinkArrays:
 
     @functools.cached_property
     def graph(self) -> csr_array:
-        """The costs as a sparse (R, R) matrix."""
+        """The costs of the links as a sparse (R, R) matrix."""
         r = len(self.routers)
         return csr_array((self.cost, (self.src, self.dst)), shape=(r, r))
 

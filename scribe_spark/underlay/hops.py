@@ -256,7 +256,7 @@ def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """The queries of kernels by breadth-first searches, over distributed arrays."""
+    """The queries of routes by breadth-first searches, over distributed arrays."""
 
     routers: str
     links: str
@@ -269,7 +269,7 @@ class HopKernel(RouterIds):
 
     @property
     def graph(self) -> HopGraph:
-        """The links in the layout for searches."""
+        """The graph of the links, in the layout for searches."""
         return _graph(self.routers, self.links)
 
     @property
@@ -319,7 +319,7 @@ def _graph(routers: str, links: str) -> HopGraph:
 
 
 class HopUnderlay(Underlay):
-    """An underlay over links of one weight and delay."""
+    """An underlay whose links have one weight and one delay; routes are searched on demand."""
 
     @classmethod
     def of(

@@ -303,7 +303,7 @@ def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):
-    """The queries of kernels by matrices; its fields name the distributed arrays."""
+    """The queries of routes by matrices; its fields name the distributed arrays."""
 
     delay: str
     pred: str
@@ -320,7 +320,7 @@ class MatrixKernel(RouterIds):
         return self.delay, self.pred, self.exits, self.routers, *some
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the delays (R, R) as int32, the predecessors (R, R) and the router ids (R,)."""
+        """Return three arrays: delays (R, R) as int32, predecessors (R, R), and router ids (R,)."""
         return open_array(self.delay), open_array(self.pred), open_array(self.routers)
 
     @property
@@ -371,7 +371,7 @@ class MatrixKernel(RouterIds):
 
 
 class MatrixUnderlay(Underlay):
-    """An underlay by matrices, for up to 10,000 routers."""
+    """An underlay that keeps the routes of all pairs of routers: for up to 10,000 routers."""
 
     @classmethod
     def of(

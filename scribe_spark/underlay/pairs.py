@@ -52,7 +52,7 @@ def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PairKernel(RouterIds):
-    """The queries of kernels, by hashes of pairs; it has no arrays.
+    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays.
 
     Attributes
     ----------

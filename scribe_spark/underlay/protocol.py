@@ -33,7 +33,7 @@ class Kernel(Protocol):
 
     @property
     def all_pairs_limit(self) -> int:
-        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+        """The number of candidates up to which all `delays` are cheaper than :meth:`nearest`."""
 
     @property
     def least_us(self) -> int:
@@ -41,7 +41,7 @@ class Kernel(Protocol):
 
     @property
     def seed(self) -> int:
-        """The seed of the jitter."""
+        """The seed that keys the draws of the jitter."""
 
     @property
     def jitter(self) -> int:
