@@ -73,7 +73,7 @@ Made = Table | Callable[[], Table]
 
 @dataclass(frozen=True)
 class Multicast:
-    """The tables of a multicast system; all its measures are computed from these tables.
+    """The tables that a multicast system hands over; all its measures are computed from them.
 
     Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
     DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one

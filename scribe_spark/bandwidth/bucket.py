@@ -324,7 +324,7 @@ class ClockBucket:
         return order_of(*ranks)
 
     def _ranks(self, copies: np.ndarray) -> list[np.ndarray]:
-        """Return the columns by which copies are sorted that are equal in all other ways."""
+        """Return the columns that sort copies if all else is equal: sender and carried columns."""
         link = copies[:, _LINK]
         return [self._from[link], *(column[link] for column in self._carried)]
 
@@ -581,7 +581,7 @@ class ClockBucket:
         room: np.ndarray,
         delay_us: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays of copies in microseconds: those of their links, with jitter.
+        """Return the delays of copies in microseconds: the delays of their links, with jitter.
 
         `room` are the rooms of the senders, `delay_us` the delays of the links.
         """

@@ -163,7 +163,7 @@ class _MakeLinks:
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
-    """Return the index of the room of copies in their topics, at the `end` (the name of a column).
+    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree.
 
     Room 1 belongs to the ways from sources to roots.
     """

@@ -191,7 +191,7 @@ def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
-    """Return the config and the execution from flags and the TOML file that they may name."""
+    """Return the config and the execution from flags, and from the TOML file that flags name."""
     file, flags, execution = sources(given)
     config = RunConfig.of(file, flags)
     check_systems(config.trees.variants, config.trees.systems)

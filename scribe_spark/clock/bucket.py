@@ -96,7 +96,7 @@ class Slots:
             flags[place, slot] = 0
 
     def begin(self, place: np.ndarray, neighbours: np.ndarray, **flags: np.ndarray) -> None:
-        """Replace the neighbours of each place by `neighbours` (k, m), with these flags."""
+        """Replace the neighbours of each place by `neighbours` (k, m), with these flags (k, m)."""
         for array in (self.tenancy, *self.flags.values()):
             array[place] = 0
         self.node[place] = NONE

@@ -241,7 +241,7 @@ class RunConfig(ExperimentConfig):
         super().__init__(**given)
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield the faults of any experiment, and those of settings that runs cannot have."""
+        """Yield the faults of any experiment, and settings that runs cannot have."""
         yield from super()._faults()
         groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"
@@ -302,7 +302,7 @@ class WorldConfig(ExperimentConfig):
         )
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield the faults of any experiment, and those of settings that worlds cannot have."""
+        """Yield the faults of any experiment, and settings that worlds cannot have."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures

@@ -16,7 +16,7 @@ from scribe_spark.core.registry import SYSTEMS, Declared
 
 
 class SectionsBesideSystems(Mapping[str, type[Section]]):
-    """The sections of a config by name, and after them those that systems declare at this time."""
+    """The sections of a config by name, and then the sections that systems declare now."""
 
     def __init__(self, sections: Mapping[str, type[Section]]) -> None:
         self._sections = sections

@@ -112,7 +112,7 @@ class Histogram:
         return float(self.values[middle].sum() / 2)
 
     def with_zeros(self, things: int) -> Histogram:
-        """Return the histogram of `things` in total, where those that are not counted have value 0.
+        """Return the histogram of `things` things, where those that are not counted have value 0.
 
         Examples
         --------

@@ -82,7 +82,7 @@ class Lists(Rows):
         return row_numbers(self.offsets) * size + self.values
 
     def between(self, front: Lists, back: Lists) -> Self:
-        """Return the lists with the values of `front` before theirs, and those of `back` behind."""
+        """Return lists with the values of `front` before their own, and those of `back` behind."""
         parts = front, self, back
         row = np.concatenate([row_numbers(part.offsets) for part in parts])
         order = np.argsort(row, kind="stable")

@@ -37,7 +37,7 @@ class IfRows:
     programs: tuple[Program, ...]
 
     def has_rows(self, tables: Tables) -> bool:
-        """Return True if one of these tables has rows in a bucket (`tables` are the bucket's)."""
+        """Return True if one of the named tables has rows in a bucket with these `tables`."""
         return any(tables.has_rows(name) for name in self.tables)
 
 

@@ -187,7 +187,7 @@ class Losses:
     def of_publications(
         self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
     ) -> Lost:
-        """Return the losses of copies of publications with these keys and sources: `Lost`.
+        """Return the losses of copies of publications, as a `Lost`.
 
         `key` (p,) are `publication_keys`, `source` (p,) positions of nodes, and `more` columns of
         links that are further keys of the draws.

@@ -472,9 +472,9 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Split a partition's rows into a bucket's own rows and the rows beside them.
+    """Split a partition's rows in two: a bucket's own rows, and the rows added by `_with_beside`.
 
-    `beside` is the schema of the rows that :func:`_with_beside` has added, or None.
+    `beside` is the schema of the added rows; None: there are none.
     """
     if beside is None:
         return list(batches), pa.table({})

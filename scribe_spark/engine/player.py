@@ -155,7 +155,7 @@ def tables_called(names: Iterable[str]) -> re.Pattern[str]:
 def join_tables(
     parts: Iterable[tuple[str, Mapping[str, np.ndarray]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return tables by name; those whose names differ only in a number at the end become one."""
+    """Return tables by name; tables whose names differ only in a number at the end become one."""
     found: dict[str, list[Columns]] = {}
     for name, columns in parts:
         found.setdefault(re.sub(" [0-9]+$", "", name), []).append(columns)

@@ -44,7 +44,7 @@ class Tables(MutableMapping[str, Columns]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Columns]) -> Tables:
-        """Return tables with these columns; none counts as changed."""
+        """Return an object with tables given as name -> columns; none counts as changed."""
         return cls({name: functools.partial(_given, one) for name, one in columns.items()})
 
     def __getitem__(self, name: str) -> Columns:
@@ -201,7 +201,10 @@ class Prefixed:
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the number of the bucket of each position: int64; `bounds` are those of buckets."""
+    """Return the number of the bucket of each position: int64.
+
+    `bounds` (B + 1,) are the first positions of the buckets, and the number of nodes.
+    """
     if len(bounds) > _MANY_BUCKETS:
         return np.searchsorted(bounds[1:-1], position, side="right")
     bucket = np.zeros(position.shape, dtype=np.int64)
@@ -211,7 +214,7 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def in_bucket(bounds: np.ndarray, bucket: int, position: np.ndarray) -> np.ndarray:
-    """Return True for each position that is in a bucket; `bounds` are those of buckets."""
+    """Return True for each position that is in a bucket; `bounds` as in :func:`bucket_of`."""
     first, last = bounds[bucket : bucket + 2].tolist()
     return (position >= first) & (position < last)
 

@@ -30,7 +30,7 @@ def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Distances:
-    """The ring distances of candidates from keys, k for each of m messages; they can be compared.
+    """The ring distances of k candidates from each of m keys; they can be compared.
 
     Of equal distances, the smaller position is closer.
     """

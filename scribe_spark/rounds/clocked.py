@@ -619,7 +619,7 @@ class _CountMessages(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _CountPublications(_ClockedProgram):
-    """Count the copies and receivers of publications, and note those that are measured: K11."""
+    """Count copies and receivers of publications; write the tables of measured ones: K11."""
 
     guests: np.ndarray  # as in `_LetPublish`
 

@@ -370,7 +370,7 @@ def change_memberships(
     of_groups: GroupEvents,
     by_messages: bool = False,
 ) -> list[Program]:
-    """Return the program that changes :data:`MEMBERS` in a round; None if nothing changes.
+    """Return the program that changes :data:`MEMBERS` in a round, in a list; empty without changes.
 
     Members join and quit, and dead nodes are removed.  A join without the right changes nothing.
     With `by_messages`, more joins and quits come as messages.

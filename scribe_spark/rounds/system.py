@@ -59,10 +59,7 @@ RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 
 @dataclass(frozen=True)
 class OwnRounds:
-    """The rounds of a system within those of a world, in whole microseconds.
-
-    Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
-    own rounds that begin in it; the rest of the last one belongs to the next round.
+    """The own rounds of a system beside the rounds of the world, in whole microseconds.
 
     Attributes
     ----------
@@ -714,7 +711,7 @@ class SystemOnBuckets:
 
     @property
     def has_trees(self) -> bool:
-        """False if nodes of a system of the family ``tree`` may get several copies."""
+        """False if the system's family is ``tree``, but nodes may get several copies."""
         return True
 
     @property

@@ -499,7 +499,7 @@ def _sign(error: BaseException) -> str | None:
 
 
 def _text(error: BaseException) -> str:
-    """Return all texts of an error: its own words, Java's, and those of its causes."""
+    """Return all texts of an error and of its causes, also Java's, as one text."""
     parts, seen = [], error
     for _ in range(10):
         parts += [str(seen), str(getattr(seen, "_stackTrace", "") or "")]

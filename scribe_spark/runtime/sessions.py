@@ -259,7 +259,7 @@ class Connected:
 
     @property
     def checkpoints(self) -> bool:
-        """True if DataFrames can be checkpointed; else they are written (:meth:`scratch_table`)."""
+        """True if DataFrames can be checkpointed; if not, tables go to :meth:`scratch_table`."""
         return self._refuses_checkpoints is None
 
     @property

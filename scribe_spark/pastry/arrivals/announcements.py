@@ -82,7 +82,7 @@ class ExchangeLeafSets(WaveProgram):
         return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
 
     def _receive(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Merge received leaf sets into those of receivers; answer senders that are no leaves."""
+        """Merge received leaf sets into the receivers' own; answer senders that are no leaves."""
         states = self.states(bucket, tables, LEAVES)
         sets, senders = inbox[_LEAF_SET]["leaves"], inbox[_LEAF_SET]["sender"]
         first, last = states.first, states.first + len(states.own)

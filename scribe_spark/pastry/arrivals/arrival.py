@@ -54,7 +54,7 @@ def _asking(environment: Environment, wave: Wave) -> Iterator[Program]:
 
 
 def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
-    """Yield the programs that tell other nodes of the arrived ones; they follow `_asking`."""
+    """Yield the programs, after those of `_asking`, that tell other nodes of the arrived nodes."""
     yield Announce(environment, wave)
     yield ExchangeLeafSets(environment, wave)
     if environment.rules.introduce:
