@@ -188,9 +188,9 @@ class Zones:
         point: np.ndarray,
         size: int,
     ) -> Zones:
-        """Return the zones of nodes with these points; refuses too many CANs for int64 keys.
+        """Return the zones of nodes in CANs; refuse too many CANs for int64 keys.
 
-        `size` is the number of all nodes.
+        `point` has the point of each node, and `size` is the number of all nodes.
         """
         most = MOST_KEYS // (int(can.max(initial=0)) + 1)
         if space.points > most:

@@ -379,7 +379,7 @@ def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among the rows of its group, in their order: int64.
+    """Return how many rows of the same group stand before each row: int64.
 
     Examples
     --------

@@ -94,7 +94,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return the numbers of nodes and of entries in tables `CELLS`: `schemas.TABLE_ENTRIES`."""
+    """Return one row, `schemas.TABLE_ENTRIES`: the nodes, and the entries in tables `CELLS`."""
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]

@@ -61,6 +61,9 @@ RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 class OwnRounds:
     """The own rounds of a system beside the rounds of the world, in whole microseconds.
 
+    Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
+    own rounds that begin in it; the rest of the last one belongs to the next round.
+
     Attributes
     ----------
     world_us : int

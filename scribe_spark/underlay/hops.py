@@ -325,9 +325,10 @@ class HopUnderlay(Underlay):
     def of(
         cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
     ) -> HopUnderlay:
-        """Distribute the graph to all executors, once.
+        """Return an underlay whose graph every executor gets once.
 
-        `links` has ``src, dst, delay_ms``; all have one weight and one delay.
+        `links` has ``src, dst, delay_ms``; all have one weight and one delay.  `lan_us` is the
+        delay of a LAN link.
         """
         ends = np.stack([index_sorted(routers, links[end].to_numpy()) for end in ("src", "dst")])
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0

@@ -383,9 +383,11 @@ class MatrixUnderlay(Underlay):
         loss: np.ndarray | None = None,
         rates: pd.DataFrame | None = None,
     ) -> MatrixUnderlay:
-        """Distribute the matrices to all executors, once.
+        """Return an underlay whose matrices every executor gets once.
 
         `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); None: unknown.
+        `lan_us` is the delay of a LAN link, and `loss` has the share of packets lost on each route
+        (R, R), or None.
         """
         made = {
             "delay": routes.delay_us,

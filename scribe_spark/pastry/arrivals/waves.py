@@ -80,9 +80,9 @@ class Wave:
 
     @classmethod
     def of_round(cls, environment: Environment, ordered: np.ndarray, number: int) -> Wave:
-        """Return the wave of nodes (positions, in the order of arrival) that arrive in a round.
+        """Return the wave of the nodes `ordered` that arrive in round `number`.
 
-        None of the nodes is alive yet.
+        They are positions in the order of arrival; none of the nodes is alive yet.
         """
         place = np.argsort(ordered)
         arriving = ordered[place]
@@ -117,7 +117,7 @@ class WaveProgram(NodeProgram):
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The rank of each node in the order of arrival: int64, (K,); else :data:`LATER`.
+        """The rank of each node in the order of arrival: int64, shape (K,).
 
         Nodes outside of the wave have :data:`LATER`.
         """
@@ -229,8 +229,8 @@ def planned_contacts(
 ) -> np.ndarray:
     """Return the contact of each node, or the start of its search (``discovered``): positions.
 
-    Nodes of wave 0 have none: -1.  The arguments `wave`, `rank` and `drawn` are the wave, the rank
-    of arrival and random bits (uint64) of each node.
+    Nodes of wave 0 have none: -1.  The argument `contact` is the rule of contacts; `wave`, `rank`
+    and `drawn` are the wave, the rank of arrival and random bits (uint64) of each node.
     """
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
