@@ -85,7 +85,7 @@ class CanConfig(Section):
             raise InputError("can_bits", self.halvings, remedy)
 
     def check_within(self, config: Any) -> None:
-        """Refuse a CAN with too few zones for the nodes of a run, and a second clock."""
+        """Refuse a CAN with too few zones for the nodes, and a clock of hops beside rates."""
         if not config.is_world:
             self.refuse_nodes(config.overlay.nodes)
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)

@@ -209,7 +209,7 @@ class Section(BaseModel):
         return {name: _plain(value) for name, value in values.items()}
 
     def given(self) -> dict[str, Any]:
-        """Return the values of the fields that were set explicitly, by field name."""
+        """Return the values of the fields that were set explicitly: field name -> value."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def for_tasks(self) -> Self:

@@ -158,7 +158,7 @@ class Sectioned(Section):
         return {name: value for name, value in values.items() if name not in refused}
 
     def given(self) -> dict[str, Any]:
-        """Return the values of the fields that were set explicitly, by flat name."""
+        """Return the values of the fields that were set explicitly: flat name -> value."""
         own = {n: value for n, value in super().given().items() if n not in self.sections}
         return own | {
             flat[name]: value

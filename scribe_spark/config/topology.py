@@ -69,7 +69,7 @@ def _pair_delay(text: Any) -> Any:
 
 
 def _jitter(text: Any) -> Any:
-    """Return the one spelling of a jitter; refuse a value that is no text."""
+    """Return the one spelling of a jitter that is a text; other values are returned as is."""
     return jitter_in_words(parse_jitter(text)) if isinstance(text, str) else text
 
 

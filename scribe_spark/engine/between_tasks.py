@@ -92,7 +92,7 @@ class Ended:
         return cls("failed", rank, line, trace, refused)
 
     def error(self, swap: int) -> ExchangeError:
-        """Return the error to raise in a task that needs the ended task for a swap."""
+        """Return the error for a task that needs this ended task in the exchange `swap`."""
         if self.why == "done":
             return OutOfStep(f"task {self.rank} ended before swap {swap} of another task")
         return (PeerFailed if self.why == "failed" else PeerLost)(self)

@@ -111,7 +111,7 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
 
 
 def thread_bounds(nodes: int) -> np.ndarray:
-    """Return the bounds of buckets that threads play, each of at least 8,192 nodes."""
+    """Return bounds (B + 1,) of buckets for threads; each has at least 8,192 nodes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     buckets = max(1, min(_MOST_THREADS, cores or 1, nodes // _LEAST_NODES))
     return np.linspace(0, nodes, buckets + 1).astype(np.int64)

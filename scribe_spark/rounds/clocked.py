@@ -396,7 +396,7 @@ class _ClockedProgram:
         return self.round.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of a bucket."""
+        """Change the tables of a bucket by `change`; send nothing."""
         self.change(bucket, tables)
         return {}
 

@@ -98,9 +98,9 @@ class Kernel(Protocol):
 
     @property
     def link_rates(self) -> np.ndarray | None:
-        """The rate of each directed core link in bits per second: int64, by the number of the link.
+        """The rate of each directed link between routers, in bits per second: int64.
 
-        None if the rates are unknown.
+        The index is the number of the link.  None if the rates are unknown.
         """
 
     def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +109,9 @@ class Kernel(Protocol):
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each directed core link, from the packets on routes.
+        """Return the packets on each directed link between routers, from the packets on routes.
+
+        Such a link is a *core link*; LAN links are not counted.
 
         Parameters
         ----------
@@ -127,7 +129,7 @@ class Kernel(Protocol):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each directed core link, if the routes of each tree are merged.
+        """Return the packets on each directed core link if the routes of each tree are merged.
 
         Parameters
         ----------
