@@ -160,7 +160,7 @@ def run(
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name of :data:`__all__`, or ``__version__``, at its first use."""
+    """Return a name of :data:`__all__`, or ``__version__``; the first use loads its module."""
     value: Any
     if name == "__version__":
         from importlib.metadata import version

@@ -1,7 +1,8 @@
 """The spread of a message over the edges of a group's overlay: first copies and their times.
 
 A node forwards only the first copy that it gets.  The edges on which it forwards may depend on the
-way of that copy.  There are two clocks.  By *time*, a copy that is sent at t arrives after the
+way of that copy.  A *label* of a node is its first copy as it is known so far: time, hops, sender,
+and carried values.  There are two clocks.  By *time*, a copy that is sent at t arrives after the
 delay D between the two nodes; by *hops*, it arrives in the next round.
 
 The result equals that of a simulation event by event.  It is found by supersteps that correct
@@ -60,7 +61,10 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the row with the least ranks of each key, by key; of equal rows any one."""
+    """Return, for each key in ascending order, the row that is least in all `ranks`, in turn.
+
+    `ranks` are columns, the most significant first; of equal rows, any one is returned.
+    """
     is_sorted = bool((key[1:] >= key[:-1]).all())
     row = np.arange(len(key)) if is_sorted else np.argsort(key)
     key = key[row]
@@ -76,12 +80,12 @@ def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def to_all(first: Columns, edges: Columns) -> np.ndarray:
-    """Return True for each edge: a node forwards its first copy to all its neighbours."""
+    """Return True for each of `edges`: a node forwards its first copy to all its neighbours."""
     return np.ones(len(edges["peer"]), dtype=bool)
 
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
-    """Return False for the edge to the sender of a node's first copy, True for all others."""
+    """Return True for each edge, but not for that to the sender of the node's first copy."""
     return edges["peer"] != first["sender"]
 
 
@@ -122,7 +126,10 @@ class Dissemination:
     late: Late | None = None  # the jitter of copies, by the index of the group
 
     def delays(self, group: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return the delays of copies in microseconds: int64."""
+        """Return the delays of copies between positions in microseconds: int64.
+
+        `group` has the index of each copy's group.
+        """
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[sender], router[receiver])
         if self.late is None:
@@ -168,14 +175,14 @@ class Dissemination:
         return key_of([group, node], len(self.facts.ring))
 
     def _label(self, key: np.ndarray, **values: int) -> dict[str, np.ndarray]:
-        """Return labels of nodes, with -1 as the default of every column."""
+        """Return a table of labels (first copies) from some columns; other columns are -1."""
         return {"key": key} | {
             name: np.full(len(key), values.get(name, NONE), dtype=np.int64)
             for name in self._columns
         }
 
     def _arrivals(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the labels of the nodes that have a first copy, in the order of their keys."""
+        """Return the labels of a bucket's nodes that have a first copy, in the order of keys."""
         if ARRIVALS not in tables:
             return self._label(whole_numbers())
         found = tables[ARRIVALS]
@@ -183,13 +190,13 @@ class Dissemination:
         return {"key": key, **{name: found[name] for name in self._columns}}
 
     def _write(self, labels: Columns) -> dict[str, np.ndarray]:
-        """Return the table :data:`ARRIVALS` from labels in any order."""
+        """Return the table :data:`ARRIVALS`, sorted, from labels in any order."""
         labels = take(labels, np.argsort(labels["key"]))
         group, node = np.divmod(labels["key"], len(self.facts.ring))
         return {"group": group, "node": node, **{name: labels[name] for name in self._columns}}
 
     def _named(self, labels: Columns, key: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the labels of keys; ``hops`` is -1 for keys without a label."""
+        """Return the labels of the nodes `key` (group, node); ``hops`` is -1 without a label."""
         at = find_sorted(labels["key"], key)
         found = self._label(key)
         for name in self._columns:
@@ -199,7 +206,7 @@ class Dissemination:
     # --- copies
 
     def _copy_keys(self, *copies: Columns) -> list[np.ndarray]:
-        """Return the sort keys of tables of copies: receiver, sender, number of the edge."""
+        """Return, for each table of copies, its sort keys: receiver, sender, edge number."""
         nodes = len(self.facts.ring)
         groups, edges = (
             1 + max(int(some[name].max(initial=0)) for some in copies) for name in ("group", "edge")
@@ -209,7 +216,10 @@ class Dissemination:
         return common_keys((groups, nodes, nodes, edges), *columns)
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return the known copies, in order, and the keys of nodes with new or cancelled copies."""
+        """Return all known copies, in order, and the nodes with new or cancelled copies.
+
+        `come` has the messages with copies and cancellations.  Nodes are keys (group, node).
+        """
         flags = ("first",) if self.lost is None else ("first", "lost")
         names = ("group", "node", *self._columns, "edge", *flags[1:])
         news = {**come, "node": come[AT]}
@@ -244,7 +254,11 @@ class Dissemination:
     def _mark_first(
         self, copies: dict[str, np.ndarray], touched: np.ndarray, sources: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return the labels of nodes that have copies, in order, and mark their first copies."""
+        """Mark first copies in `copies`, and return the labels of their nodes, in order.
+
+        Only the nodes `touched` are looked at; they and `sources` are keys (group, node),
+        ascending.
+        """
         key = self._key(copies["group"], copies["node"])
         begin, end = (np.searchsorted(key, touched, side) for side in ("left", "right"))
         _, row = expand(begin, end)
@@ -301,8 +315,9 @@ class Dissemination:
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes; edges to the same peer are
-        numbered once.
+        """Return the edges in the order of their nodes; edges between the same nodes are numbered.
+
+        The numbers are stored in the table of edges.
         """
         if "edge" not in tables[EDGES]:
             edges = tables[EDGES]
@@ -313,7 +328,7 @@ class Dissemination:
         return tables[EDGES]
 
     def _forwards(self, label: dict[str, np.ndarray], edges: Columns) -> np.ndarray:
-        """Return the mask of edges on which nodes with a first copy forward."""
+        """Return True for each edge on which its node, with a label, forwards: bool."""
         there = label["hops"] >= 0
         first = {"group": edges["group"], "node": edges["node"], **label}
         chosen = np.zeros(len(there), dtype=bool)
@@ -360,7 +375,7 @@ def disseminate(
     processing_us: int = 0,
     progress: Progress | None = None,
 ) -> Spread:
-    """Send the message of each group from its source over the edges of the group's overlay.
+    """Send each group's message over the edges of its overlay; return all copies and deliveries.
 
     Parameters
     ----------
@@ -405,7 +420,7 @@ def disseminate(
 
 
 def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
-    """Return edges from each member of a group, and its source, to random others of the group.
+    """Return edges from each member of a group, and from its source, to random other nodes of it.
 
     Parameters
     ----------
@@ -429,7 +444,7 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
     seed = stages.config.seed
 
     def draw(table: pa.Table) -> pa.Table:
-        """Draw the peers of all nodes of a group."""
+        """Return the drawn peers of all nodes of a group, from its rows."""
         table = table.sort_by("node")
         group, node = (table.column(name).to_numpy() for name in ("group", "node"))
         shared = draws.bits_np(seed, purpose, group, node)
@@ -453,7 +468,7 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
 
 
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
-    """Return copies (:data:`ARRIVED_COPIES`) with the columns of `multicast.COPIES`."""
+    """Return copies with the columns of `multicast.COPIES`, from a table :data:`ARRIVED_COPIES`."""
     if program.clock == TIME:
         ends = copies["group"], copies["sender"], copies["node"]
         sent_us = copies["at_us"] - program.delays(*ends)
@@ -464,7 +479,7 @@ def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
 
 
 def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
-    """Return first copies but those of sources as `multicast.DELIVERIES`."""
+    """Return first copies as `multicast.DELIVERIES`, without those of sources."""
     heard = take(arrivals, arrivals["hops"] > 0)
     return {**heard, "delay_us": heard["at_us"]}
 
@@ -472,7 +487,10 @@ def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
 def read_spread(
     tables: BucketTables, program: Dissemination, number: np.ndarray
 ) -> tuple[Batches, Batches]:
-    """Return all copies and all deliveries as typed rows, computed when they are read."""
+    """Return all copies and all deliveries as typed rows; both are computed when they are read.
+
+    `tables` are those of the buckets after `program`, and `number` has the numbers of groups.
+    """
     names = Names(program.facts, program.kernel, number)
     copies = tables.rows(ARRIVED_COPIES), names, COPIES, partial(copy_rows, program)
     deliveries = tables.rows(ARRIVALS), names, DELIVERIES, delivery_rows

@@ -73,7 +73,7 @@ Made = Table | Callable[[], Table]
 
 @dataclass(frozen=True)
 class Multicast:
-    """The tables of a multicast system; all its measures are computed from these tables.
+    """The tables that a multicast system hands over; all its measures are computed from them.
 
     Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
     DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one
@@ -233,12 +233,12 @@ _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
 def refuse(system: str, fault: str) -> InputError:
-    """Return the error for a fault of a system."""
+    """Return an InputError that names a system and the fault in its tables."""
     return InputError("systems", system, fault)
 
 
 def conformed(system: str, name: str, table: Table, columns: str) -> Table:
-    """Return a table of a system with exactly the given columns, without a Spark job.
+    """Return a table of a system with exactly the columns wanted, without a Spark job.
 
     `columns` are names and types, as in :data:`EDGES`.  A column that is missing or doubled, or has
     a wrong type, is refused.
@@ -268,7 +268,7 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
 
 
 def _down_tree(edges: pa.Table) -> pa.Table:
-    """Return :data:`DELIVERIES` of the nodes that a group's edges connect to its source.
+    """Return :data:`DELIVERIES` to all nodes that edges connect to the source of their group.
 
     Each step doubles the part of the path to the source that is summed.
     """
@@ -290,10 +290,10 @@ def _down_tree(edges: pa.Table) -> pa.Table:
 
 
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
-    """Return the costs of failures, summed by the depth of the failed node: :data:`FAILURES`.
+    """Return the costs of node failures, summed by the depth of the failed node: :data:`FAILURES`.
 
-    Each node fails alone; `costs` are the numbers of links removed or created, of acting nodes, and
-    of messages.
+    Each node fails alone; `depth` is its depth in the tree, and `costs` are the numbers of links
+    removed or created, of acting nodes, and of messages.
     """
     found, of = np.unique(depth, return_inverse=True)
     columns = [found, np.bincount(of)]

@@ -42,13 +42,13 @@ class Widgets:
         self._values: dict[str, str] = {}
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
-        """Declare a widget with a text."""
+        """Declare a widget whose value is a text."""
         self._values[name] = self._given.get(name, defaultValue)
 
     def dropdown(
         self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None
     ) -> None:
-        """Declare a widget with one of several texts."""
+        """Declare a widget whose value is one of several texts."""
         self.text(name, defaultValue, label)
         if self._values[name] not in choices:
             raise InputError(name, self._values[name], f"must be one of {listed(choices)}")
@@ -85,12 +85,12 @@ def exit_notebook(value: str) -> NoReturn:
 
 
 def utilities(widgets: Widgets) -> SimpleNamespace:
-    """Return ``dbutils`` with these widgets."""
+    """Return an object like Databricks' ``dbutils``, with these widgets."""
     return SimpleNamespace(widgets=widgets, notebook=SimpleNamespace(exit=exit_notebook))
 
 
 def _arguments() -> dict[str, str]:
-    """Return the arguments ``name=value`` of the script; Jupyter's own program has only flags."""
+    """Return the arguments ``name=value`` of the script as a dict; in Jupyter, there are none."""
     pairs = [word.partition("=") for word in sys.argv[1:]]
     return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
 

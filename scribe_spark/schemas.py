@@ -417,25 +417,25 @@ WRITTEN: dict[str, StructType] = {
 
 
 def further_columns(table: str) -> list[StructField]:
-    """Return the columns at the end of a table that only some runs have."""
+    """Return the columns at the end of a table (given by name) that only some runs have."""
     several = (PART_COLUMNS, PUBLICATION_COLUMNS, EVENT_COLUMNS)
     return [field for further in several for field in further.get(table, StructType())]
 
 
 def events_of(schema: StructType, columns: Collection[str]) -> StructType:
-    """Return a schema of events, with those of :data:`EVENT_COLUMNS` that are in `columns`."""
+    """Return a schema of events: `schema`, and those of :data:`EVENT_COLUMNS` in `columns`."""
     more = [field for field in EVENT_COLUMNS["events"].fields if field.name in columns]
     return StructType([*schema.fields, *more])
 
 
 def written(table: str, scheduled: bool) -> StructType:
-    """Return the columns of a table of systems, in a run with or without a schedule."""
+    """Return the columns of a system's table (given by name); a schedule adds some."""
     more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
     return StructType([*WRITTEN[table].fields, *more.fields])
 
 
 def check_columns(table: str, found: StructType) -> None:
-    """Refuse a table whose columns differ from :data:`WRITTEN`."""
+    """Refuse a table whose columns `found` differ from those in :data:`WRITTEN`."""
     if table not in WRITTEN:
         raise ValueError(f"table {table} has no schema in schemas.WRITTEN")
     wanted, given = (
@@ -453,28 +453,28 @@ CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
 
 
 def to_ms(column: str, alias: str = "delay_ms"):
-    """Convert microseconds (BIGINT) to milliseconds (DOUBLE)."""
+    """Return a column of microseconds (BIGINT) in milliseconds (DOUBLE), with a new name."""
     return (F.col(column) / F.lit(float(MICROSECONDS))).alias(alias)
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Select exactly the columns of `schema`, in its order and types."""
+    """Return a DataFrame with exactly the columns of `schema`, in its order and types."""
     return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
 
 
 def arrow_table(rows: Any, schema: StructType) -> pa.Table:
-    """Return rows of the driver as an Arrow table; NaN becomes NULL."""
+    """Return rows (dicts) of the driver as an Arrow table; NaN becomes NULL."""
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
     return table.replace_schema_metadata(None)
 
 
 def arrow_columns(table: pa.Table, schema: StructType) -> pa.Table:
-    """Select exactly the columns of `schema`, in its order and types."""
+    """Return an Arrow table with exactly the columns of `schema`, in its order and types."""
     kinds = to_arrow_schema(schema)
     return table.select(schema.names).cast(kinds).replace_schema_metadata(None)
 
 
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
-    """Return rows of the driver as a DataFrame of one partition, by Arrow."""
+    """Return rows (dicts) of the driver as a DataFrame of one partition, by Arrow."""
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

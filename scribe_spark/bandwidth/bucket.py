@@ -1,8 +1,12 @@
-"""The state of a bucket's nodes, and the four steps of a window of time.
+"""The state of a bucket's nodes, and the four steps of a *window*, an interval of simulated time.
 
 A copy that starts at time s is not complete before s + L, where L is the least delay plus the least
 transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
 the window from t to t + L depends only on copies that started before t.
+
+A *place* is a node in a room, and a topic is a set of links that publications use
+(:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first copy.
+IDONTWANT is the message by which a node tells its peers that it has a publication.
 
 Rules: docs/rules.md, W1 to W8.
 """
@@ -74,7 +78,7 @@ ALL_OF_COPIES = (
 
 @dataclass(frozen=True)
 class ClockSetting:
-    """The input of all buckets."""
+    """The input of the clock of all buckets: nodes, publications, rules of sending, and results."""
 
     nodes: Nodes
     publications: TimedPublications
@@ -109,9 +113,10 @@ class ClockSetting:
 
 
 class ClockBucket:
-    """The nodes of a bucket, with the positions `first` to `last`.
+    """The nodes of a bucket, with the positions `first` to `last`, in windows of time.
 
-    `columns` has the links of these nodes (`TimedLinks`), and further columns for the rule.
+    `given` is the setting of the clock, and `columns` has the links on which these nodes send
+    (`TimedLinks`), and further columns for the rule of sending.
     """
 
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
@@ -136,8 +141,8 @@ class ClockBucket:
     def offer(self) -> dict[str, np.ndarray]:
         """Return a message for each link that begins in this bucket, to the node at its other end.
 
-        The columns are the rooms of both ends, the node and the link's number in this bucket, and
-        those that a program asked for.
+        The columns of the messages are the rooms of both ends, the sending node and the link's
+        number in this bucket, and the columns that copies carry (`ClockSetting.carried`).
         """
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
@@ -147,7 +152,12 @@ class ClockBucket:
         return told | {f"carried {name}": self._extra[name] for name in self.given.carried}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Record the links to this bucket's nodes; return their numbers in this bucket."""
+        """Record and number the links to this bucket's nodes; return both numbers of each link.
+
+        `node` is the receiving node of each link, and `offered` has the messages of :meth:`offer`.
+        In the result, ``link`` is a link's number in the sender's bucket, and ``number`` the one in
+        this bucket.
+        """
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         order = order_of(head)
@@ -172,7 +182,10 @@ class ClockBucket:
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the links from places (ascending) to peers in rooms; NONE if there is none."""
+        """Return the link from each place to a peer, which is a node in a room; NONE without link.
+
+        `place` are indices of places, ascending.
+        """
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -195,7 +208,11 @@ class ClockBucket:
         return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
-        """Store the answers, and let sources publish; times are in microseconds."""
+        """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish.
+
+        `window_us` is the length of a window, and `least_delay_us` the least delay of all links,
+        both in microseconds.
+        """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
         self._number = np.full(len(links), NONE, dtype=np.int32)
@@ -241,14 +258,18 @@ class ClockBucket:
         self._enqueued.add(given.publications.at_us[mine] // window_us, rows)
 
     def first_window(self) -> int | None:
-        """Return the first window in which something happens in this bucket."""
+        """Return the first window (its number) in which something happens here; None without."""
         waits = self._coming, self._complete, self._enqueued, self.uplinks
         return min((due for one in waits if (due := one.first()) is not None), default=None)
 
     # --- steps 1 and 2 of a window
 
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Receive started copies and those in transit; return the IDONTWANTs for first copies."""
+        """Receive copies that have started; return the IDONTWANTs for first copies of this window.
+
+        `window` is the number of the window, and `copies` are packed rows of int32.  Copies that
+        were received before may also become complete in this window.
+        """
         if copies is not None:
             if not copies.flags.writeable:  # they are the bytes of a message
                 copies = copies.copy()
@@ -264,7 +285,10 @@ class ClockBucket:
         return self._unwanted(self._firsts(came))
 
     def _without_lost(self, copies: np.ndarray) -> np.ndarray:
-        """Store lost copies as results; return the others.  Lost copies have negative hops."""
+        """Store the copies that the network loses as results, and return the other copies.
+
+        Lost copies have negative hops.
+        """
         is_lost = copies[:, _HOPS] < 0
         lost = copies[is_lost]
         lost[:, _HOPS] *= -1
@@ -272,11 +296,14 @@ class ClockBucket:
         return copies[~is_lost]
 
     def due(self, copies: np.ndarray) -> np.ndarray:
-        """Return for each copy the window after which no earlier copy can arrive."""
+        """Return for each copy the window in which its downlink can serve it.
+
+        No copy that arrives earlier can start after this window has begun.
+        """
         return (_times(copies)[:, _ARRIVES] - self._least_delay_us) // self.window_us + 1
 
     def _scan(self, window: int, copies: np.ndarray) -> None:
-        """Compute when copies are complete at their receivers' downlinks (rule W5)."""
+        """Compute when copies that arrive in a window are complete at their receivers (rule W5)."""
         if not len(copies):
             return
         if self._limited:
@@ -290,23 +317,26 @@ class ClockBucket:
         self._complete.add(due, copies)
 
     def _in_turn(self, copies: np.ndarray) -> np.ndarray:
-        """Return copies in the order in which downlinks serve them."""
+        """Return the order (indices of copies) in which downlinks serve copies."""
         at_us = _times(copies)[:, _ARRIVES]
         downlink = self._links_at(copies[:, _PLACE])
         ranks = downlink, at_us - at_us.min(), copies[:, _PUBLICATION], *self._ranks(copies)
         return order_of(*ranks)
 
     def _ranks(self, copies: np.ndarray) -> list[np.ndarray]:
-        """Return the columns that break the last ties between copies."""
+        """Return the columns that sort copies if all else is equal: sender and carried columns."""
         link = copies[:, _LINK]
         return [self._from[link], *(column[link] for column in self._carried)]
 
     def _links_at(self, place: np.ndarray) -> np.ndarray:
-        """Return the uplink or downlink of nodes at some places."""
+        """Return the index of the uplink (and downlink) of the node at each place."""
         return place if self._link_of is None else self._link_of[place]
 
     def _note(self, came: np.ndarray) -> None:
-        """Record what receivers of complete copies know about the senders (rule W7)."""
+        """Record that the senders of complete copies have the publications (rule W7).
+
+        `came` are complete copies; the receivers then need not send the publications back.
+        """
         back = self._back[came[:, _LINK]]
         row = np.flatnonzero((back >= 0) & self._tells(came[:, _PUBLICATION]))
         if len(row):
@@ -314,7 +344,10 @@ class ClockBucket:
             self._know(came[row, _PUBLICATION], back[row], ends)
 
     def _tells(self, publication: np.ndarray) -> np.ndarray:
-        """Return True for copies that complete a publication at their senders."""
+        """Return True for copies that show that their senders have the whole publication.
+
+        If nodes recode, only the last needed part shows this.
+        """
         if self.given.useful is None:
             return np.ones(len(publication), dtype=bool)
         return self.given.parts.last(publication) == publication
@@ -324,7 +357,7 @@ class ClockBucket:
         self._known[slot] = np.minimum(self._known[slot], at_us)
 
     def _firsts(self, came: np.ndarray) -> np.ndarray:
-        """Return the first copies among complete ones; their nodes enqueue batches (rule W6)."""
+        """Return the first copies among complete copies `came`; their nodes enqueue batches."""
         row, first = self._new(came) if self.given.useful is None else self._useful(came)
         self._keep(came, row)
         self._arrivals.append(first)
@@ -333,7 +366,7 @@ class ClockBucket:
         return first
 
     def _new(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first copies of messages at places: the rows, and the copies."""
+        """Return the first copies of messages at places: their rows in `came`, and the copies."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
         if len(row):
@@ -346,9 +379,9 @@ class ClockBucket:
         return row, came.take(row, axis=0)
 
     def _useful(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of copies with parts that their receivers lack, and these copies: W15.
+        """Return the copies whose parts their receivers lack: rows in `came`, and copies (W15).
 
-        The columns of the result name the part by its number at the receiver.
+        In the returned copies, the part has the number that the receiver gives to it.
         """
         parts, useful, number = self.given.parts, self.given.useful, self.given.nodes.number
         assert useful is not None
@@ -367,7 +400,7 @@ class ClockBucket:
         return row, taken
 
     def _keep(self, came: np.ndarray, firsts: np.ndarray, are_lost: bool = False) -> None:
-        """Store columns of copies as results; the rows `firsts` are first copies."""
+        """Store the results of copies (`ClockSetting.kept`); the rows `firsts` are first copies."""
         link, times = came[:, _LINK], _times(came)
         for name in self._copies:
             if name == "first":
@@ -393,7 +426,7 @@ class ClockBucket:
             parts.append(column.astype(parts[0].dtype))
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
-        """Return IDONTWANTs to all peers except the first copy's sender (rule W7)."""
+        """Return the IDONTWANTs of nodes with a first copy, to all peers but its sender (W7)."""
         least = self.given.discipline.idontwant
         if least is None:
             return {}
@@ -416,7 +449,7 @@ class ClockBucket:
         return {"peer": links.peer[link], "told": rows}
 
     def _way_back(self, first: np.ndarray) -> np.ndarray:
-        """Return the links to the senders of first copies; :data:`NONE` if there is none."""
+        """Return, for each first copy, the link to its sender; :data:`NONE` if there is none."""
         return _of_links(self._back, first[:, _LINK])
 
     def _links_of(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -425,7 +458,10 @@ class ClockBucket:
     # --- steps 3 and 4 of a window
 
     def send(self, window: int, unwanted: Columns | None) -> tuple[np.ndarray, np.ndarray]:
-        """Enqueue batches and start copies; return the receivers and the copies."""
+        """Enqueue batches and start copies in a window; return the receivers and the copies.
+
+        `unwanted` has the received IDONTWANTs.
+        """
         if unwanted is not None:
             told = unwanted["told"]
             self._know(told[:, _OF], self._back[told[:, _TO]], _times(told)[:, 0])
@@ -440,7 +476,10 @@ class ClockBucket:
         return self._known[self._link_base[publication] + link]
 
     def _enqueue(self, first: np.ndarray) -> None:
-        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2)."""
+        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2).
+
+        `first` are first copies; at a source, a row without link.
+        """
         if not len(first):
             return
         given, place = self.given, first[:, _PLACE]
@@ -469,7 +508,7 @@ class ClockBucket:
         self.uplinks.enqueue(take(batches, copies > 0), link, self.window_us)
 
     def _rank(self, publication: np.ndarray, node: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return the numbers by which the copies of a batch are sorted; rule W2."""
+        """Return the number of each copy, by which the copies of a batch are sorted; rule W2."""
         given = self.given
         if given.discipline.seed is None:
             return self.links.order[link]
@@ -477,7 +516,10 @@ class ClockBucket:
         return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return True for links on which nodes send."""
+        """Return True for each link on which a node sends its copies of a publication: bool.
+
+        `of` is the row in `first` (first copies), and `link` the link of each candidate.
+        """
         links, given = self.links, self.given
         published = given.publications
         of_first = first[:, _PUBLICATION]
@@ -500,7 +542,7 @@ class ClockBucket:
         return sends
 
     def _label(self, first: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of first copies, without the places."""
+        """Return first copies as columns for the rule: times, senders, hops and carried columns."""
         link, carried = first[:, _LINK], zip(self.given.carried, self._carried, strict=True)
         return {
             "at_us": _times(first)[:, _ENDS],
@@ -510,7 +552,7 @@ class ClockBucket:
         }
 
     def _leave(self, started: Started) -> tuple[np.ndarray, np.ndarray]:
-        """Return the receivers of started copies, and the copies."""
+        """Return the receivers of the copies that have started, and the copies as packed rows."""
         link, links = started.link, self.links
         copies = np.zeros((len(link), _WIDTH), dtype=np.int32)
         times = _times(copies)
@@ -539,7 +581,10 @@ class ClockBucket:
         room: np.ndarray,
         delay_us: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays of copies that leave rooms, from those of their links."""
+        """Return the delays of copies in microseconds: the delays of their links, with jitter.
+
+        `room` are the rooms of the senders, `delay_us` the delays of the links.
+        """
         late = self.given.late
         if late is None:
             return delay_us
@@ -551,7 +596,7 @@ class ClockBucket:
     # --- results
 
     def arrivals(self) -> dict[str, np.ndarray]:
-        """Return first copies (at sources, too), sorted by publication, room and node."""
+        """Return the table of first copies (also at sources), by publication, room and node."""
         rows = np.concatenate(self._arrivals)
         self._arrivals.clear()
         rows = rows.take(order_of(rows[:, _PUBLICATION], rows[:, _PLACE]), axis=0)
@@ -560,7 +605,7 @@ class ClockBucket:
         return _wide({**named, "node": self._node[place], **self._label(rows)})
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, in any order, in the types in which they are stored."""
+        """Return the table of all copies, in any order, in the types in which they are stored."""
         columns, kept = {}, self.given.kept
         for name in list(self._copies):
             columns[name] = np.concatenate(self._copies.pop(name))
@@ -571,7 +616,10 @@ class ClockBucket:
 
 
 def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
-    """Return the parts of the columns of copies that are results; places are rooms and nodes."""
+    """Return empty lists of arrays for the columns of copies that are results.
+
+    A column ``place`` stands for ``room`` and ``node``.
+    """
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
@@ -582,12 +630,12 @@ def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
 
 
 def _times(rows: np.ndarray) -> np.ndarray:
-    """Return rows of int32 as rows of half as many int64."""
+    """Return the columns of rows of int32 as half as many columns of int64: a view."""
     return rows.view(np.int64)
 
 
 def _of_links(column: np.ndarray, link: np.ndarray) -> np.ndarray:
-    """Return values of links, :data:`NONE` for no link: int64."""
+    """Return the value of each link in a column, :data:`NONE` for no link: int64."""
     found = np.full(len(link), NONE, dtype=np.int64)
     row = np.flatnonzero(link >= 0)
     found[row] = column[link[row]]
@@ -599,7 +647,7 @@ def _wide(columns: Columns) -> dict[str, np.ndarray]:
 
 
 def _ascending(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return sorted keys, and the rows that they had; None if the keys were sorted."""
+    """Return keys in ascending order, and their former rows; None if they were sorted."""
     if (keys[1:] >= keys[:-1]).all():
         return keys, None
     order = np.argsort(keys)
@@ -607,7 +655,7 @@ def _ascending(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _by_place(columns: Columns, size: int) -> Columns:
-    """Sort links by room, node and peer."""
+    """Return links sorted by room, node and peer; `size` is the number of nodes."""
     rooms = 1 + int(columns["room"].max(initial=0))
     parts = [columns[name] for name in ("room", "node", "peer")]
     (key,) = common_keys((rooms, size, size), parts)
@@ -623,10 +671,11 @@ def compact(column: np.ndarray) -> np.ndarray:
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the offsets of publications in an array with an element for each (publication, index).
+    """Return offsets into an array with an element for each pair (publication, row of its topic).
 
-    Publication p has element ``offset[p] + i`` for each row i of its topic; `topic` has the topics
-    of all rows, ascending.  The second result is the length of the array.
+    Publication p has element ``offset[p] + i`` for each row i of its topic.  `topic` has the topics
+    of all rows, ascending, and `published` those of the publications.  The second result is the
+    length of the array.
     """
     first, last = np.searchsorted(topic, published), np.searchsorted(topic, published, side="right")
     ends = np.cumsum(last - first)

@@ -24,7 +24,7 @@ Sized = TypeVar("Sized", bound=Any)
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of each publication; by default one, the publication.
+    """The parts into which a source splits each publication; by default one part, the publication.
 
     Attributes
     ----------
@@ -42,37 +42,43 @@ class Parts:
 
     @classmethod
     def of(cls, bandwidth: Any) -> Self:
-        """Return the parts of a config's section `bandwidth`."""
+        """Return how publications are split, from a config's section `bandwidth`."""
         return cls(bandwidth.parts or 1, bandwidth.parts_sent, bandwidth.recoded)
 
     def split(self, publications: Sized) -> Sized:
-        """Return the parts of publications, which follow each other, with their sizes: W13."""
+        """Return each publication's parts as rows, one after the other, with their sizes (W13)."""
         each = publications.take(np.repeat(np.arange(len(publications)), self.sent))
         return replace(each, size=-(-each.size // self.needed))
 
     def sent_until(self, message: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return the sizes of the parts up to each message (bytes), which follow each other."""
+        """Return how many bytes of its publication the source has sent with each message.
+
+        `message` are numbers of parts, and `size` is the size of a part in bytes.
+        """
         return size * (1 + message % self.sent)
 
     def publication(self, message: np.ndarray) -> np.ndarray:
-        """Return the publications of messages: the numbers of their first parts."""
+        """Return the publication of each message (a part): the number of its first part."""
         return message - message % self.sent
 
     def last(self, message: np.ndarray) -> np.ndarray:
-        """Return the part with which a node that recodes has a message's publication."""
+        """Return the number of the last part that a node needs of each message's publication.
+
+        A node that recodes numbers its parts in the order in which it gets them.
+        """
         return self.publication(message) + self.needed - 1
 
     def useful(
         self, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that are useful to nodes with too few parts: W15; bool.
+        """Return True for copies that are useful to nodes with too few parts (rule W15): bool.
 
-        The ends are numbers of nodes; `message` is the part of the sender.
+        `sender` and `receiver` are numbers of nodes; `message` is the part that the sender sends.
         """
         return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(56) != 0
 
     def complete(self, came: Columns, nodes: int) -> Columns:
-        """Return the message with which each node has a publication: W14.
+        """Return the message with which each node has a whole publication (rule W14).
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ class Growing:
         return self._columns[name]
 
     def add(self, count: int, **values: np.ndarray | int) -> np.ndarray:
-        """Add rows; return their indices."""
+        """Add `count` rows with a value for each column; return the indices of the rows."""
         first, self.count = self.count, self.count + count
         for name, column in self._columns.items():
             column[first : self.count] = values[name]
@@ -39,7 +39,7 @@ class Growing:
 
 
 class Calendar:
-    """Rows of integers, by the window in which they are due."""
+    """Rows of integers, sorted by the window of time in which each row is due."""
 
     def __init__(self, width: int, kind: DTypeLike = np.int64) -> None:
         self._none = np.empty((0, width), dtype=kind)
@@ -49,7 +49,7 @@ class Calendar:
         self._opened = 0
 
     def add(self, window: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows, each for a window."""
+        """Add rows; `window` has the number of the window in which each row is due."""
         now = window < self._opened
         if not now.all():
             later = np.flatnonzero(~now)
@@ -83,7 +83,7 @@ class Calendar:
         return min(self._due, default=None)
 
     def _open(self, span: int) -> None:
-        """Sort the rows of a span, and of all earlier spans, into their windows."""
+        """Sort the rows of a span (32 windows), and of all earlier spans, into their windows."""
         if (span + 1) * _SPAN <= self._opened:
             return
         self._opened = (span + 1) * _SPAN
@@ -95,7 +95,7 @@ class Calendar:
 
 
 def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
-    """Return each distinct number with its rows, in order."""
+    """Return each distinct number with the indices of its rows, in order."""
     if not len(number):
         return []
     least = number.min()
@@ -114,16 +114,17 @@ def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
 
 
 class Downlinks:
-    """The downlinks of a bucket's nodes, and when each of them is free: microseconds."""
+    """The downlinks of a bucket's nodes, and the time (us) from which each downlink is free."""
 
     def __init__(self, count: int) -> None:
         self._free = np.zeros(count, dtype=np.int64)
 
     def take(self, downlink: np.ndarray, at_us: np.ndarray, takes_us: np.ndarray) -> np.ndarray:
-        """Return when downlinks have finished copies, in microseconds.
+        """Return the times at which downlinks have finished copies, in microseconds.
 
-        Downlinks ascend, and the copies of a downlink are in order of arrival, after those of
-        earlier calls.  `at_us` is when the first byte arrives, `takes_us` the transmission time.
+        `downlink` are indices of downlinks, ascending; the copies of a downlink are in the order of
+        arrival, after those of earlier calls.  `at_us` is when the first byte of a copy arrives,
+        `takes_us` its transmission time.
         """
         starts = run_starts(downlink)
         if not len(starts):
@@ -150,7 +151,7 @@ class Downlinks:
 
 @dataclass
 class Started(Rows):
-    """Copies that have started."""
+    """The copies that uplinks have started in a window, with their links and times."""
 
     link: np.ndarray
     publication: np.ndarray
@@ -165,7 +166,7 @@ Known = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Uplinks:
-    """The queues of the uplinks of a bucket."""
+    """The queues of the uplinks of a bucket; their elements are batches of copies."""
 
     def __init__(self, count: int, most_batches: int, most_copies: int, interleaved: bool) -> None:
         self._interleaved = interleaved
@@ -179,11 +180,14 @@ class Uplinks:
         self.held_back = 0
 
     def first(self) -> int | None:
-        """Return the first window in which an uplink starts a copy."""
+        """Return the number of the first window in which an uplink starts a copy, or None."""
         return self._waiting.first()
 
     def enqueue(self, batches: Columns, link: np.ndarray, window_us: int) -> None:
-        """Add batches, sorted by uplink, time and publication; `link` has their copies' links.
+        """Add batches, sorted by uplink, time and publication.
+
+        `link` has the links of the copies of all batches, one batch after the other; `window_us` is
+        the length of a window in microseconds.
 
         Parameters
         ----------
@@ -211,7 +215,11 @@ class Uplinks:
         self._wait(uplink[~queued], window_us)
 
     def start(self, window: int, window_us: int, known: Known) -> Started:
-        """Return the copies that start in a window; rule W4 or W4'."""
+        """Return the copies that start in a window (rule W4 or W4').
+
+        ``known(publication, link)`` returns the times at which senders learn that receivers have
+        publications.
+        """
         end_us = (window + 1) * window_us
         active, started = self._waiting.take(window)[:, 0], []
         while len(active):
@@ -225,14 +233,14 @@ class Uplinks:
         return Started.join(_NOTHING, *started)
 
     def _starts(self, uplink: np.ndarray) -> np.ndarray:
-        """Return the start times of the first batches of some uplinks."""
+        """Return the time (us) at which the first batch of each uplink can start."""
         return np.maximum(self._batches["at_us"][self._head[uplink]], self._free[uplink])
 
     def _wait(self, uplink: np.ndarray, window_us: int) -> None:
         self._waiting.add(self._starts(uplink) // window_us, uplink[:, None])
 
     def _turn(self, uplink: np.ndarray, at_us: np.ndarray, known: Known) -> Started:
-        """Start the next copy, or the next batch, of each uplink."""
+        """Start the next copy, or the next batch, of each of some uplinks at the times `at_us`."""
         batches, batch = self._batches, self._head[uplink]
         first, end = batches["first"][batch], batches["end"][batch]
         one_each = False

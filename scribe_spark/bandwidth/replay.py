@@ -58,11 +58,12 @@ def replayed(
     channels: Channels,
     ways: Ways | None = None,
 ) -> Multicast:
-    """Return a multicast along trees, with the deliveries that the clock computes.
+    """Return a multicast along trees, with the deliveries that the clock with bandwidth computes.
 
-    If copies do not start at the source, the source sends its message to the root first: in one
-    hop, or by `ways`.  `channels` has the tree of each publication, by the number in the column
-    ``group`` of the edges.
+    `made` is the multicast without bandwidth.  If copies do not start at the source (`from_source`
+    is False), the source sends its message to the root first: in one hop, or by `ways`, a function
+    that returns the hops and delays of ways.  `channels` says along which tree each publication
+    goes; the column ``group`` of the edges has the numbers of channels.
     """
     scheduled = stages.schedule is not None
     tables = cache(partial(_play, stages, made, from_source, channels, ways))
@@ -86,7 +87,7 @@ def replayed(
 def _play(
     stages: Any, made: Multicast, from_source: bool, channels: Channels, ways: Ways | None
 ) -> BucketTables:
-    """Play a multicast along trees by the clock."""
+    """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     clock = clock_of(stages, held_back=False, spares=False, seed=None)
     ring, facts, scheduled = (
         stages.overlay.ring,
@@ -136,7 +137,7 @@ def _play(
 def _lost_copies(
     facts: Facts, clock: Clock, seed: int, group: np.ndarray, source: np.ndarray
 ) -> Lost | None:
-    """Return the losses of copies; their draws have the rank of a publication in its group."""
+    """Return the losses of copies, or None; the rank of a publication in its group keys draws."""
     losses = Losses.of(facts, clock.kernel)
     if losses is None:
         return None
@@ -144,7 +145,7 @@ def _lost_copies(
 
 
 def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> Late | None:
-    """Return the jitter of copies; its draws have the rank of a publication in its group."""
+    """Return the jitter of copies, or None; the rank of a publication in its group keys draws."""
     jitter = Jitter.of(facts, clock.kernel)
     if jitter is None:
         return None
@@ -152,7 +153,7 @@ def _late_copies(facts: Facts, clock: Clock, seed: int, group: np.ndarray) -> La
 
 
 def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
-    """Return the links for the edges of trees and for the ways to roots; store the members."""
+    """Return the links of trees and of ways to roots, from messages; also store the members."""
 
     def links(edges: Columns, relayed: int) -> dict[str, np.ndarray]:
         node, peer, room = edges[AT], edges["peer"], edges["group"] * ROOMS
@@ -178,7 +179,11 @@ def _write(
     parts: Parts,
     tables: Tables,
 ) -> None:
-    """Store the deliveries to members, and copies along trees; topics have groups and roots."""
+    """Write the tables of deliveries to members and, with `keeps_copies`, of copies along trees.
+
+    `more_hops` are the hops of the publications' ways to roots beyond one, `group` and `root` the
+    group's index and the root of each topic, and `size` is the number of nodes.
+    """
     came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p, topic = came["publication"], came["room"] // ROOMS

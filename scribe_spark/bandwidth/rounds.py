@@ -38,7 +38,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Begun(Rows):
-    """The p publications that start in a round, by number; arrays of shape (p,)."""
+    """The p publications that start in a round, with sources and roots; arrays of shape (p,)."""
 
     group: np.ndarray = field(default_factory=whole_numbers)  # the indices of the groups
     publication: np.ndarray = field(default_factory=whole_numbers)  # the names
@@ -65,9 +65,10 @@ class Begun(Rows):
                 object.__setattr__(self, name, np.full_like(self.group, NONE))
 
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
-        """Return the publications, sorted by number, with their elements of `at_us` and `size`.
+        """Return the publications by number, with times (us) and sizes (bytes) from two arrays.
 
-        Publications that have times already are returned as they are.
+        The number of a publication is its index in `at_us` and `size`.  Publications that have
+        times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self
@@ -77,16 +78,19 @@ class Begun(Rows):
 
     @property
     def relayed(self) -> np.ndarray:
-        """True for publications that sources first send to another node."""
+        """True for publications that the source first sends to another node, the root: bool."""
         return self.source != self.root
 
     @property
     def topic(self) -> np.ndarray:
-        """Return the topic of each publication: the first row that goes along the same copies."""
+        """The topic of each publication: the first publication that goes along the same copies."""
         return self.find({"group": self.group, "publication": self.along})
 
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the topic of each copy or delivery, NONE where no publication goes along it."""
+        """Return the topic of each row of a table of copies or deliveries: int64.
+
+        The topic is NONE where no publication goes along the copies.
+        """
         names = distinct(self.along)
         key = self.group * len(names) + index_sorted(names, self.along)
         key, first = np.unique(key, return_index=True)
@@ -105,7 +109,7 @@ _LINK, _WAY = "timed link", "timed way"
 
 @dataclass(frozen=True)
 class _MakeLinks:
-    """Make links of copies and of ways from sources to roots, in the senders' buckets."""
+    """Make the clock's links in the senders' buckets, from copies and from ways to roots."""
 
     clock: Clock
     begun: Begun
@@ -147,7 +151,11 @@ class _MakeLinks:
         delay_us: np.ndarray,
         lost: np.ndarray | None = None,
     ) -> Columns:
-        """Return links as messages to their senders; the order of a batch is that of nodeIds."""
+        """Return links as messages to their senders; in a batch, receivers are in order of nodeIds.
+
+        `room` and `to_room` are the rooms of sender and receiver, `lost` marks links that lose
+        copies.
+        """
         links = mesh_links(room, node, to_room, peer, delay_us, peer)
         if self.lossy:
             links["lost"] = np.zeros(len(node), dtype=bool) if lost is None else lost
@@ -155,7 +163,10 @@ class _MakeLinks:
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
-    """Return the rooms of copies in their topics: room 1 is that of the ways to roots."""
+    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree.
+
+    Room 1 belongs to the ways from sources to roots.
+    """
     return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
@@ -166,7 +177,7 @@ def _take_links(lossy: bool, tables: Tables, inbox: Inbox) -> Columns:
 
 
 class _OnLostLinks(Lost):
-    """The losses of copies on links that lose them; withheld copies have no links."""
+    """The losses of copies on links with the mark ``lost``; withheld copies have no links."""
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
         """See `Lost`."""
@@ -178,8 +189,9 @@ def _write_times(
 ) -> None:
     """Write the times and hops of first copies into the table of deliveries.
 
-    A delivery without a copy in this round is unchanged, because the node received it in another
-    way.
+    `at_us` are the times of the publications, `nodes` is the number of nodes, and `deliveries` the
+    name of the table.  A delivery without a copy in this round is unchanged, because the node
+    received the publication in another way.
     """
     came = tables.pop(ARRIVALS)
     if not tables.has_rows(deliveries):
@@ -205,10 +217,11 @@ def _write_all(
     recoded: bool,
     tables: Tables,
 ) -> None:
-    """Write the deliveries of all publications, and their copies with times and first ones.
+    """Write the tables of deliveries and copies of all publications, with times and first copies.
 
-    Hops and times of copies count from the source, those of deliveries from the root.  Copies that
-    nodes have recoded have numbers of their senders, so the clock says which are first ones.
+    `names` are those of the tables of copies and of deliveries.  Hops and times of copies count
+    from the source, those of deliveries from the root.  Copies that nodes have recoded have numbers
+    of their senders, so the clock says which copies are first ones.
     """
     came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
     came = take(came, came["room"] % ROOMS != 1)
@@ -260,13 +273,15 @@ def replay_round(
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    `begun` has all publications of the round, and `at_us` and `size` their times since its begin
-    and their sizes; by default 0 and that of all publications of a world.  The tables of copies
-    (``group, publication, sender, to``) have each row in any bucket, lost copies included, perhaps
-    with a column ``lost``; those of deliveries (``group, publication, node, hops, delay_us``) are
-    in the buckets of the nodes.  If a publication goes along several trees, copies also have the
-    trees of their two ends (``from_tree, tree``).  In a run, both tables get the rows of all
-    publications, and copies the columns ``hops, sent_us, first``.  `late` is the jitter of copies.
+    `links` has the sizes and rates, `kernel` the network, and `bounds` (B + 1,) the first positions
+    of the buckets.  `begun` has all publications of the round, and `at_us` and `size` their times
+    since its begin (us) and their sizes (bytes); by default 0 and the size of all publications of a
+    world.  The tables named `copies` (``group, publication, sender, to``) have each row in any
+    bucket, lost copies included, perhaps with a column ``lost``; those named `deliveries` (``group,
+    publication, node, hops, delay_us``) are in the buckets of the nodes.  If a publication goes
+    along several trees, copies also have the trees of their two ends (``from_tree, tree``).  In a
+    run (`in_run`), both tables get the rows of all publications, and copies the columns ``hops,
+    sent_us, first``.  `late` is the jitter of copies.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])
@@ -297,7 +312,7 @@ def route_round(
     deliveries: str,
     size: np.ndarray | None = None,
 ) -> None:
-    """Add the times of transmission to deliveries whose copies routers duplicate: rule W11.
+    """Add times of transmission to deliveries whose copies routers duplicate: rule W11.
 
     The parameters are those of :func:`replay_round`.
     """

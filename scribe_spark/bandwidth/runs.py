@@ -52,7 +52,7 @@ IN_TASKS, IN_ONE_TASK = "tasks", "one task"
 
 @dataclass(frozen=True, kw_only=True)
 class RoundLinks:
-    """The sizes, rates and times of a run's or world's config; without pydantic."""
+    """The sizes, rates and times of a run's or world's config; tasks read them without pydantic."""
 
     #: Sizes in bytes: of a world's publications, of control messages whose size the protocol does
     #: not define, and the least one of publications that GossipSub nodes announce by IDONTWANT.
@@ -74,7 +74,11 @@ class RoundLinks:
 
     @classmethod
     def of(cls, config: Any, hosts: Hosts, lan_us: int, network: Kernel | None = None) -> Self:
-        """Return the sizes, rates and times of a config, on a network."""
+        """Return the sizes, rates and times of a config.
+
+        `hosts` has the rates of the network's file, `lan_us` is the delay of a LAN link, and
+        `network` answers queries of routes.
+        """
         given = config.bandwidth
         return cls(
             size=given.size,
@@ -94,12 +98,18 @@ class RoundLinks:
         )
 
     def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:
-        """Return the rates of nodes, from their numbers and the indices of their routers."""
+        """Return the rates of nodes, from their numbers and the indices of their routers.
+
+        `validation_us` is the time of validation of nodes whose class does not set one.
+        """
         usual = {"up": self.up, "down": self.down, "validation_us": validation_us}
         return self.hosts.rates(self.classes, number, router, **usual)
 
     def narrowest(self, ring: Ring, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the rates of the narrowest links between nodes (positions); 0: no limit."""
+        """Return the rate (bit/s) of the narrowest link on each pair's route; 0 means no limit.
+
+        `a` and `b` are positions of nodes in the ring.
+        """
         if self.routes is None:
             return np.zeros(len(a), dtype=np.int64)
         rate = narrowest(self.routes, ring.router[a], ring.router[b])
@@ -130,9 +140,10 @@ class RoundLinks:
         processing_us: int = 0,
         **discipline: Any,
     ) -> Clock:
-        """Return a clock; `discipline` contains the system's `Discipline` fields.
+        """Return a clock with these rates; `discipline` has fields of the system's `Discipline`.
 
-        `processing_us` is used instead of the validation time if that is 0.
+        `facts` has the nodes, `bounds` (B + 1,) the first positions of the buckets, and `kernel`
+        answers queries of routes.  The clock uses `processing_us` if the validation time is 0.
         """
         rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
         validation_us = self.validation_us or processing_us
@@ -141,7 +152,10 @@ class RoundLinks:
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock with bandwidth on the nodes of an overlay; picklable."""
+    """The clock with bandwidth: what determines when copies arrive if links have rates; picklable.
+
+    It has the delays between the nodes of an overlay, their rates, and the rules of sending.
+    """
 
     facts: KnowsRing
     bounds: np.ndarray  # (B + 1,)
@@ -151,28 +165,28 @@ class Clock:
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays between nodes in microseconds, each at least 1: int64."""
+        """Return the delays between nodes (positions `a`, `b`) in us, at least 1: int64."""
         router = self.facts.ring.router
         return np.maximum(node_delays(self.kernel, self.links.lan_us, router[a], router[b]), 1)
 
     def narrowest(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the rates of the narrowest links between nodes; see `RoundLinks`."""
+        """Return the rates of the narrowest links between nodes; see `RoundLinks.narrowest`."""
         return self.links.narrowest(self.facts.ring, a, b)
 
     def nodes(self) -> Nodes:
-        """Return the rates of all nodes."""
+        """Return the rates and times of validation of all nodes."""
         ring = self.facts.ring
         return Nodes(ring.node, *self.links.rates(ring.node, ring.router, self.validation_us))
 
 
 def links_of(stages: Any) -> RoundLinks:
-    """Return the sizes, rates and times of a run."""
+    """Return the sizes, rates and times of a run, of which `stages` is the `Simulation`."""
     underlay = stages.underlay
     return RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us, underlay.kernel)
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
+    """Return the clock of a run (see `RoundLinks.clock`); its `stages` note where it is played."""
     ring, underlay = stages.overlay.ring, stages.underlay
     stages.note_clock(player_of(ring.layout))
     links = links_of(stages)
@@ -183,7 +197,7 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
 
 
 def player_of(layout: Layout) -> dict[str, str]:
-    """Return where the clock runs, and the reason: ``name, why``.
+    """Return where windows of the clock are played, and the reason: ``name, why``.
 
     There are hundreds of windows with milliseconds of work each, so a window is never a job,
     whatever the engine of the run.
@@ -199,7 +213,7 @@ def player_of(layout: Layout) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Change:
-    """A program that changes the tables of each bucket and sends no message."""
+    """A program that calls ``change(tables, inbox)`` in each bucket and sends no message."""
 
     bounds: np.ndarray
     change: Callable[[Tables, Inbox], None]
@@ -223,7 +237,11 @@ def play_clock(
     lost: Lost | None = None,
     late: Late | None = None,
 ) -> None:
-    """Play publications on a player that keeps its buckets; the options are `ClockSetting`'s."""
+    """Play publications by the clock, on a player that keeps its buckets.
+
+    ``read(tables, inbox)`` returns the links of a bucket, and ``write(tables)`` converts the
+    results to other tables.  The options are those of `ClockSetting`.
+    """
 
     def read_links(tables: Tables, inbox: Inbox) -> None:
         tables[LINKS] = read(tables, inbox)
@@ -245,7 +263,10 @@ def play_clock(
 def play_on_spark(
     tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
 ) -> None:
-    """Call `played` with a player whose tasks keep their buckets, or with one task for all."""
+    """Call ``played(player)``: tasks keep the player's buckets, or one task keeps all buckets.
+
+    `tables` are the tables of the buckets, and `called` is the name of the job.
+    """
     if player_of(tables.layout)["name"] == IN_TASKS:
         tables.play_in_tasks(lambda player, _: played(player), called)
     else:
@@ -268,7 +289,9 @@ def flood_along(
     lost: Lost | None = None,
     late: Late | None = None,
 ) -> Callable[[PlaysPrograms], None]:
-    """Return a function that plays publications along edges on a player.
+    """Return a function of a player that plays publications along edges by the clock.
+
+    The other parameters are those of :func:`play_clock`.
 
     Parameters
     ----------
@@ -298,7 +321,11 @@ def _read_edges(
 def _write_flood(
     published_us: np.ndarray, arrivals: str, copies: str, carried: tuple[str, ...], tables: Tables
 ) -> None:
-    """Write first copies and all copies; their times count from those of the publications."""
+    """Write the tables of first copies and of all copies, with times since their publications.
+
+    `published_us` are the times of the publications, `arrivals` and `copies` the names of the
+    tables.
+    """
     for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
         came = tables.pop(ours)
         times = [time for time in ("at_us", "sent_us") if time in came]

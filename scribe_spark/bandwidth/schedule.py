@@ -24,7 +24,7 @@ _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", 
 
 @dataclass(frozen=True)
 class Schedule(Rows):
-    """Publications by number: sorted by time, group and source, then in the given order."""
+    """The publications of a run: sorted by time, group and source, then in the given order."""
 
     at_us: np.ndarray
     #: The numbers of the groups and of the publishing nodes.
@@ -36,16 +36,16 @@ class Schedule(Rows):
     def of(
         cls, at_us: np.ndarray, group: np.ndarray, source: np.ndarray, size: np.ndarray
     ) -> Schedule:
-        """Return publications given in any order, sorted by number."""
+        """Return publications given in any order, sorted as those of a schedule."""
         return cls(at_us, group, source, size).take(np.lexsort((source, group, at_us)))
 
     def by_group(self) -> Channels:
-        """Return one channel for each group, whose publications all use the same links."""
+        """Return one channel for each group, if all its publications use the same links."""
         group, first, of = np.unique(self.group, return_index=True, return_inverse=True)
         return Channels(group, group, self.source[first], of)
 
     def by_source(self) -> Channels:
-        """Return one channel for each (group, source), when links depend on the source."""
+        """Return one channel for each (group, source), if links depend on the source."""
         by_group = self.by_group()
         if (self.source == by_group.source[by_group.of]).all():
             return by_group
@@ -59,7 +59,7 @@ class Schedule(Rows):
 
 @dataclass(frozen=True)
 class Channels:
-    """The sets of links that publications use: the topics of the clock."""
+    """Sets of links that publications use, such as those of a group: the topics of the clock."""
 
     #: (C,): the number of the channel in the column ``group`` of a system's tables; ascending.
     number: np.ndarray
@@ -70,7 +70,7 @@ class Channels:
 
     @property
     def are_groups(self) -> bool:
-        """True if each group has one channel, with the group's number."""
+        """True if each group has exactly one channel, which has the group's number."""
         return self.number is self.group
 
     def first_of_groups(self) -> np.ndarray:
@@ -78,7 +78,10 @@ class Channels:
         return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
 
     def publications_of(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs of a channel (row of `number`) and one of its publications."""
+        """Return each pair of a channel and one of its publications: two arrays of indices.
+
+        The first has indices in `number` (numbers of channels), the second those of publications.
+        """
         order = np.argsort(self.of, kind="stable")
         index = find_sorted(self.number, number)
         first, end = (np.searchsorted(self.of[order], index, side) for side in ("left", "right"))
@@ -90,12 +93,15 @@ class Channels:
 
 
 def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
-    """Read and check a local table without Spark; `usual` is the size if it has no sizes."""
+    """Read and check a local table of publications without Spark.
+
+    `nodes` is the number of nodes, and `usual` the size in bytes if the table has no sizes.
+    """
     return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
 
 
 def read_schedule(spark: SparkSession, path: str, nodes: int, usual: int) -> Schedule:
-    """Read a table of publications and check it; parameters: :func:`check_schedule`."""
+    """Return the publications in a table after checks; parameters as in :func:`check_schedule`."""
     if is_local(path):
         return check_schedule(path, nodes, usual)
     columns = path, "schedule", _COLUMNS, ("size",), MOST_PUBLICATIONS
@@ -123,9 +129,10 @@ _QUANTITIES: dict[units.Quantity, tuple[int, str]] = {"time": (0, "ms"), "size":
 def amounts(
     frame: pd.DataFrame, field: str, path: str, name: units.Quantity, optional: bool = False
 ) -> np.ndarray:
-    """Return a column of a table in base units; NONE for empty cells, if the column is `optional`.
+    """Return a column (by name) of texts with units in base units: int64.
 
-    Each distinct text is parsed once.  An error names the table as `field`.
+    Empty cells of an `optional` column become NONE.  Each distinct text is parsed once.  An error
+    names the table as `field`.
     """
     cells = frame[name]
     texts, which = np.unique(cells.fillna("").to_numpy(str), return_inverse=True)
@@ -151,11 +158,11 @@ def draw_schedule(
     source: np.ndarray,
     members: tuple[np.ndarray, np.ndarray],
 ) -> Schedule:
-    """Draw the publications that a config describes.
+    """Return the publications that a config describes, with drawn sources.
 
     Publication n of a group happens at n times the interval.  Its source is the member with index
-    draw(``publisher``, group, n) modulo the number of members, sorted by node number; or `source`.
-    A group without members has publications only from `source`.
+    draw(``publisher``, group, n) modulo the number of members, sorted by node number; or the
+    group's element of `source`.  A group without members has publications only from `source`.
     """
     each = config.publications or 1
     if config.published_by != "source":

@@ -36,7 +36,7 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarray:
-    """Return the time of messages (bytes) on links (bit/s, 0: no limit), rounded up: int64."""
+    """Return the times (us, rounded up) of bytes on links (bit/s, 0: no limit): int64."""
     rate = np.asarray(rate, dtype=np.int64)
     taken = -(-_BIT_MICROSECONDS * np.asarray(size, dtype=np.int64) // np.maximum(rate, 1))
     return np.where(rate > 0, taken, 0)
@@ -49,7 +49,7 @@ def routed_us(
     down: np.ndarray | int,
     narrowest: np.ndarray | int = 0,
 ) -> np.ndarray:
-    """Return the time until copies that routers duplicate are complete: rule W11; int64.
+    """Return the time until each copy that routers duplicate is complete (rule W11): us, int64.
 
     The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the
     narrowest link between their routers has the rate `narrowest`.
@@ -67,7 +67,7 @@ def routed_us(
 
 @dataclass(frozen=True)
 class Nodes:
-    """All nodes, by position."""
+    """The numbers, rates and times of validation of all nodes, by position."""
 
     number: np.ndarray  # (n,): the numbers of the nodes, for random draws
     #: (n,): rates in bits per second; 0 means no limit.
@@ -82,7 +82,7 @@ class Nodes:
 
 @dataclass
 class TimedLinks(Rows):
-    """Directed links between places."""
+    """Directed links between places, on which copies travel; one row for each link."""
 
     #: The sending place.
     room: np.ndarray = field(default_factory=whole_numbers)
@@ -106,14 +106,17 @@ def mesh_links(
     delay_us: np.ndarray,
     order: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return the columns of `TimedLinks` on which all nodes send."""
+    """Return links as columns of `TimedLinks`, on which all nodes send, also those without flood.
+
+    Links go from `node` in `room` to `peer` in `to_room`; `order` is the rank of a link in a batch.
+    """
     ends = {"room": room, "node": node, "to_room": to_room, "peer": peer}
     return {**ends, "delay_us": delay_us, "mesh": np.ones(len(node), dtype=bool), "order": order}
 
 
 @dataclass(frozen=True)
 class TimedPublications:
-    """Publications by number: sorted by time, topic and source."""
+    """The publications that a clock plays: sorted by time, topic and source."""
 
     #: (P,): the time of publication in microseconds, the topic, the source, and the size in bytes.
     at_us: np.ndarray
@@ -137,19 +140,19 @@ class TimedPublications:
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
     ) -> TimedPublications:
-        """Return publications given by number; single values are those of all."""
+        """Return publications in their order; a single value is that of all publications."""
         columns = at_us, topic, source, size, relayed, flood
         return cls(*(np.broadcast_to(np.asarray(column), topic.shape) for column in columns))
 
     @property
     def room(self) -> np.ndarray:
-        """The rooms of the sources."""
+        """The room in which each publication starts at its source."""
         return self.topic * ROOMS + self.relayed
 
 
 @dataclass(frozen=True)
 class Discipline:
-    """The rules by which copies share links, and by which copies are not sent."""
+    """The rules that say how copies share links, and which copies are not sent."""
 
     uplink: str = INTERLEAVED  # :data:`INTERLEAVED` or :data:`SERIAL`
     #: True if a node has one uplink and one downlink for all topics, False if one of each per
@@ -167,6 +170,10 @@ class Discipline:
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray
     ) -> np.ndarray:
-        """Return numbers that sort the copies of a batch (ties: receiver's nodeId): uint64."""
+        """Return a number for each copy, by which the copies of a batch are sorted: uint64.
+
+        `number` has the numbers of all nodes; `node` and `peer` are the positions of sender and
+        receiver.  Of equal numbers, the smaller nodeId of the receiver is first.
+        """
         assert self.seed is not None
         return draws.bits_np(self.seed, "order", publication, number[node], number[peer])

@@ -41,19 +41,19 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Turns(Protocol):
-    """The state of a bucket whose windows a program plays."""
+    """The state of a bucket, and the generator that plays its windows."""
 
     #: Yields the messages of the bucket in each superstep; receives its inbox.
     turns: Generator[Outbox, Inbox, None]
 
     def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket that has no more windows."""
+        """Write the tables of a bucket after its last window."""
         ...
 
 
 @dataclass(frozen=True)
 class InWindows:
-    """A program of windows of time: :func:`play_in_windows`."""
+    """A program that plays windows of time, by :func:`play_in_windows`."""
 
     bounds: np.ndarray  # (B + 1,)
     #: The state of the buckets in this process, and the messages of those that were interrupted.
@@ -61,8 +61,10 @@ class InWindows:
     waiting: dict[int, Outbox] = field(default_factory=dict, init=False)
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        """Return the state of the bucket of nodes `first` to `last`; `everybody`: of each bucket a
-        node, to which the bucket tells its next window.
+        """Return the state of the bucket of the nodes `first` to `last` before its first window.
+
+        `everybody` has the position of one node of each bucket, to which this bucket tells its next
+        window.
         """
         raise NotImplementedError
 
@@ -91,7 +93,7 @@ class InWindows:
 
 
 def play_in_windows(player: PlaysPrograms, program: InWindows) -> None:
-    """Play a program until no bucket has a window, in several plays if there are many windows."""
+    """Play a program until no bucket has a window left; a long one is played in several pieces."""
     player.play(program)
     while player.has(_GOES_ON):
         player.play(program)
@@ -99,7 +101,7 @@ def play_in_windows(player: PlaysPrograms, program: InWindows) -> None:
 
 @dataclass(frozen=True)
 class Windows(InWindows):
-    """Play publications along the links :data:`LINKS` of all buckets."""
+    """Play publications along the links in the tables :data:`LINKS` of all buckets."""
 
     given: ClockSetting
 
@@ -109,7 +111,7 @@ class Windows(InWindows):
 
 
 class _PlayWindows:
-    """The state of a bucket, and the generator of its supersteps."""
+    """The state of a bucket in the clock with bandwidth, and the generator of its supersteps."""
 
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
         self.bucket, self._everybody = bucket, everybody
@@ -170,7 +172,11 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
-    """Play all windows; the tables :data:`LINKS` become :data:`ARRIVALS` and :data:`COPIES`."""
+    """Send copies over links with rates, one window of time after the other.
+
+    In each bucket, the table LINKS becomes ARRIVALS and COPIES.  `bounds` (B + 1,) are the first
+    positions of the buckets and the number of nodes; `given` is the setting of the clock.
+    """
     play_in_windows(player, Windows(bounds, given))
 
 
@@ -183,7 +189,10 @@ MANY_LINKS = 2**23
 def play_in_few_tasks(
     player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
 ) -> None:
-    """Play all windows; with fewer than `many` links, the first task plays all buckets as one."""
+    """Play all windows as :func:`play_windows` does, in one task if there are few links.
+
+    With fewer than `many` links, the first task plays all buckets as one.
+    """
     in_task = player if isinstance(player, InTask) else None
     if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
         play_windows(player, bounds, given)
@@ -195,7 +204,10 @@ def play_in_few_tasks(
 def _play_as_one(
     links: list[Columns], bounds: np.ndarray, given: ClockSetting
 ) -> list[dict[str, Columns]]:
-    """Return the results of each bucket that has nodes; empties the list `links`."""
+    """Return the tables of results of each bucket, from the links of all buckets in one process.
+
+    The list `links` is empty afterwards, to save memory.
+    """
     parts = [links.pop(0) for _ in range(len(links))]
     if len(parts) > 1:
         parts = [concatenate([{n: compact(c) for n, c in one.items()} for one in parts])]

@@ -25,7 +25,7 @@ MOST_LANDMARKS = 8
 
 
 def most_bits(dimensions: int) -> int:
-    """Return the number of times that a zone can be halved at most."""
+    """Return how often a zone can be halved at most, so that points have that many bits."""
     return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
 
 
@@ -85,13 +85,13 @@ class CanConfig(Section):
             raise InputError("can_bits", self.halvings, remedy)
 
     def check_within(self, config: Any) -> None:
-        """Refuse a CAN with too few zones for the nodes of a run, and a second clock."""
+        """Refuse a CAN with too few zones for the nodes, and a clock of hops beside rates."""
         if not config.is_world:
             self.refuse_nodes(config.overlay.nodes)
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse more groups than keys of a group's CAN and a point can number."""
+        """Refuse more groups than the keys (a group's CAN, and a point) can number."""
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
             remedy = f"must be at most {most} with {groups:,} groups"

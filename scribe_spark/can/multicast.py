@@ -43,9 +43,10 @@ _EDGES_AT_ONCE = 2**17
 
 
 def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
-    """Return True for neighbours that may receive a multicast, however it arrived at the zone.
+    """Return True for edges over which a multicast may go, however it arrived at the zone.
 
-    `edges` has ``zone, neighbour, face``; `source` has the zone of the multicast's source for each.
+    `edges` has ``zone, neighbour, face``; `source` has the zone of each multicast's source, and
+    `flooding` is the rule of flooding.
     """
     kept = np.empty(len(source), dtype=bool)
     for start in range(0, len(source), _EDGES_AT_ONCE):
@@ -67,7 +68,7 @@ def _directed(
     source: np.ndarray,
     corner: bool,
 ) -> np.ndarray:
-    """Return True for neighbours to which a zone may send: rule 3, and rule 5 if `corner`.
+    """Return True for each neighbour to which a zone may send: rule 3, and rule 5 if `corner`.
 
     Row i is about the zone ``zone[i]``, its neighbour across ``face[i]``, and a message of the zone
     ``source[i]``: a message goes along a dimension half of the way around at most.
@@ -86,7 +87,7 @@ def _directed(
 
 
 def _along(of: np.ndarray, dimension: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return the values of an array (dimensions, n), each along its own dimension: int64."""
+    """Return ``of[dimension[i], index[i]]`` for each i, as int64."""
     return of.ravel()[dimension * of.shape[1] + index].astype(np.int64)
 
 
@@ -97,7 +98,7 @@ def _side(zones: Zones, dimension: np.ndarray, zone: np.ndarray) -> np.ndarray:
 def _optimal(
     zones: Zones, zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
-    """Return True if the zone is the parent of its neighbour."""
+    """Return True for each zone that is the parent of its neighbour in the tree of the source."""
     places, low = zones.space.places, zones.low
     dimension, upper = face >> 1, face & 1 == 1
     begin, corner = zones.middle(source), low[:, neighbour]
@@ -119,13 +120,16 @@ def _optimal(
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return whether zones contain a coordinate, by dimension: bool, shape (dimensions, n)."""
+    """Return True where a zone contains a coordinate, by dimension: bool, (dimensions, n).
+
+    `place` has the coordinates of the points.
+    """
     inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 
 
 def goes_on(first: Columns, edges: Columns) -> np.ndarray:
-    """Apply rules 1 and 2: return whether a node sends across a face, given its first copy.
+    """Return True for each edge on which a node sends, given its first copy (rules 1 and 2): bool.
 
     The ``face`` of a first copy is the one of the sender's zone that the copy crossed.
     """
@@ -165,7 +169,10 @@ def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) 
 
 
 def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the number of neighbours of each node that has some; `group` is that of each CAN."""
+    """Return the number of neighbours of each node that has some, by group.
+
+    `pairs` has pairs of neighbouring zones; `group` is that of each CAN.
+    """
     zone, entries = np.unique(pairs["zone"], return_counts=True)
     return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries}
 
@@ -218,7 +225,10 @@ class LiveCan(GroupOverlays):
         return Placement(self.space, self.seed, landmarks)
 
     def zones(self, overlays: Overlays, network: Network) -> Zones:
-        """Return the zones of the members, which join in the order of C4; or, in worlds, of O9."""
+        """Return the zones of the members of each group, which join in the order of C4 or O9.
+
+        Rule C4 holds in runs, O9 in worlds.
+        """
         ring, placement = network.ring, self._placement(network)
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]
@@ -229,7 +239,7 @@ class LiveCan(GroupOverlays):
         return Zones.of(self.space, group, node, point, len(ring))
 
     def _contact(self, overlays: Overlays, ring: Ring) -> np.ndarray:
-        """Return the first node of each CAN of a run: the source with the smallest number."""
+        """Return the first node of each group's CAN in a run: its source of smallest number."""
         order = np.lexsort((ring.node[overlays.source], overlays.of))
         return overlays.source[order[run_starts(overlays.of[order])]]
 
@@ -247,7 +257,7 @@ class LiveCan(GroupOverlays):
     def _contacts(
         self, everybody: Zones, pairs: Columns, zones: Zones, overlays: Overlays
     ) -> Columns:
-        """Return the CONTACTs that members send before they join the CANs of groups: rule C13.
+        """Return the CONTACTs that members send before they join their groups' CANs: rule C13.
 
         They are routed in the CAN of all nodes (`everybody` with its `pairs` of neighbours), to the
         points of the groupIds.  `zones` has the zones of the members in the CANs of the groups.
@@ -281,7 +291,7 @@ class LiveCan(GroupOverlays):
 
 
 def live_can(config: CanConfig, seed: int) -> LiveCan:
-    """Return the system for a run or world with this config."""
+    """Return the system CAN multicast for a run or world with this config."""
     processing_us = round(config.processing_ms * MICROSECONDS)
     return LiveCan(
         Space(config.dimensions, config.halvings),

@@ -42,7 +42,11 @@ _BEGIN, _FOUND = "begin", "found"
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves."""
+    """The program by which zones find their neighbours.
+
+    A zone finds adjacent zones that are not deeper (not smaller), and tells shallower ones of
+    itself.
+    """
 
     bounds: np.ndarray  # (B + 1,)
     known: SharedZones
@@ -78,14 +82,14 @@ class FindNeighbours:
 
 
 def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
-    """Return pairs of neighbours in small integer types, which can be mapped without a copy."""
+    """Return pairs of neighbours in small integer types, which tasks can map without a copy."""
     zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
     return {**zones, "face": face.astype(np.int8)}
 
 
 @dataclass(frozen=True)
 class CanNextHop:
-    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point."""
+    """CAN's rule of routing: to the neighbour whose zone is nearest to the key's point."""
 
     known: SharedZones  # the zones of the CAN of all nodes
 
@@ -101,7 +105,10 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """A CAN of all nodes, which know their neighbours; raises like `zones.split_zones`."""
+    """The CAN of all nodes as an overlay; nodes know their neighbours.
+
+    It raises the errors of `zones.split_zones`.
+    """
 
     def __init__(
         self,

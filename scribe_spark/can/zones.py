@@ -54,17 +54,17 @@ class Space:
 
     @functools.cached_property
     def dtype(self) -> type[np.signedinteger]:
-        """The smallest integer type for coordinates and squared distances."""
+        """The smallest integer type that holds coordinates and squared distances."""
         most = self.dimensions * max(self.places // 2, 2) ** 2
         kinds = (np.int16, np.int32, np.int64)
         return next(kind for kind in kinds if most <= np.iinfo(kind).max)
 
     def point(self, number: np.ndarray) -> np.ndarray:
-        """Return the points that are the first bits of numbers of 64 bits: int64."""
+        """Return the point of each number of 64 bits: its first `bits` bits: int64."""
         return (number >> np.uint64(64 - self.bits)).astype(np.int64)
 
     def coordinates(self, point: np.ndarray) -> np.ndarray:
-        """Return the coordinates of points: `dtype`, shape (dimensions, n)."""
+        """Return the coordinates of points in each dimension: `dtype`, shape (dimensions, n)."""
         found = np.zeros((self.dimensions, len(point)), dtype=self.dtype)
         highest = self.places.bit_length() - 2
         for k in range(self.bits):
@@ -95,7 +95,7 @@ class Space:
 
     @functools.cached_property
     def _masks(self) -> list[int]:
-        """The bits of a point that belong to each dimension."""
+        """For each dimension, the bits of a point that belong to it."""
         bits_of = [range(j, self.bits, self.dimensions) for j in range(self.dimensions)]
         return [sum(1 << (self.bits - 1 - k) for k in bits) for bits in bits_of]
 
@@ -144,12 +144,12 @@ class Placement:
 
 
 def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
-    """Draw landmarks among routers: indices, ascending."""
+    """Return `count` drawn landmarks among routers: indices, ascending."""
     return draws.distinct_below(routers, count, seed, "can landmarks", 0)
 
 
 def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarray:
-    """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
+    """Return the bin of each router, the order of its delays to landmarks, as a number: int64.
 
     The orders (permutations) are numbered from 0, lexicographically.
     """
@@ -168,7 +168,7 @@ def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarr
 
 @dataclass(frozen=True)
 class Zones:
-    """The zones of some CANs, sorted by CAN and lower corner."""
+    """The zones of the nodes in some CANs, sorted by CAN and lower corner."""
 
     space: Space
     size: int  # N, the number of all nodes
@@ -188,7 +188,10 @@ class Zones:
         point: np.ndarray,
         size: int,
     ) -> Zones:
-        """Return the zones of nodes; refuses too many CANs for int64 keys."""
+        """Return the zones of nodes in CANs; refuse too many CANs for int64 keys.
+
+        `point` has the point of each node, and `size` is the number of all nodes.
+        """
         most = MOST_KEYS // (int(can.max(initial=0)) + 1)
         if space.points > most:
             remedy = f"must be at most {most.bit_length() - 1} with so many groups"
@@ -208,7 +211,7 @@ class Zones:
 
     @property
     def can(self) -> np.ndarray:
-        """The CAN of each zone: int64."""
+        """The index of the CAN of each zone: int64."""
         return self.key >> self.space.bits
 
     @property
@@ -218,28 +221,28 @@ class Zones:
 
     @functools.cached_property
     def low(self) -> np.ndarray:
-        """The lower corner of each zone by dimension: `Space.dtype`, shape (dimensions, Z)."""
+        """The coordinates of each zone's lower corner: `Space.dtype`, shape (dimensions, Z)."""
         return self.space.coordinates(self.corner)
 
     def side(self, zone: np.ndarray) -> np.ndarray:
-        """Return the side lengths of zones: `Space.dtype`, shape (dimensions, n)."""
+        """Return the side lengths of zones (indices): `Space.dtype`, shape (dimensions, n)."""
         return self.space.sides[:, self.depth[zone]]
 
     def middle(self, zone: np.ndarray) -> np.ndarray:
-        """Return the middle of zones: `Space.dtype`, shape (dimensions, n)."""
+        """Return the coordinates of the middle of each `zone`: `Space.dtype`, (dimensions, n)."""
         return self.low[:, zone] + self.side(zone) // 2
 
     def of_point(self, can: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """Return the zone of a CAN that contains each point: int64."""
+        """Return the zone (an index) of each CAN that contains the point: int64."""
         asked = key_of([can, point], self.space.points)
         return np.searchsorted(self.key, asked, side="right") - 1
 
     def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the zone that each node owns in a CAN; it must exist: int64."""
+        """Return the zone (an index) that each node owns in a CAN; it must exist: int64."""
         return self.by_place[index_sorted(self.place, key_of([can, node], self.size))]
 
     def of_bucket(self, first: int, last: int) -> np.ndarray:
-        """Return the zones of nodes in a range of positions, sorted by CAN and node: int64."""
+        """Return the zones (indices) of nodes at positions in a range, by CAN and node: int64."""
         order = self.by_place
         owner = self.node[order]
         return order[(owner >= first) & (owner < last)]
@@ -262,7 +265,7 @@ class SharedZones:
 
     @property
     def zones(self) -> Zones:
-        """The zones."""
+        """The zones, read from the arrays that tasks share."""
         return _open_zones(self.space, self.size, self.names)
 
     def release(self) -> None:
@@ -331,12 +334,13 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
 
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return zones, their neighbours that are not deeper, and the faces between them.
+    """Return pairs of adjacent zones, of which the second is not deeper, and the faces between.
 
-    Each side of the deeper of two neighbours is at most as long as that of the other zone, so its
-    whole face touches the other zone, and one look-up finds it.  All pairs are found from the
-    deeper zone; if both are equally deep, each finds the other.  Face 2 i is the lower face of
-    dimension i, 2 i + 1 the upper one.
+    They are the zones `zone`, their neighbours, and the faces of the former.  Each side of the
+    deeper of two neighbours is at most as long as that of the other zone, so its whole face touches
+    the other zone, and one look-up finds it.  All pairs are found from the deeper zone; if both are
+    equally deep, each finds the other.  Face 2 i is the lower face of dimension i, 2 i + 1 the
+    upper one.
     """
     found = [one for one in _look_up(zones, zone) if len(one[0])]
     if not found:
@@ -391,7 +395,10 @@ _MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
 
 
 def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the squared distance of zones from coordinates of points; 0 inside of the zone."""
+    """Return the squared distance of each zone from the coordinates of a point; 0 inside of it.
+
+    `place` (dimensions, n) are the coordinates.
+    """
     space, depth = zones.space, zones.depth[zone]
     far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
     for mine, low, side in zip(place, zones.low, space.sides, strict=True):
@@ -404,9 +411,10 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the zones that messages go to next; the zone itself if it contains the point: int64.
+    """Return the zone to which each message goes next, or its own zone at its point: int64.
 
-    `pairs` has the neighbours of a bucket's zones: ``zone, neighbour``, sorted by zone.
+    `zone` has the messages' zones, `point` their destinations, and `pairs` the neighbours of a
+    bucket's zones: ``zone, neighbour``, sorted by zone.
     """
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)

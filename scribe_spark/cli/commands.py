@@ -79,7 +79,11 @@ def _perform(
     session: AbstractContextManager[Any],
     resolved: Mapping[str, Any] | None = None,
 ) -> None:
-    """Check the input; then print the `resolved` settings, or the output of work in a session."""
+    """Check the input; then print the `resolved` settings, or the text that the work returns.
+
+    Without `resolved`, ``work(session, progress)`` is done; `execution` and `session` describe the
+    Spark session.
+    """
     if resolved is not None:
         _show(check, execution, {**resolved, **execution.flat()})
         return
@@ -109,7 +113,7 @@ def _begin(execution: Execution, config: RunConfig | WorldConfig) -> None:
 
 
 def _size_of(configs: Sequence[RunConfig | WorldConfig]) -> dict[str, Any]:
-    """Return the size of a session for some runs or worlds, as `open_session` takes it."""
+    """Return the size of a session for several configs, as arguments of `open_session`."""
     return {
         "nodes": max([config.overlay.nodes for config in configs], default=1),
         "estimated_work": sum(config.estimated_work for config in configs),
@@ -118,7 +122,7 @@ def _size_of(configs: Sequence[RunConfig | WorldConfig]) -> dict[str, Any]:
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    """Return the settings of a config as they are used."""
+    """Return the settings of a config as the command will use them: defaults and graph included."""
     from scribe_spark.experiments.plan import settings_of
 
     return settings_of(config)[0]
@@ -142,12 +146,15 @@ def _show(
 
 
 def _is_there(out: str) -> bool:
-    """Return True if a local folder has files other than hidden or incomplete ones."""
+    """Return True if the folder `out` is local and has visible, complete contents."""
     return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
 def _floors(texts: Sequence[str], config: RunConfig | WorldConfig, out: str) -> Floors | None:
-    """Return the least values of measures, checked before the command; None without any."""
+    """Return the least values that measures must have, from texts, checked before the command.
+
+    A text is ``MEASURE=NUMBER``; None without texts.
+    """
     if not texts:
         return None
     from scribe_spark import experiments
@@ -239,7 +246,7 @@ def _report(imports: Sequence[str] = (), **given: Any) -> None:
 
 
 def _stored(usual: str, flags: dict[str, Any]) -> Execution:
-    """Return the settings of a command that reads the folder OUT, by default `usual`.
+    """Return the settings (execution) of a command that reads the folder OUT, by default `usual`.
 
     Flags about Spark are refused for a folder of this machine, which is read without Spark.
     """
@@ -251,7 +258,7 @@ def _stored(usual: str, flags: dict[str, Any]) -> Execution:
 
 
 def _session_of(how: Execution) -> AbstractContextManager[Any]:
-    """Return a session to read OUT, or None for a local OUT."""
+    """Return a session to read the folder OUT, or None if OUT is on this machine."""
     return nullcontext() if is_local(how.out) else _session(how)
 
 
@@ -375,7 +382,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
 
 
 def _write_network(name: str, frame: Any, out: str) -> None:
-    """Write a pandas frame as a new Parquet folder in OUT."""
+    """Write a pandas frame as a Parquet table with a name into the folder OUT."""
     folder = local_path(out) / name
     try:
         folder.mkdir(parents=True)

@@ -1,6 +1,4 @@
-"""The command ``doctor``: it checks the needs of a run, and names a remedy for each that is
-missing.
-"""
+"""The command ``doctor``: it checks what a run needs, and names a remedy for each missing thing."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ def _java() -> Finding:
 
 
 def _spark() -> Finding:
-    """Find pyspark as a package, or as a part of Spark on a cluster."""
+    """Return the findings about pyspark: a package, or a part of Spark on a cluster."""
     try:
         found = version("pyspark")
     except PackageNotFoundError:

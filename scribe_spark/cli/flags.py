@@ -37,7 +37,7 @@ PAPER_FIELDS = fields_of(Paper, "paper")
 
 
 class _Value(click.ParamType):
-    """The type of a flag; the config checks range and meaning of its values."""
+    """The type of a flag's values for click; the config checks their range and meaning."""
 
     def __init__(self, kind: ValueKind) -> None:
         self.kind = kind
@@ -54,7 +54,7 @@ class _Value(click.ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the fitting choices; without choices, the shell offers files."""
+        """Return the choices that begin with `incomplete`; without choices, shells offer files."""
         choices = list(map(str, self.kind.choices))
         before = ""
         if param.name in ("systems", "variants"):
@@ -70,17 +70,17 @@ TEXT = _Value(ValueKind("str"))
 
 
 def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
-    """Return one option for each field; its value is None if the flag is not used."""
+    """Return an option of click for each field of a config; its value is None if it is not used."""
     return [_option(field, out if field.flat == "out" else field.typical) for field in fields]
 
 
 def refused(names: Iterable[str]) -> list[Flag]:
-    """Return hidden options for fields that only another kind of config has."""
+    """Return hidden options for the names of fields that only the config of another command has."""
     return [Flag(["--" + name.replace("_", "-")], type=TEXT, hidden=True) for name in names]
 
 
 def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
-    """Return hidden options for fields that a command does not use; each raises an error."""
+    """Return hidden options for fields that a command does not use; `why` ends each error."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value is not None:
@@ -169,7 +169,7 @@ def import_first(arguments: Sequence[str]) -> None:
 
 
 def with_added(command: click.Command, name: str) -> click.Command:
-    """Return a command with additional flags for the fields that extensions have added."""
+    """Return the command with flags for the fields that imported extensions have added."""
     if name not in ("run", "sweep", "world"):
         return command
     extended, there = copy.copy(command), {param.name for param in command.params}
@@ -186,12 +186,12 @@ def _names(value: Any) -> list[str]:
 
 
 def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags that were used, without those that are None."""
+    """Return those flags that were used, as a dict without None."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
 def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
-    """Return the config and the execution from flags and the TOML file that they may name."""
+    """Return the config and the execution from flags, and from the TOML file that flags name."""
     file, flags, execution = sources(given)
     config = RunConfig.of(file, flags)
     check_systems(config.trees.variants, config.trees.systems)
@@ -205,10 +205,11 @@ def sources(
     config: type[Sectioned] = RunConfig,
     out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
-    """Return the settings of the file, the settings of the flags, and the execution.
+    """Return the settings of the file, those of the flags, and the execution.
 
     `given` has each flag by flat name, None if it was not used; `tables` are names that the file
-    may have besides the sections of the config; `out` is the folder if neither names one.
+    may have besides the sections of the config; `config` is its class, and `out` is the folder if
+    neither names one.
     """
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())

@@ -20,7 +20,7 @@ from scribe_spark.core.errors import InputError, check_names, redacted
 
 
 def tell(line: str, *, err: bool = False) -> None:
-    """Print a line on stdout or stderr."""
+    """Print a line on stdout, or on stderr with `err`, without secrets."""
     with _nobody_may_read(err=err):
         click.echo(redacted(line), err=err)
 
@@ -35,7 +35,7 @@ def tell_toml(fields: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _nobody_may_read(*, err: bool = False) -> Iterator[None]:
-    """Ignore, from now on, that the reader of the output has ended (as in ``| head``)."""
+    """Ignore, from now on, that the program that reads our output has ended (as in ``| head``)."""
     try:
         yield
     except BrokenPipeError:

@@ -108,7 +108,7 @@ def _refuse_no_folder() -> None:
 
 
 def _leave(arguments: Sequence[str]) -> NoReturn:
-    """Exit after an interrupt, and end all processes that were started."""
+    """Exit after an interrupt with its exit code, and end all processes that were started."""
     if interrupted():
         end_processes()
     say(last_words(arguments))

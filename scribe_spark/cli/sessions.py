@@ -20,7 +20,10 @@ from scribe_spark.runtime.master import check_remote, is_own
 def open_session(
     execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
 ) -> Iterator[Any]:
-    """Return a context manager with a session for `nodes` nodes and the work of all runs."""
+    """Return a context manager with a session for `nodes` nodes and the estimated work of all runs.
+
+    With `worlds`, the session plays worlds only, and its Java heap can be smaller.
+    """
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up
@@ -48,7 +51,7 @@ def open_session(
 
 
 def check_where(execution: Execution) -> None:
-    """Refuse a bad Spark Connect server, and a scratch folder without such a server."""
+    """Refuse a bad address of a Spark Connect server, and a scratch folder without a server."""
     if execution.remote is not None:
         check_remote(execution.remote)
     elif execution.scratch is not None:

@@ -1,8 +1,9 @@
 """The clock of a bucket and the interface of its kernel: calendar, turns, dead places, links.
 
 In a window of time, no event can cause another event: a message needs at least the least delay, and
-a timer waits at least as long as a window.  So all events of a window are known at its beginning.
-They are sorted by place, time and sender; in turn r, the r-th event of each place is played.
+a timer waits at least as long as a window.  So all events of a window, an interval of time, are
+known at its beginning.  They are sorted by place, time and sender; in turn r, the r-th event of
+each place is played.
 
 Rules: docs/rules.md, K1 to K7.
 """
@@ -42,7 +43,9 @@ from scribe_spark.engine.program import Tables
 
 
 class Slots:
-    """The neighbours of places; arrays have the shape (places, slots).
+    """The neighbours of places (nodes in rooms); arrays have the shape (places, slots).
+
+    A place has a fixed number of slots, and a slot holds one neighbour or none.
 
     Attributes
     ----------
@@ -61,12 +64,12 @@ class Slots:
         self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
 
     def slot(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the slots of nodes at places; NONE for a node that is no neighbour."""
+        """Return the slot of each `node` at its `place` (an index); NONE if it is no neighbour."""
         here = self._by_slot(place) == node
         return np.where(here, self._numbers, NONE).max(axis=0)
 
     def has(self, place: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes that are neighbours of places."""
+        """Return True for each `node` that is a neighbour of its `place` (an index)."""
         return (self._by_slot(place) == node).any(axis=0)
 
     def count(self, place: np.ndarray) -> np.ndarray:
@@ -74,18 +77,18 @@ class Slots:
         return np.add.reduce(self._by_slot(place) >= 0, axis=0, dtype=np.int64)
 
     def _by_slot(self, place: np.ndarray) -> np.ndarray:
-        """Return the neighbours of places: (slots, k), since numpy is slow along short rows."""
+        """Return the neighbours of k places: (slots, k), since numpy is slow along short rows."""
         return np.ascontiguousarray(self.node.take(place, axis=0).T)
 
     def without(self, place: np.ndarray, *others: np.ndarray) -> np.ndarray:
-        """Return the neighbours of places, with NONE instead of other nodes: (k, slots)."""
+        """Return the neighbours of k places, with NONE instead of `others` (nodes): (k, slots)."""
         node = self.node.take(place, axis=0)
         for other in others:
             node[node == other[:, None]] = NONE
         return node
 
     def add(self, place: np.ndarray, node: np.ndarray) -> None:
-        """Add a neighbour to each place, which has a free slot."""
+        """Add the neighbour `node` to each place (an index), which must have a free slot."""
         free = self._by_slot(place) < 0
         slot = np.where(free, self._numbers, len(self._numbers)).min(axis=0)
         self.node[place, slot] = node
@@ -93,7 +96,7 @@ class Slots:
             flags[place, slot] = 0
 
     def begin(self, place: np.ndarray, neighbours: np.ndarray, **flags: np.ndarray) -> None:
-        """Give each place these neighbours (k, m), with these flags, and no others."""
+        """Replace the neighbours of each place by `neighbours` (k, m), with these flags (k, m)."""
         for array in (self.tenancy, *self.flags.values()):
             array[place] = 0
         self.node[place] = NONE
@@ -103,13 +106,13 @@ class Slots:
             self.flags[name][place, :slots] = values
 
     def mark(self, flag: str, place: np.ndarray, node: np.ndarray, value: int) -> None:
-        """Set a flag of nodes where they are neighbours."""
+        """Set a flag to `value` for each `node` that is a neighbour of its `place`."""
         slot = self.slot(place, node)
         here = np.flatnonzero(slot >= 0)
         self.flags[flag][place[here], slot[here]] = value
 
     def drop(self, place: np.ndarray, node: np.ndarray) -> None:
-        """Remove a neighbour of each place."""
+        """Remove the neighbour `node` of each place (an index)."""
         slot = self.slot(place, node)
         self.node[place, slot] = NONE
         self.tenancy[place, slot] += 1
@@ -120,7 +123,7 @@ Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class ClockKernel(Protocol):
-    """The state of a bucket's places and their reactions to events.
+    """The state of a bucket's places and their reactions to messages, timers and commands.
 
     For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
     ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
@@ -136,17 +139,17 @@ class ClockKernel(Protocol):
     wakes: ClassVar[Sequence[str]]
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket: `windows.STATE`, then `windows.LINKED`."""
+        """Read the state of a bucket from its tables: `windows.STATE`, then `windows.LINKED`."""
         ...
 
     def end(self, tables: Tables) -> None:
-        """Write the state of the bucket, and its first copies: `windows.RECEIPTS`."""
+        """Write the tables of the bucket: its state, and its first copies (`windows.RECEIPTS`)."""
         ...
 
 
 @dataclass(frozen=True)
 class Wires:
-    """The rates of nodes, for publications that have sizes.
+    """The rates of links, for publications that have sizes.
 
     Attributes
     ----------
@@ -172,7 +175,7 @@ class Wires:
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """The input of the clocks of all buckets.
+    """The input of the clocks of all buckets: delays, rates, losses and the window.
 
     Attributes
     ----------
@@ -206,10 +209,11 @@ class KernelSetting:
 
 
 class BucketClock:
-    """The clock of a bucket, with the kernel of its places.
+    """The clock of a bucket, which plays the events of its places by a kernel.
 
-    `room` and `node` are its places, ascending; `key` has the keys (room, node).  `alive` has one
-    more element than there are places: False, for nodes without a place.
+    `room` and `node` are the places of the bucket, ascending; `key` has their keys (room, node).
+    `alive` is True for places of live nodes, and has one more element: False, for nodes without a
+    place.
     """
 
     def __init__(
@@ -257,9 +261,10 @@ class BucketClock:
         leaves_us: np.ndarray | None = None,
         **columns: np.ndarray | int,
     ) -> None:
-        """Let the nodes of events send messages; they leave at once, or at `leaves_us`.
+        """Let each event's node send messages of a `kind`, at once or at the times `leaves_us`.
 
         `peer` has a receiver for each event, or several: (k,) or (k, m), with NONE for no receiver.
+        `columns` are the contents of the messages.
         """
         row, slot = np.nonzero((peer if peer.ndim == 2 else peer[:, None]) >= 0)
         if not len(row):
@@ -276,7 +281,7 @@ class BucketClock:
     def wake(
         self, timer: str, events: ClockEvents, at_us: np.ndarray, **columns: np.ndarray | int
     ) -> None:
-        """Set a timer at the place of each event."""
+        """Set a `timer` (a name) at the place of each event, which is due at `at_us` (us)."""
         if len(events):
             node = events.node
             self._woken.append(self._rows(timer, at_us, node, events.room, TIMER, columns))
@@ -316,7 +321,7 @@ class BucketClock:
         sender: np.ndarray | int,
         columns: Mapping[str, np.ndarray | int],
     ) -> np.ndarray:
-        """Return events as rows."""
+        """Return events of a `kind` (its name) as packed rows of int32, with their `columns`."""
         number = self._number[kind]
         rows = np.zeros((len(node), self._width), dtype=np.int32)
         times(rows)[:] = at_us
@@ -328,7 +333,7 @@ class BucketClock:
     # --- what the program calls
 
     def command(self, commands: Columns) -> None:
-        """Enter commands: `windows.COMMANDS`."""
+        """Enter commands, from rows of the table `windows.COMMANDS`, into the calendar."""
         node = commands["node"]
         if not len(node):
             return
@@ -339,16 +344,16 @@ class BucketClock:
         self._calendar.add(self.window_of(rows), rows)
 
     def window_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the windows in which events are due."""
+        """Return the number of the window in which each event (a packed row) is due."""
         return times(rows) // self._setting.window_us
 
     def first_window(self) -> int | None:
-        """Return the first window in which something is due."""
+        """Return the first window (its number) in which something is due; None if nothing is."""
         waits = self._calendar, self._coming, self._leaving
         return min((due for one in waits if (due := one.first()) is not None), default=None)
 
     def receive(self, rows: np.ndarray) -> None:
-        """Enter messages of all buckets to this one."""
+        """Enter messages to this bucket, packed rows of any sender's bucket, into the calendar."""
         rows = np.ascontiguousarray(rows)  # equal messages may come as one row, for `times`
         window = self.window_of(rows)
         if self._setting.wires is None:
@@ -362,7 +367,10 @@ class BucketClock:
         return np.empty((0, self._width), dtype=np.int32)
 
     def play_window(self, window: int) -> np.ndarray:
-        """Play the events of a window; return the messages that leave, at their arrivals."""
+        """Play the events of the window with a number; return the messages that leave, as rows.
+
+        The time of a returned message is that of its arrival.
+        """
         wires = self._setting.wires
         if wires is not None:
             self._pass_downlinks(window, self._coming.take(window), wires)
@@ -383,7 +391,7 @@ class BucketClock:
         return rows
 
     def _delays(self, rows: np.ndarray) -> np.ndarray:
-        """Return the delays of messages; copies of publications have jitter."""
+        """Return the delays of messages (packed rows) in microseconds; copies also have jitter."""
         delay_us = self._setting.delay(rows[:, SENDER], rows[:, NODE])
         if self._setting.late is not None:
             copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
@@ -392,7 +400,7 @@ class BucketClock:
         return delay_us
 
     def _without_lost(self, lost: Lost, rows: np.ndarray) -> np.ndarray:
-        """Return the messages that arrive; count the copies that the network loses (rule N2)."""
+        """Return the messages (packed rows) that arrive; count the others as lost (rule N2)."""
         copy = np.flatnonzero(self._kinds.payload[rows[:, KIND]])
         links = {"node": rows[copy, SENDER], "peer": rows[copy, NODE], "time_us": times(rows)[copy]}
         copy = copy[lost(rows[copy, FIELDS], links)]
@@ -405,7 +413,7 @@ class BucketClock:
         return np.delete(rows, copy, axis=0)
 
     def _play(self, rows: np.ndarray) -> None:
-        """Play events in turns: in each, a place plays at most one event."""
+        """Play events (packed rows) in turns: in each turn, a place plays at most one event."""
         place = self._places(rows[:, ROOM], rows[:, NODE])
         if not (there := place < len(self.key)).all():
             gone, rows, place = rows[~there], rows[there], place[there]
@@ -425,20 +433,20 @@ class BucketClock:
             self._play_some(int(rows[first, KIND]), rows[first:end], place[first:end])
 
     def _ranks(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return the columns that sort events of a place at one moment, before their numbers."""
+        """Return the columns that sort a place's events of one moment, before their numbers."""
         sender = rows[:, SENDER] - COMMAND
         if self._setting.wires is None:
             return [sender]
         return [sender, self._kinds.payload[rows[:, KIND]]]
 
     def _places(self, room: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the index of each node's place in this bucket; the number of places: none."""
+        """Return the index of the place of each node in its room; without one, their number."""
         key, many = room * np.int64(self._setting.nodes) + node, len(self.key)
         place = key - self.key[0] if self._is_dense and many else find_sorted(self.key, key)
         return np.where((place >= 0) & (place < many), place, many)
 
     def _play_some(self, number: int, rows: np.ndarray, place: np.ndarray) -> None:
-        """Play events of one kind at different places."""
+        """Let the kernel play events of one kind (its number) at different places."""
         alive = self.alive[place]
         if not alive.all() and number not in self._wakes:
             self._return(number, rows[~alive])
@@ -451,7 +459,7 @@ class BucketClock:
         self._handlers[number](ClockEvents(rows, place, self._kinds.columns[number]))
 
     def _return(self, number: int, rows: np.ndarray) -> None:
-        """Tell the senders of messages that their receivers are dead (rule K4)."""
+        """Tell the senders of messages of one kind that their receivers are dead (rule K4)."""
         rows = rows[rows[:, SENDER] >= 0]
         self.lost[number] += len(rows)
         if self._kinds.payload[number]:
@@ -463,7 +471,7 @@ class BucketClock:
     # --- bandwidth
 
     def _pass_uplinks(self, window: int, rows: np.ndarray, wires: Wires) -> np.ndarray:
-        """Return the messages that start; copies wait for their uplinks first (rule K6)."""
+        """Return the messages that start in a window; copies wait for their uplinks first (K6)."""
         copy = self._kinds.payload[rows[:, KIND]]
         copies = rows[copy]
         self._leaving.add(self.window_of(copies), copies)
@@ -489,14 +497,20 @@ class BucketClock:
         return np.concatenate([rows[~copy], copies])
 
     def _links(self, rows: np.ndarray, end: int, wires: Wires) -> np.ndarray:
-        """Return the links of the senders or receivers of copies."""
+        """Return the index of the uplink or downlink of each copy, at its sender or receiver.
+
+        `end` is the column of the packed rows with the sender or the receiver.
+        """
         if not wires.shared:
             return self._places(rows[:, ROOM], rows[:, end])
         link = find_sorted(self._nodes, rows[:, end])
         return np.where(link >= 0, link, len(self.key))
 
     def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
-        """Enter copies as events at the times at which downlinks have finished them (rule K7)."""
+        """Enter copies as events at the times at which downlinks have finished them (K7).
+
+        `rows` are the copies that arrive in the window.
+        """
         if not len(rows):
             return
         link, at_us = self._links(rows, NODE, wires), times(rows)

@@ -32,9 +32,9 @@ Column = str | tuple[str, int]
 
 @dataclass(frozen=True)
 class Control:
-    """A message without payload: it takes no time on links but the delay.
+    """A kind of message without payload: links need no time for it but the delay.
 
-    `columns` are the whole numbers of 32 bits that it carries, `bytes` is its size.  If it
+    `columns` are the whole numbers of 32 bits that the message carries, `bytes` is its size.  If it
     `announces` a publication, the first column is ``publication``.
     """
 
@@ -45,7 +45,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Payload:
-    """A copy of a publication; it waits for uplinks and downlinks.
+    """A kind of message that is a copy of a publication: it waits for uplinks and downlinks.
 
     The columns are as in `Control`; the first ones are ``publication, round``, where the round is
     the number of hops to the sender.
@@ -60,7 +60,7 @@ NODE, SENDER, KIND, ROOM, FIELDS = 2, 3, 4, 5, 6
 
 
 def times(rows: np.ndarray) -> np.ndarray:
-    """Return the times of rows: a view, int64."""
+    """Return the times (us) of packed rows: a view, int64."""
     return rows.view(np.int64)[:, 0]
 
 
@@ -92,19 +92,20 @@ class ClockEvents:
         return times(self._rows)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a column of the message, timer or command."""
+        """Return a column of the messages, timers or commands, by its name."""
         return self._rows[:, self._columns[name]]
 
     def take(self, index: np.ndarray) -> ClockEvents:
-        """Return events by indices or by a mask."""
+        """Return some of the events, by indices or by a mask."""
         if index.dtype == bool:
             (index,) = index.nonzero()
         return ClockEvents(self._rows.take(index, axis=0), self.place.take(index), self._columns)
 
     def pick(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:
-        """Return the drawn one of the members of each event, :data:`NONE` without members.
+        """Return one drawn member for each event, :data:`NONE` without members (rule K5).
 
-        `members` (k, m) are nodes; :data:`NONE` is no node.  Rule K5.
+        `members` (k, m) has the nodes among which each of k events draws; :data:`NONE` is no node.
+        The draws are keyed by `seed`, `purpose` and the event.
         """
         if not len(members):
             return members[:, 0]
@@ -112,7 +113,10 @@ class ClockEvents:
         return members[np.arange(len(members)), drawn]
 
     def picks(self, seed: int, purpose: str, members: np.ndarray, count: int) -> np.ndarray:
-        """Return drawn members of each event, in the order of the draws: (k, `count`)."""
+        """Return `count` drawn members of each event, in the order of the draws: (k, `count`).
+
+        The parameters are those of :meth:`pick`.
+        """
         missing = count - members.shape[1]
         if missing > 0:
             members = np.pad(members, ((0, 0), (0, missing)), constant_values=NONE)
@@ -122,7 +126,7 @@ class ClockEvents:
         return np.take_along_axis(members, order, axis=1)
 
     def draw(self, seed: int, purpose: str, members: np.ndarray) -> np.ndarray:
-        """Return the draw of each member (rule K5); members that are no node have the last one."""
+        """Return the random bits of each member (rule K5): uint64; no node has the greatest."""
         event = draws.bits_np(seed, purpose, self.time_us, self.node, self.sender)
         return np.where(members >= 0, draws.more_bits(event[:, None], members), _LAST)
 
@@ -132,7 +136,7 @@ _LAST = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True)
 class Kinds:
-    """The numbers and columns of all kinds of events of a kernel."""
+    """The names, numbers and columns of all kinds of events of a kernel."""
 
     names: tuple[str, ...]
     columns: tuple[dict[str, int | slice], ...]
@@ -142,7 +146,7 @@ class Kinds:
 
     @classmethod
     def of(cls, kernel: Any) -> Kinds:
-        """Return the kinds of a kernel: `DOWN`, messages, timers, commands."""
+        """Return the kinds of events of a kernel, in order: `DOWN`, messages, timers, commands."""
         declared: dict[str, Sequence[Column]] = {DOWN: ()}
         declared |= {name: one.columns for name, one in kernel.messages.items()}
         declared |= {**kernel.timers, **dict.fromkeys(kernel.commands, ("value",))}

@@ -39,7 +39,7 @@ _NEXT, _MESSAGE = "next window", "message"
 
 @dataclass(frozen=True)
 class PlayKernel(InWindows):
-    """Play a kernel from commands until nothing is due.
+    """The program that plays a kernel from commands until no event is due in any bucket.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class PlayKernel(InWindows):
 
 
 class _PlayKernelWindows:
-    """The state of a bucket, and the generator of its supersteps."""
+    """The state of a bucket in the clock that reacts, and the generator of its supersteps."""
 
     def __init__(
         self,

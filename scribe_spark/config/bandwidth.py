@@ -60,12 +60,12 @@ Code = Annotated[str, TakenAs("code"), BeforeValidator(_code)]
 
 
 def _parsed(name: str, parse: Callable[[object], int]) -> Any:
-    """Return the property of a setting in base units; 0 if the setting is None."""
+    """Return a property with the value of the setting `name` in base units; 0 if it is None."""
     return property(lambda section: parse(value) if (value := getattr(section, name)) else 0)
 
 
 class BandwidthConfig(Section):
-    """Publications, and their sizes, rates and times; rules W1 to W11 of docs/rules.md."""
+    """The settings of publications: sizes, rates and times; rules W1 to W11 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Sizes, times and rates of publications; nodes forward copies of a publication. Without "
@@ -149,7 +149,7 @@ class BandwidthConfig(Section):
 
     @property
     def cause_of_several(self) -> str | None:
-        """The setting because of which a group may have several messages; None: a group has one."""
+        """The setting because of which a group may have several messages; None if it has one."""
         names = "schedule", "publications", "parts"
         return next((name for name in names if getattr(self, name) is not None), None)
 
@@ -160,7 +160,7 @@ class BandwidthConfig(Section):
 
     @property
     def parts_sent(self) -> int:
-        """The number of parts that sources send for each publication; 1 without parts."""
+        """The number of parts that a source sends for each publication; 1 if it sends it whole."""
         sent = "" if self.code is None else self.code.partition(":")[2]
         return int(sent) if sent else self.parts or 1
 
@@ -192,7 +192,7 @@ class BandwidthConfig(Section):
     def in_words(self, alone: bool = False) -> str:
         """Return a description of sizes and shared links for reports.
 
-        If publications are `alone`, they share no links.
+        If each publication is `alone`, publications share no links.
         """
         if not self.has_sizes:
             return "messages without a size"
@@ -201,7 +201,10 @@ class BandwidthConfig(Section):
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long."""
+        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long to transmit.
+
+        `given` says in words where the rate comes from.
+        """
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
@@ -218,7 +221,7 @@ class BandwidthConfig(Section):
                 raise InputError(field, value, f"{size_of} {remedy}")
 
     def rates(self, classes: Sequence[NodeClass]) -> dict[int, str]:
-        """Return the limits of rates of the section and of classes: bits per second -> words."""
+        """Return the limits of rates in this section and in classes: bits per second -> words."""
         given = {rate: units.canonical("rate", rate) for rate in (self.up, self.down) if rate}
         for one in classes:
             for rate in (one.up, one.down):
@@ -263,7 +266,7 @@ def sizes_in_words(message_size: object, uplink_order: object, links: object) ->
 
 
 def _too_slow(size: int, rate: int, given: object) -> str:
-    """Return the end of a message if the transmission of one copy takes too long, else ""."""
+    """Return words if one copy of `size` bytes takes too long at a rate (bit/s), else ""."""
     if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
         return ""
     takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
@@ -271,7 +274,10 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 
 def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a rate at which a copy takes too long."""
+    """Refuse classes of nodes with a rate at which a copy takes too long.
+
+    `links` is the config's section `bandwidth`, which has the sizes of publications.
+    """
     for rate, given in links.rates(classes).items():
         links.refuse_slow(rate, given)
 
@@ -279,7 +285,7 @@ def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) ->
 def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:
     """Refuse settings of a system that do not fit to publications with sizes or times.
 
-    `settings` are ``name, value, possible value, remedy``.
+    Each of `settings` is a name, a value, the only value that fits, and a remedy.
     """
     if config.bandwidth.on:
         cause, given = config.bandwidth.cause
@@ -290,7 +296,10 @@ def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str
 
 
 def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:
-    """Refuse a system's clock of hops, and times of nodes, beside those of publications."""
+    """Refuse a system's clock of hops, and its processing times, beside rates of publications.
+
+    `prefix` begins the names of the system's settings `clock` and `processing_ms`.
+    """
     refuse_beside_sizes(config, [(f"{prefix}clock", clock, "time", "give time")])
     if config.bandwidth.on and config.bandwidth.validation_us and processing_ms:
         remedy = "is the same time as validation; leave out one of them"

@@ -50,7 +50,7 @@ def _deadlines(value: Any) -> Any:
 
 
 def _quorum(value: Any) -> Any:
-    """Return a share in lowest terms: ``2/3``; of a number, its decimals count."""
+    """Return a share as a fraction in lowest terms, ``2/3``; the decimals of a number are exact."""
     if value is None:
         return None
     try:
@@ -72,7 +72,10 @@ Quorum = Annotated[str, TakenAs("share"), BeforeValidator(_quorum)]
 
 
 class CoverageConfig(Section):
-    """The questions about publications: rules X1 to X6 of docs/rules.md."""
+    """The questions about publications: which share arrives in time, and which nodes answer.
+
+    Rules: docs/rules.md, X1 to X6.
+    """
 
     about: ClassVar[str] = (
         "Questions about publications: how many expected receivers have them within a time, by "
@@ -106,7 +109,7 @@ class CoverageConfig(Section):
 
     @property
     def on(self) -> bool:
-        """True if anything is asked."""
+        """True if the section asks anything."""
         return bool(self.deadline) or self.quorum is not None
 
     @property
@@ -116,17 +119,17 @@ class CoverageConfig(Section):
 
     @property
     def quorum_share(self) -> tuple[int, int] | None:
-        """Numerator and denominator of the quorum."""
+        """The quorum as numerator and denominator."""
         return None if self.quorum is None else Fraction(self.quorum).as_integer_ratio()
 
     @property
     def reply_bytes(self) -> int:
-        """The size of an answer."""
+        """The size of an answer in bytes."""
         return units.parse_size(self.reply_size)
 
     @classmethod
     def of_settings(cls, resolved: Mapping[str, Any]) -> Self:
-        """Return the section of a manifest's settings by flat name; defaults if it has none."""
+        """Return the section from a manifest's settings (flat name -> value), or the default."""
         known = {name: resolved[name] for name in cls.model_fields if resolved.get(name)}
         return cls(**known)
 

@@ -117,7 +117,7 @@ class ExperimentConfig(NetworkConfig):
             section.check_within(self)
 
     def _systems(self) -> Iterator[Section]:
-        """Return the sections of the systems that the config names."""
+        """Return the sections of those systems that the config names, in order."""
         for system in SYSTEMS.values():
             if system.config_section is not None and self.has_system(system.name):
                 yield getattr(self, system.config_section)
@@ -151,7 +151,7 @@ class ExperimentConfig(NetworkConfig):
         return self
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield each possible fault: True if the config has it, the field, its value, a remedy."""
+        """Yield each possible fault: whether the config has it, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
         initial, jitter = self.world.initial or 1, self.topology.message_jitter
@@ -165,7 +165,7 @@ class ExperimentConfig(NetworkConfig):
             yield count > MOST_WORLD_GROUPS, "groups", count, fewer
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
-        """Refuse more publications than a run can simulate."""
+        """Refuse more publications than a run can simulate, by its groups and memberships."""
         given = self.bandwidth
         each, sent = given.publications, given.parts_sent
         if each is None and sent == 1:
@@ -181,7 +181,8 @@ class ExperimentConfig(NetworkConfig):
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
         """Refuse more groups than the 64-bit keys of the systems can number.
 
-        `members` is the path of the table from which the groups come, if any.
+        `memberships` is the number of members of all groups, and `members` the path of the table
+        from which the groups come, if any.
         """
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)
@@ -198,7 +199,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError("message_jitter", jitter, remedy)
 
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings of systems that do not fit to a network.
+        """Refuse settings of systems that do not fit to the network.
 
         The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
         is True if the rates of its links are known.
@@ -240,7 +241,7 @@ class RunConfig(ExperimentConfig):
         super().__init__(**given)
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield the faults of any experiment, and those of settings that runs cannot have."""
+        """Yield the faults of any experiment, and settings that runs cannot have."""
         yield from super()._faults()
         groups = self.groups
         yield groups.size == 0, "group_size", 0, "must be at least 1"
@@ -286,7 +287,7 @@ class WorldConfig(ExperimentConfig):
 
     @classmethod
     def of_run(cls, config: RunConfig, variant: str | None = None) -> WorldConfig:
-        """Return the config of the world that plays the rounds of a run."""
+        """Return the config of the world that plays a run's rounds, with a variant's trees."""
         sections = {
             name: getattr(config, name) for name in ("topology", "overlay", "groups", "world")
         }
@@ -301,7 +302,7 @@ class WorldConfig(ExperimentConfig):
         )
 
     def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
-        """Yield the faults of any experiment, and those of settings that worlds cannot have."""
+        """Yield the faults of any experiment, and settings that worlds cannot have."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe
         no_links = self.topology.is_pairs and "link_stress" in self.scribe.measures

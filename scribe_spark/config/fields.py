@@ -23,7 +23,7 @@ from scribe_spark.core.registry import Declared
 
 @dataclass(frozen=True)
 class FieldRecord:
-    """A field of a config; `flat` is also the name of its flag.
+    """A field of a config as flags and docs need it; `flat` is also the name of its flag.
 
     `section` is ``run`` for a field outside of sections.  `default` is a tuple for a list, None for
     a field without a default.  `bounds` are such as ``1..128``; ``0..<1.0`` excludes the last
@@ -100,7 +100,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 class AllFields(Mapping[str, FieldRecord]):
-    """The fields of a config by flat name, also those of sections that systems declare later.
+    """The fields of a config: flat name -> record; also of sections that systems declare later.
 
     Fields outside of sections have the section ``run``.
     """
@@ -125,7 +125,7 @@ class AllFields(Mapping[str, FieldRecord]):
 def _fields_with(
     model: type[Sectioned], sections: tuple[tuple[str, type[Section]], ...]
 ) -> dict[str, FieldRecord]:
-    """Return the fields of a config that has these sections."""
+    """Return the fields of a config that has these sections: flat name -> record."""
     found = fields_of(model, "run", model.command)
     for name, section in sections:
         found |= fields_of(section, name, model.command)
@@ -162,7 +162,7 @@ def documentation() -> Iterator[dict[str, FieldRecord]]:
 
 
 def about(section: str) -> str:
-    """Return the text of a section for ``--help``; empty for an unknown section."""
+    """Return the text about a section for ``--help``; empty for an unknown section."""
     configs = ReferenceTreeConfig, WorldConfig, RunConfig
     models = {name: model for config in configs for name, model in config.sections.items()}
     models |= {"run": RunConfig, "paper": Paper, "execution": Execution}

@@ -108,7 +108,10 @@ class GroupsConfig(Section):
         return self.members is not None or bool(self.count)
 
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """Return about how many members all groups have together; 0 if they are in a table."""
+        """Return roughly how many members all groups have together; 0 if they are in a table.
+
+        `nodes` is the number of nodes, and `classes` are the classes of nodes.
+        """
         count, custody, exponent = self.count, self.custody, self.zipf_exponent
         if count is None or exponent is None:
             return 0
@@ -127,7 +130,10 @@ class GroupsConfig(Section):
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a `custody` if the config itself has none."""
+    """Refuse classes of nodes with a `custody` if the config itself has none.
+
+    Custody is the number of groups that a node joins.
+    """
     for one in classes:
         if one.custody is not None and custody is None:
             remedy = "has no effect without custody, which holds for all other classes; add custody"
@@ -154,7 +160,7 @@ def refuse_misfits(
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
-    """Refuse more members and sources of all groups than a system can number."""
+    """Refuse more members and sources of all groups than a system (a name) can number."""
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
         remedy = (
@@ -165,6 +171,6 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:
-    """Refuse the failure of more roots than there are groups."""
+    """Refuse the failure of the roots of more groups than there are (`count`)."""
     if roots > count:
         raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

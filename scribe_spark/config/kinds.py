@@ -24,7 +24,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class TakenAs:
-    """Mark of a field whose text is converted: a ``size``, ``rate``, ``time`` or ``file``."""
+    """A mark of a field: its text is converted as a ``size``, ``rate``, ``time`` or ``file``."""
 
     kind: str
 

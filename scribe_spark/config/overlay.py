@@ -43,7 +43,7 @@ _EXAMPLE = '[[classes]] with name = "fast", share = 0.2, up = "1Gbit/s"'
 
 
 class NodeClass(Section):
-    """A class of nodes; if a field is None, the setting for all nodes applies."""
+    """The settings of a class of nodes; if a field is None, the setting for all nodes applies."""
 
     name: str
     share: float = Field(gt=0.0, le=1.0)
@@ -55,7 +55,7 @@ class NodeClass(Section):
 
 
 def _read(value: Any) -> Any:
-    """Return the classes from a list of tables, or from a TOML file with such tables."""
+    """Return the classes of nodes from a list of tables, or from a TOML file with such tables."""
     if isinstance(value, str):
         return _read(_of_file(value))
     if not isinstance(value, list | tuple):
@@ -137,7 +137,7 @@ _Contact = Literal["nearest", "latest", "random", "discovered"]
 
 
 class OverlayConfig(Section):
-    """The nodes and their tables; the defaults are the paper's."""
+    """The settings of nodes and their tables; the defaults are the paper's."""
 
     about: ClassVar[str] = (
         "An overlay routes messages from node to node to the root of a key, the node whose "
@@ -199,7 +199,7 @@ _OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, 
 
 
 class ForwardingConfig(Section):
-    """The nodes that forward no copies; rule N6 of docs/rules.md."""
+    """The settings of the nodes that forward no copies; rule N6 of docs/rules.md."""
 
     about: ClassVar[str] = (
         "Nodes that take part in trees and meshes, but forward no copies of other nodes' "
@@ -237,9 +237,15 @@ class ForwardingConfig(Section):
         return None if share is None else float(share)
 
     def table(self, names: Collection[str]) -> str | None:
-        """Return the path of the table of nodes, if there is one; `names` are those of classes."""
+        """Return the path of the table of nodes that forward nothing; None without a table.
+
+        `names` are those of classes, which are no paths.
+        """
         return self.withhold if self.share is None and self.withhold not in names else None
 
     def of_class(self, names: Collection[str]) -> str | None:
-        """Return the class whose nodes forward nothing, if it is one of `names`."""
+        """Return the name of the class whose nodes forward nothing; None without one.
+
+        `names` are those of all classes.
+        """
         return self.withhold if self.withhold in names else None

@@ -16,7 +16,7 @@ from scribe_spark.core.errors import InputError, check_names
 
 @dataclass(frozen=True)
 class PaperExperiment:
-    """One experiment of Section IV: its settings without a seed, and its most seeds."""
+    """An experiment of Section IV: its settings without a seed, and its number of seeds."""
 
     settings: Mapping[str, Any]
     seeds: int | None = None
@@ -42,7 +42,7 @@ EXPERIMENTS: dict[str, PaperExperiment] = {
 
 
 class Paper(Section):
-    """The settings of the command ``paper``."""
+    """The settings of the command ``paper``: experiments, seeds and topologies."""
 
     about: ClassVar[str] = "The experiments of Section IV of the Scribe paper (JSAC 2002)."
 

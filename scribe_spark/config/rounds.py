@@ -85,7 +85,7 @@ _Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 
 
 class RoundsConfig(Section):
-    """Rounds and their events; a round is one maintenance period of the overlay.
+    """The settings of rounds and their events; a round is one maintenance period of the overlay.
 
     Events are in a user's table (`events`) or come from one or several generators, joined by plus
     signs (`generator`); with neither, the nodes stay as they are.  The fields from `event_round` to
@@ -244,7 +244,7 @@ class RoundsConfig(Section):
 
     @property
     def sources(self) -> int:
-        """The number of nodes of a group that may publish in a round; 0 means any number."""
+        """The number of nodes of a group that may publish in a round; 0 means all nodes."""
         return 1 if self.publish_source == "root" else self.publishers
 
     @model_validator(mode="after")

@@ -53,7 +53,7 @@ _Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCR
 
 
 class ScribeConfig(Section):
-    """The maintenance of Scribe's trees in rounds, the rights of nodes, and what is measured."""
+    """The settings of Scribe: maintenance of trees in rounds, rights of nodes, and measures."""
 
     about: ClassVar[str] = (
         "A node joins a group's tree by a JOIN message to the groupId; its parent adds it to a "

@@ -34,14 +34,14 @@ from scribe_spark.core.frozen_fields import FrozenFields
 
 @dataclass(frozen=True)
 class Flat:
-    """Mark of a field whose flat name differs from its name."""
+    """A mark of a field whose flat name differs from its name in the section."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class OnlyIn:
-    """Mark of a field that only the configs of some commands have; others refuse it by `why`."""
+    """A mark of a field that only some commands have; `why` ends an error of other commands."""
 
     commands: tuple[str, ...]
     why: str
@@ -49,7 +49,7 @@ class OnlyIn:
 
 @dataclass(frozen=True)
 class Differs:
-    """Mark of a field that has another default, and another description, in some commands."""
+    """A mark of a field that has another default, and another description, in some commands."""
 
     commands: tuple[str, ...]
     default: Any
@@ -57,7 +57,7 @@ class Differs:
 
 
 def only_in_worlds(why: str) -> OnlyIn:
-    """Return the mark of a field of worlds, with the reason why runs do not have it."""
+    """Return the mark of a field that only worlds have; `why` is the reason in errors of runs."""
     return OnlyIn(("world",), f"applies to worlds only: {why}")
 
 
@@ -74,14 +74,14 @@ def _check_whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON and TOML can write it; a graph becomes its digest."""
+    """Return a value as JSON and TOML can write it; a graph is replaced by its digest."""
     if isinstance(value, tuple):
         return [_entry(one) if isinstance(one, Section) else one for one in value]
     return str(value) if isinstance(value, GivenGraph) else value
 
 
 def _entry(section: Section) -> dict[str, Any]:
-    """Return a section of a list as a dict without the unset fields."""
+    """Return a section, which is an element of a list, as a dict without the unset fields."""
     return {name: value for name, value in section.flat().items() if value is not None}
 
 
@@ -155,7 +155,7 @@ class Section(BaseModel):
     @classmethod
     @cache
     def marked(cls, kind: type) -> dict[str, Any]:
-        """Return the mark of a kind of each field that has such a mark, by field name."""
+        """Return the marks of a `kind` (a class), by the name of the field that has the mark."""
         return {
             name: mark
             for name, field in cls.model_fields.items()
@@ -166,13 +166,13 @@ class Section(BaseModel):
     @classmethod
     @cache
     def refused_in(cls, command: str) -> dict[str, str]:
-        """Return the fields that configs of a command do not have, by flat name -> the reason."""
+        """Return the fields that only other commands than this one have: flat name -> reason."""
         flat, marks = cls.flat_names(), cls.marked(OnlyIn)
         return {flat[name]: one.why for name, one in marks.items() if command not in one.commands}
 
     @classmethod
     def differing_in(cls, command: str) -> dict[str, Differs]:
-        """Return the marks of the fields that differ in the configs of a command, by field name."""
+        """Return the marks `Differs` of the fields that differ in a command: field name -> mark."""
         marks = cls.marked(Differs)
         return {name: mark for name, mark in marks.items() if command in mark.commands}
 
@@ -194,7 +194,7 @@ class Section(BaseModel):
         return copy
 
     def values_for(self, command: str) -> dict[str, Any]:
-        """Return the fields that were set, and those without the default of a command."""
+        """Return the fields that were set, and those that differ from a command's default."""
         usual = {name: field.default for name, field in type(self).model_fields.items()}
         usual |= {name: mark.default for name, mark in self.differing_in(command).items()}
         return {
@@ -209,11 +209,11 @@ class Section(BaseModel):
         return {name: _plain(value) for name, value in values.items()}
 
     def given(self) -> dict[str, Any]:
-        """Return the values of the fields that were set explicitly, by field name."""
+        """Return the values of the fields that were set explicitly: field name -> value."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def for_tasks(self) -> Self:
-        """Return the fields and properties only, which executors can read without pydantic."""
+        """Return an object with the fields and properties alone; tasks read it without pydantic."""
         kinds = (kind for kind in type(self).__mro__ if issubclass(kind, Section))
         derived = [
             name for kind in kinds for name, one in vars(kind).items() if isinstance(one, property)
@@ -223,7 +223,7 @@ class Section(BaseModel):
 
     @classmethod
     def completed(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings by flat name, with the values of the section's unset fields, if known."""
+        """Return settings (flat name -> value), with values of unset fields if they are known."""
         return dict(settings)
 
     def check_within(self, config: Any) -> None:
@@ -236,8 +236,10 @@ class Section(BaseModel):
         """
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings that do not fit to the network: its origin, the number of its routers,
-        and whether rates of its links are known.
+        """Refuse settings that do not fit to the network of a run or world.
+
+        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
+        is True if the rates of its links are known.
         """
 
     def replace(self, **changes: Any) -> Self:

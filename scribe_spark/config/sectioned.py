@@ -16,7 +16,7 @@ from scribe_spark.core.registry import SYSTEMS, Declared
 
 
 class SectionsBesideSystems(Mapping[str, type[Section]]):
-    """The sections of a config by name, and after them those that systems declare at this time."""
+    """The sections of a config by name, and then the sections that systems declare now."""
 
     def __init__(self, sections: Mapping[str, type[Section]]) -> None:
         self._sections = sections
@@ -51,7 +51,7 @@ def declared_section(system: Declared) -> type[Section]:
 
 @cache
 def _resolved(place: str) -> type[Section]:
-    """Return the class of a place, ``package.module:Class``."""
+    """Return the class at a place, ``package.module:Class``."""
     return resolve_name(place)
 
 
@@ -122,11 +122,11 @@ class Sectioned(Section):
         beside: Mapping[str, type[Section]] | None = None,
         tables: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Return fields by flat name.
+        """Return the fields in a mapping by flat name: flat name -> value.
 
         `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
         sections (``overlay``: a mapping, or a section's model).  `beside` and `tables` are further
-        sections, and names outside of sections; `what` names the names in messages.
+        sections, and names outside of sections; `what` says in messages what the names are.
 
         Examples
         --------
@@ -158,7 +158,7 @@ class Sectioned(Section):
         return {name: value for name, value in values.items() if name not in refused}
 
     def given(self) -> dict[str, Any]:
-        """Return the values of the fields that were set explicitly, by flat name."""
+        """Return the values of the fields that were set explicitly: flat name -> value."""
         own = {n: value for n, value in super().given().items() if n not in self.sections}
         return own | {
             flat[name]: value
@@ -174,7 +174,10 @@ class Sectioned(Section):
 
 @dataclass(frozen=True)
 class _Taken:
-    """The names that the config of a command takes; `refused` has those of other commands."""
+    """The names that users may give for the config of a command.
+
+    `refused` has names that only other commands have.
+    """
 
     command: str
     sections: Mapping[str, type[Section]]
@@ -189,7 +192,7 @@ class _Taken:
         return dict.fromkeys([*self.own, *names])
 
     def fields(self, name: str, value: Any) -> dict[str, Any]:
-        """Return the fields that one entry sets, by flat name."""
+        """Return the fields that one entry (a name and its value) sets: flat name -> value."""
         section, dot, field = name.partition(".")
         if dot and section in self.sections:
             return self._of_section(section, {field: value})

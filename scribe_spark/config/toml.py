@@ -70,7 +70,7 @@ def _refuse_long_keys(field: str, path: str, text: str) -> None:
 
 
 def write_toml(values: Mapping[str, Any]) -> str:
-    """Return values as a TOML text that `read_toml` reads, without values that are None."""
+    """Return a mapping as a TOML text that `read_toml` reads, without entries that are None."""
     import tomli_w
 
     return tomli_w.dumps({name: value for name, value in values.items() if value is not None})

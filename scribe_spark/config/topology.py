@@ -46,7 +46,7 @@ _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
 def _graph(value: Any) -> Any:
-    """Return a graph object as a `GivenGraph`, and any other value as it is."""
+    """Return a graph object as a `GivenGraph`; any other value is returned as it is."""
     plain = value is None or isinstance(value, str | bytes | bool | int | float | dict)
     return value if plain else GivenGraph.of(value)
 
@@ -69,7 +69,7 @@ def _pair_delay(text: Any) -> Any:
 
 
 def _jitter(text: Any) -> Any:
-    """Return the one spelling of a jitter; a text is needed."""
+    """Return the one spelling of a jitter that is a text; other values are returned as is."""
     return jitter_in_words(parse_jitter(text)) if isinstance(text, str) else text
 
 
@@ -78,7 +78,7 @@ _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph),
 
 
 class TopologyConfig(Section):
-    """The network of routers; the defaults are the paper's.
+    """The settings of the network of routers; the defaults are the paper's.
 
     Examples
     --------
@@ -240,7 +240,7 @@ class TopologyConfig(Section):
 
     @property
     def is_pairs(self) -> bool:
-        """True for a network without a graph."""
+        """True for a network of pairs: nodes have delays, but there is no graph of routers."""
         return self.kind == PAIRS
 
     @property
@@ -265,14 +265,14 @@ class TopologyConfig(Section):
         return self
 
     def _too_large(self, remedy: str) -> InputError:
-        """Return an error that names the size farthest above its default."""
+        """Return an error that names the size that is farthest above its default."""
         fields = type(self).model_fields
         name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)
         return InputError(name, getattr(self, name), remedy)
 
     @property
     def rates_of_links(self) -> tuple[int, ...]:
-        """The rates of links by the number of their transit routers: 0, 1, 2 (bits per second)."""
+        """The rates of links (bit/s), by the number of transit routers at their ends: 0, 1, 2."""
         rates = self.stub_rate, self.transit_stub_rate, self.transit_rate
         return tuple(parse_rate(rate) for rate in rates)
 

@@ -36,7 +36,7 @@ _DELIVERING = Differs(
 
 
 class TreesConfig(Section):
-    """The systems, the variants of Scribe's trees, and the limits of children."""
+    """The settings of the simulated systems, of Scribe's variants, and of limits of children."""
 
     about: ClassVar[str] = (
         "Multicast systems. By ip_multicast, routers copy packets; by naive_unicast, the source "

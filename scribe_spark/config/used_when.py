@@ -30,7 +30,7 @@ VARIANTS = ("bottleneck", "collapse", "lazy")
 
 @dataclass(frozen=True)
 class UsedWhen:
-    """Mark of a field, or a section, that has an effect only where ``test(config)`` is True.
+    """A mark of a field, or a section, that has an effect only where ``test(config)`` is True.
 
     `remedy` ends the message about the flag if it has no effect.
     """
@@ -40,7 +40,7 @@ class UsedWhen:
 
 
 def used_when(test: Test, needed: str) -> UsedWhen:
-    """Return the mark of a field that has no effect without the flags in `needed`."""
+    """Return a mark of a field that has no effect without the flags in `needed` (words)."""
     return UsedWhen(test, f"has no effect without {needed}; give both")
 
 
@@ -48,7 +48,7 @@ def used_when(test: Test, needed: str) -> UsedWhen:
 
 
 def drawn_as(kind: str) -> Test:
-    """Return a test for networks of a kind, or of a kind that the package does not know."""
+    """Return a function of a config: True if its network has a `kind`, or a kind of a user."""
 
     def test(config: Any) -> bool:
         given = str(config.topology.kind)
@@ -63,12 +63,12 @@ def drawn_as(kind: str) -> Test:
 
 
 def made_by(*names: str) -> Test:
-    """Return a test for events from one of several generators, or from a user's generator."""
+    """Return a function of a config: True if a generator in `names`, or a user's, makes events."""
     return lambda config: bool(set(config.world.generators) - (set(GENERATORS) - set(names)))
 
 
 def generated_by(*names: str) -> UsedWhen:
-    """Return the mark of a parameter of some generators."""
+    """Return the mark of a field that is a parameter of some generators."""
     needed = names[0] if len(names) == 1 else f"of one of {listed(names)}"
     return used_when(made_by(*names), f"--generator {needed}")
 

@@ -1,7 +1,8 @@
 """Arrays that kernels share: sorted keys and tables, ranges, lists of different lengths.
 
 A *ragged* array is lists of different lengths in flat arrays: row i of one with ``offsets`` (n + 1
-positions, ascending, the first is 0) is ``values[offsets[i]:offsets[i + 1]]``.
+positions, ascending, the first is 0) is ``values[offsets[i]:offsets[i + 1]]``.  A *run* is several
+adjacent rows that are equal.  NONE is -1.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ _FOUND_AT_ONCE = 2**14
 
 
 def _are_worth_a_map(sorted_keys: np.ndarray, keys: np.ndarray) -> bool:
-    """Return True if keys are many and unsorted, and the sorted ones are dense enough."""
+    """Return True if :func:`_find_by_map` is quicker: keys are many, unsorted and dense."""
     if len(keys) < _WORTH_A_MAP or not sorted_keys.dtype == keys.dtype == np.int64:
         return False
     words = (int(sorted_keys[-1]) - int(sorted_keys[0])) >> 6
@@ -127,9 +128,10 @@ _WORTH_ORDER = 2**14
 
 
 def search_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return where `numpy.searchsorted` finds int64 keys; many are sorted before the search.
+    """Return what ``numpy.searchsorted(sorted_keys, keys)`` returns, for int64 keys.
 
-    In a table that is larger than the processor's cache, this takes a tenth of the time.
+    Many unsorted keys are sorted before the search: in a table that is larger than the processor's
+    cache, this takes a tenth of the time.
     """
     few = min(len(keys), len(sorted_keys)) < _WORTH_ORDER
     if few or (keys[1:] >= keys[:-1]).all():
@@ -151,7 +153,7 @@ _DIGIT = 16
 
 
 def order_of_keys(key: np.ndarray, most: int) -> np.ndarray:
-    """Return the rows in the order of keys from 0 to `most`, equal ones in their order: int64."""
+    """Return the stable order of keys that are from 0 to `most`, as indices of rows: int64."""
     if len(key) < _WORTH_DIGITS and most >> _DIGIT:
         return np.argsort(key, kind="stable")
     order = np.argsort(key.astype(np.uint16), kind="stable")  # the last digit
@@ -162,7 +164,7 @@ def order_of_keys(key: np.ndarray, most: int) -> np.ndarray:
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:
-    """Return a number for each row; equal rows get equal numbers, in sorted order from 0: int64."""
+    """Return a number for each row, from 0 in sorted order, one for equal rows: int64."""
     order = np.lexsort(columns[::-1])
     starts = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
     number = np.empty(len(order), dtype=np.int64)
@@ -171,7 +173,7 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
 
 
 def run_starts(*columns: np.ndarray) -> np.ndarray:
-    """Return the first row of each run of rows that are equal in all columns: int64."""
+    """Return the index of the first row of each run of rows equal in all columns: int64."""
     if not len(columns[0]):
         return whole_numbers()
     starts = np.ones(len(columns[0]), dtype=bool)
@@ -190,14 +192,14 @@ def index_in_run(*columns: np.ndarray) -> np.ndarray:
 
 
 def last_of_runs(*columns: np.ndarray) -> np.ndarray:
-    """Return the last row of each run of rows that are equal in all columns: int64."""
+    """Return the index of the last row of each run of rows equal in all columns: int64."""
     ends = np.ones(len(columns[0]), dtype=bool)
     ends[:-1] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(ends)
 
 
 def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
-    """Return the indices of the first of all equal keys, of the second of all, and so on."""
+    """Return an index for each turn: the r-th holds the r-th occurrence of each key."""
     if (keys[1:] > keys[:-1]).all():
         return [slice(None)] if len(keys) else []  # all keys are different
     order = np.argsort(keys, kind="stable")
@@ -208,9 +210,10 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
 
 
 def sums_at(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    """Return the sum of the whole numbers at each index from 0 to `count` - 1, exact: int64.
+    """Return exact sums: element i is the sum of the whole numbers `values` with `index` i: int64.
 
-    `numpy.bincount` adds weights as float64, which has whole numbers up to 2**53 only.
+    The result has `count` elements.  `numpy.bincount` adds weights as float64, which has whole
+    numbers up to 2**53 only.
     """
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, index, values)
@@ -221,13 +224,13 @@ def sums_at(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
 
 
 def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return quotient and remainder of whole numbers, ten times faster than `np.divmod`."""
+    """Return quotients and remainders of whole numbers, ten times faster than `np.divmod`."""
     quotient = number // by
     return quotient, number - quotient * by
 
 
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pair of each number, and all numbers from `first` to `last` - 1 of each pair."""
+    """Return the numbers of all ranges ``first[i]`` to ``last[i] - 1``: two columns, i, number."""
     some = np.flatnonzero(last > first)
     lengths = last[some] - first[some]
     ends = np.cumsum(lengths)
@@ -247,32 +250,32 @@ def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Return the offsets (n + 1,) of rows with these lengths (n,)."""
+    """Return the offsets (n + 1,) of a ragged array whose rows have these lengths (n,)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def row_numbers(offsets: np.ndarray) -> np.ndarray:
-    """Return the row of each value."""
+    """Return the index of the row of each value of a ragged array."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
-    """Return the offsets of a selection of rows, and the indices of their values."""
+    """Return the offsets of some `rows` of a ragged array, and the indices of their values."""
     start, stop, _ = rows.indices(len(offsets) - 1)
     own = offsets[start : stop + 1]
     return own - own[0], slice(own[0], own[-1])
 
 
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
-    """Return a ragged array as Arrow lists."""
+    """Return a ragged array (offsets and values) as an Arrow array of lists."""
     # Arrow's offsets have 32 bits: it raises for more values
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
-    """Return ragged arrays with equal offsets as Arrow lists of structs."""
+    """Return ragged arrays with equal offsets as an Arrow array of lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
     return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
 
@@ -289,7 +292,7 @@ class Rows:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, index: Any) -> Self:
-        """Return rows by indices, a slice or a mask."""
+        """Return the rows that indices, a slice or a mask select, in the same class."""
         columns = (getattr(self, one.name) for one in fields(self))
         return type(self)(
             *[one.take(index) if isinstance(one, Rows) else one[index] for one in columns]
@@ -301,7 +304,7 @@ class Rows:
         return cls(*[joined([getattr(part, one.name) for part in parts]) for one in fields(cls)])
 
     def to_columns(self) -> dict[str, np.ndarray]:
-        """Return the columns by name; columns of nested `Rows` have names of two parts."""
+        """Return the columns by name; a column of nested `Rows` has a name of two parts."""
         columns: dict[str, np.ndarray] = {}
         for one in fields(self):
             column = getattr(self, one.name)
@@ -310,12 +313,12 @@ class Rows:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray]) -> Self:
-        """Return rows from columns; further columns are ignored."""
+        """Return an object from columns by name; columns that are no fields are ignored."""
         return cls(*[columns[one.name] for one in fields(cls)])
 
 
 def joined(columns: Sequence[Any]) -> Any:
-    """Return arrays one after the other; in narrower ones, the last dimension is filled with -1."""
+    """Return arrays, one after the other; narrower ones get -1 at the end of their rows."""
     first = columns[0]
     if not isinstance(first, np.ndarray):
         return type(first).join(*columns)
@@ -332,7 +335,10 @@ def joined(columns: Sequence[Any]) -> Any:
 
 
 def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
-    """Return the number of ancestors of each node of a forest, -1 on or below `circles`: int64."""
+    """Return the number of ancestors of each node of a forest: int64; `above` has parents or NONE.
+
+    With `circles`, there may be circles of parents, and nodes on or below a circle have -1.
+    """
     number = np.arange(len(above))
     up = np.where(above >= 0, above, number)
     depth = (up != number).astype(np.int64)
@@ -349,7 +355,7 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
 
 
 def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the children of some nodes of a forest, of which `above` has the parents or NONE.
+    """Return the children of the nodes `of` in a forest; `above` has each node's parent or NONE.
 
     Returns
     -------
@@ -373,7 +379,7 @@ def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among the rows of its group, in their order: int64.
+    """Return how many rows of the same group stand before each row: int64.
 
     Examples
     --------
@@ -387,17 +393,17 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 def whole_numbers() -> np.ndarray:
-    """Return the default of a column of whole numbers: empty."""
+    """Return an empty array of int64: the default of a column of whole numbers."""
     return np.empty(0, dtype=np.int64)
 
 
 def codes() -> np.ndarray:
-    """Return the default of a column of small indices: empty."""
+    """Return an empty array of small integers: the default of a column of small indices."""
     return np.empty(0, dtype=np.int8)
 
 
 def flags() -> np.ndarray:
-    """Return the default of a column of booleans: empty."""
+    """Return an empty array of booleans: the default of a column of booleans."""
     return np.empty(0, dtype=bool)
 
 
@@ -406,7 +412,7 @@ _BORROWED = "_borrowed"
 
 @dataclass
 class SortedTable(Rows):
-    """A table whose rows are found by their keys, different and ascending numbers."""
+    """A table whose rows are found by their keys, which are different and ascending."""
 
     key: np.ndarray = field(default_factory=whole_numbers)
 
@@ -414,7 +420,7 @@ class SortedTable(Rows):
         return len(self.key)
 
     def borrow(self, columns: Mapping[str, np.ndarray]) -> Self:
-        """Replace all columns by columns of a mapping, which are read at their first use."""
+        """Use the columns of a mapping, each read at its first use, in place of all columns."""
         self.__dict__ = {_BORROWED: columns}
         return self
 
@@ -427,7 +433,7 @@ class SortedTable(Rows):
         return column
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the columns that were read or written so far, with the key."""
+        """Return the columns, by name, that were read or written so far, with the key."""
         return {one.name: self.__dict__[one.name] for one in fields(self) if one.name in vars(self)}
 
     def columns(self) -> Iterator[str]:
@@ -443,7 +449,7 @@ class SortedTable(Rows):
         return self.find(keys) >= 0
 
     def insert(self, keys: np.ndarray, **values: Any) -> None:
-        """Insert rows with new keys, in any order; a value is an array, or one for all."""
+        """Insert rows with new keys, in any order; a value is an array, or one for all rows."""
         if not len(keys):
             return
         order = slice(None) if (keys[1:] > keys[:-1]).all() else np.argsort(keys)
@@ -474,21 +480,21 @@ class SortedTable(Rows):
         self.insert(keys[~old], **{name: of(values[name], ~old) for name in self.columns()})
 
     def keep(self, kept: np.ndarray) -> None:
-        """Keep only the rows that a mask marks."""
+        """Keep only the rows that the mask `kept` marks."""
         if kept.all():
             return
         for name in ("key", *self.columns()):
             setattr(self, name, getattr(self, name)[kept])
 
     def drop(self, index: np.ndarray) -> None:
-        """Remove rows by their indices."""
+        """Remove the rows with these indices."""
         if len(index):
             kept = np.ones(len(self), dtype=bool)
             kept[index] = False
             self.keep(kept)
 
     def discard(self, keys: np.ndarray) -> None:
-        """Remove the rows of those keys that have one."""
+        """Remove the row of each key that has a row."""
         row = self.find(keys)
         self.drop(row[row >= 0])
 
@@ -499,5 +505,5 @@ _Table = TypeVar("_Table", bound=SortedTable)
 def read_table(
     kind: type[_Table], tables: Mapping[str, Mapping[str, np.ndarray]], name: str
 ) -> _Table:
-    """Return a table from the columns of `Rows.to_columns`; an empty one if there are none."""
+    """Return the table with a `name` as an object of a `kind`; an empty one if there is none."""
     return kind.from_columns(tables[name]) if name in tables else kind()

@@ -63,7 +63,7 @@ _LONGEST = 1_000
 
 
 def has_kind(type_: pa.DataType, kind: Kind) -> bool:
-    """Return True if cells of a type can be of a kind."""
+    """Return True if cells of an Arrow type can have values of a `kind`, such as numbers."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_null(type_) or _is_text(type_):
@@ -74,7 +74,7 @@ def has_kind(type_: pa.DataType, kind: Kind) -> bool:
 
 
 def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """Return the cells of a column in the type of their kind; NULL if not of the kind."""
+    """Return a column's cells as numbers or texts of a `kind`; NULL for others."""
     cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
@@ -196,7 +196,7 @@ def _trimmed(texts: pa.Array) -> pa.Array:
 
 
 def _where(cells: pa.Array, good: pa.Array) -> pa.Array:
-    """Return the cells, with NULL in place of bad ones."""
+    """Return the cells of a column, with NULL where the mask `good` is False."""
     return pc.if_else(good, cells, pa.scalar(None, cells.type))
 
 
@@ -235,7 +235,10 @@ def without_comments(data: bytes) -> bytes:
 
 
 def header_of(data: bytes, wanted: Collection[str]) -> Header:
-    """Return the header, by the separator that gives most wanted names, or raise a ValueError."""
+    """Return the header of a text, by the separator that gives most of the wanted names.
+
+    A ValueError says what is wrong.
+    """
     first = _LINE.search(data)
     if first is None:
         raise ValueError("it is empty")
@@ -245,7 +248,7 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 
 
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
-    """Return the cells of wanted columns as texts; NULL for empty cells, ``NA`` and ``null``.
+    """Return the cells of columns in `wanted` as texts; NULL for empty cells, ``NA`` and ``null``.
 
     The last columns of a short row are empty; a row with more cells than the header is refused.
     """
@@ -269,7 +272,7 @@ def read_rows(data: bytes, header: Header) -> list[tuple[str, ...]]:
 
 
 def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
-    """Return wanted columns quickly if all their cells are digits; otherwise None."""
+    """Return the columns in `wanted` if all their cells are digits, which is quick; else None."""
     places = {name: header.names.index(name) for name in wanted}
     try:
         read = _read(data, header, dict.fromkeys(places.values(), "int64"))

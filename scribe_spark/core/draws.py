@@ -44,13 +44,13 @@ def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1024)
 def _of_purpose(seed: int, purpose: str) -> np.ndarray:
-    """Return the bits of all draws of a purpose, before the rows are hashed."""
+    """Return the first 64 bits of all draws of a purpose, into which the rows are hashed."""
     found = hash_bytes(purpose.encode(), np.array(SEED, dtype=np.uint64))
     return hash_longs(np.asarray(seed, dtype=np.int64).view(np.uint64), found)
 
 
 def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Return the bits of a key with one more number, from the bits of the key without it: uint64.
+    """Return the bits of keys with one more number `row`, from the bits `found` without it: uint64.
 
     If many rows share all but the last number of their keys, the shared part is hashed once.
     """
@@ -68,22 +68,24 @@ def scaled(found: np.ndarray, most: np.ndarray | int) -> np.ndarray:
 
 
 def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
-    """Return a uniform whole number in [0, n) (BIGINT) for each row; the bias is below
-    n / 2**64.
+    """Return a uniform whole number in [0, n) (BIGINT) for each row.
+
+    The bias is below n / 2**64.
     """
     return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
 
 
 def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
-    """Return a stream of random bits keyed by (seed, purpose, row); ``random_raw`` gives the next
-    ones.
+    """Return a stream of random bits keyed by (seed, purpose, row).
+
+    Its method ``random_raw`` returns the next 64-bit words.
     """
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
     return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
 
 
 def stream_at(seed: int, purpose: str, row: int, places: np.ndarray) -> np.ndarray:
-    """Return the bits at given positions (from 0) of a stream: uint64.
+    """Return the 64-bit words at given positions (from 0) of a stream: uint64.
 
     Parameters
     ----------
@@ -188,7 +190,10 @@ def sample_others(
 
 
 def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
-    """Return `count` of more than `count` others, in the order of the draws: (n, count)."""
+    """Return `count` drawn numbers below ``others[i]`` for each node i, in the order of the draws.
+
+    All of `others` are greater than `count`; the result has the shape (n, count).
+    """
     chosen = np.empty((len(shared), count), dtype=np.int64)
     for column in range(count):
         last = others - count + column

@@ -35,7 +35,7 @@ _NAMED = re.compile(
 
 
 def redacted(value: T) -> T:
-    """Return a text without secrets, or a value whose texts have no secrets."""
+    """Return a text, or a value with texts in it, with a mark in place of each secret."""
     if isinstance(value, str):
         return _redacted_text(value)  # type: ignore[return-value]
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def _redacted_text(text: str) -> str:
 
 
 def _parameter(text: str) -> str:
-    """Return ``name=value`` of a server's address, without a value that may be secret."""
+    """Return a part ``name=value`` of a server's address, with a mark in place of a secret."""
     name, equals, value = text.partition("=")
     if not equals or name.lower() in _HARMLESS or value.startswith(LEFT_OUT):
         return text
@@ -134,7 +134,7 @@ def listed(names: Iterable[object]) -> str:
 
 
 def in_series(phrases: Collection[str], count: int) -> str:
-    """Return phrases separated by commas, and how many of `count` phrases are left out."""
+    """Return phrases separated by commas, and how many of all `count` phrases are missing."""
     more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
     return ", ".join(phrases) + more
 
@@ -200,7 +200,7 @@ def error_of_task(error: BaseException) -> InputError | RunError | None:
 
 
 def named(known: Mapping[str, T], name: str, field: str) -> T:
-    """Return the entry of `known` that a field names."""
+    """Return the entry of `known` with a name, or refuse an unknown name of the setting `field`."""
     if name not in known:
         raise InputError(
             field, name, f"is unknown; give one of {listed(known)}{meant(name, known)}"
@@ -226,7 +226,7 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """Return a question with the known name that is similar to a wrong one; empty if none is."""
+    """Return a question with the known name that is similar to a wrong one, or an empty text."""
     near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
     alike = [found for found in near if found[0] == name[0] or len(found) <= len(name) + 1]
     return f"; did you mean {alike[0]!r}?" if alike else ""

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 class FrozenFields(SimpleNamespace):
-    """Named values that tasks read without the library that has checked them.
+    """Named values that tasks read without pydantic, the library that has checked the values.
 
     Examples
     --------

@@ -12,7 +12,10 @@ from scribe_spark.core.arrays import sums_at
 
 @dataclass(frozen=True)
 class Histogram:
-    """The number of things (for example nodes or groups) with each value, in ascending order."""
+    """The number of things (for example nodes or groups) with each value.
+
+    `values` are ascending; `counts` has the number of things with each of these values.
+    """
 
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -22,7 +25,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Histogram:
-        """Return the histogram of values."""
+        """Return the histogram of an array with the value of each thing."""
         return cls(*np.unique(np.asarray(values, dtype=float), return_counts=True))
 
     @property
@@ -32,12 +35,12 @@ class Histogram:
 
     @property
     def at_most(self) -> np.ndarray:
-        """For each value, the number of things with at most this value."""
+        """For each value, the number of things with at most this value: an array."""
         return np.cumsum(self.counts)
 
     @property
     def at_least(self) -> np.ndarray:
-        """For each value, the number of things with at least this value."""
+        """For each value, the number of things with at least this value: an array."""
         return np.cumsum(self.counts[::-1])[::-1]
 
     def count_of(self, x: np.ndarray) -> np.ndarray:
@@ -51,7 +54,7 @@ class Histogram:
         return np.r_[0.0, self.at_most][np.searchsorted(self.values, x, side="right")]
 
     def share_at_most(self, x: np.ndarray) -> np.ndarray:
-        """Per cent of the things with at most each of some values."""
+        """Return the percentage of things with at most each value of `x`."""
         return 100 * self.count_at_most(x) / self.total
 
     def count_at_least(self, x: np.ndarray) -> np.ndarray:
@@ -69,7 +72,10 @@ class Histogram:
         return float(self.values.max()) if self else None
 
     def mean(self, things: int | None = None) -> float | None:
-        """Return the mean over all things, or over `things`, where uncounted ones have value 0."""
+        """Return the mean of the values of all things; with `things`, others count as value 0.
+
+        `things` is the number of all things, of which some are not in the histogram.
+        """
         total = self.total if things is None else things
         return self.sum / total if total else None
 
@@ -106,7 +112,7 @@ class Histogram:
         return float(self.values[middle].sum() / 2)
 
     def with_zeros(self, things: int) -> Histogram:
-        """Return the histogram of `things` in total, where those that are not counted have value 0.
+        """Return the histogram of `things` things, where those that are not counted have value 0.
 
         Examples
         --------
@@ -119,7 +125,7 @@ class Histogram:
 
 
 def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
-    """Return the histogram of counts; equal values are summed.
+    """Return the histogram with ``counts[i]`` things of value ``values[i]``, equal values summed.
 
     Examples
     --------

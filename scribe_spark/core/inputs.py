@@ -108,9 +108,10 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """Return the named columns of a frame, checked and in the types of :func:`read_table`.
+    """Return the named columns of a frame, checked, in the types that :func:`read_table` returns.
 
-    With `empty`, a table without rows is allowed.
+    Errors are about the setting `field` with its `value`.  With `empty`, a table without rows is
+    allowed.
     """
     if isinstance(frame, pa.Table):
         names, get = frame.column_names, frame.column
@@ -162,7 +163,10 @@ def check_types(
 
 
 def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None:
-    """Refuse a table that has not exactly one row for each of the nodes 0 to N - 1."""
+    """Refuse a table that has not exactly one row for each of the nodes 0 to `nodes` - 1.
+
+    `node` is its column of nodes; `field` and `path` name the table in the error.
+    """
     outside = np.flatnonzero((node < 0) | (node >= nodes))
     if len(outside):
         what = f"row node={node[outside[0]]} names no node"
@@ -216,7 +220,7 @@ def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: ob
 
 
 def _demand(cells: pa.ChunkedArray, bad: np.ndarray, kind: Kind) -> str:
-    """Return the end of a message about the first bad cell."""
+    """Return the end of an error message that says what the first bad cell must be."""
     words, type_ = KINDS[kind]
     if type_ == pa.int64():
         number = abs(converted(cells.slice(int(np.argmax(bad)), 1), "float")[0].as_py() or 0)
@@ -252,7 +256,7 @@ def _is_parquet(file: Path) -> bool:
 def _read_parquet(
     file: Path, field: str, path: str, columns: Mapping[str, Kind], optional: Collection[str]
 ) -> pa.Table:
-    """Return the columns of a file, or of a folder of files; an index of pandas is a column."""
+    """Return some columns of a Parquet file or folder; a pandas index counts as a column."""
     dataset = _dataset(file)
     schema = dataset.schema
     index = {} if file.is_dir() else _counted_index(schema)
@@ -284,7 +288,7 @@ def _rows_of(dataset: pq.ParquetDataset) -> int:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder of a Parquet table without files, with too many files, or with pipes."""
+    """Refuse a folder as a Parquet table if it has no files, too many files, or pipes."""
     files = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(files) > _MOST_FILES:
         raise ValueError(f"the folder holds more than {_MOST_FILES:,} files")
@@ -303,7 +307,7 @@ def _check_rows(rows: int) -> None:
 
 
 def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
-    """Return the name and range of a pandas index that only the file's metadata contain."""
+    """Return the name and the range of a pandas index that exists only in the file's metadata."""
     metadata = schema.pandas_metadata or {}
     return {
         index["name"]: (index["start"], index["stop"], index["step"])

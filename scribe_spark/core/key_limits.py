@@ -1,6 +1,4 @@
-"""The limits of keys that are one int64 (:mod:`.keys`), without numpy, which configs do
-not load.
-"""
+"""The limits of keys that are one int64 (:mod:`.keys`); configs read them without numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _MOST_GROUPS = 2**31 - 1
 def refuse_groups(
     groups: int, nodes: int, members: str | None = None, *, times: int = 1, because: str = ""
 ) -> None:
-    """Refuse more groups than keys of a group and two nodes can number.
+    """Refuse more groups than can have a key for each group and pair of nodes.
 
     `members` is the path of the table from which the groups come, if any.  There are `times` keys
     for each group and pair of nodes, because of the setting that `because` names.
@@ -43,10 +41,11 @@ def refuse_groups(
 
 
 def most_turns(groups: int, nodes: int, deadline: int) -> int:
-    """Return the number of turns of publications of a group in a round that keys can number.
+    """Return the greatest number of turns of a group in a round for which keys suffice.
 
-    The name of a publication has 32 bits for its turn and its source, and is a part of the keys of
-    publications before their deadline.
+    Publications with one turn have different sources.  The name of a publication has 32 bits for
+    its turn and its source, and is a part of the keys of publications before their `deadline`
+    (rounds).
     """
     each = max(1, groups) * nodes**2 * (deadline + 1)
     return max(1, min(2**32 // nodes, MOST_KEYS // each))
@@ -55,9 +54,10 @@ def most_turns(groups: int, nodes: int, deadline: int) -> int:
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:
-    """Refuse more groups than the keys of a world can number.
+    """Refuse more groups than the 64-bit keys of a world can number.
 
-    A world also has keys of a round, a group and a node, and keys of a node and a publication
+    `deadline` is in rounds, and `members` is the path of the table from which the groups come, if
+    any.  A world has keys of a round, a group and a node, and keys of a node and a publication
     before its deadline (a round, a group and a source).
     """
     pending = deadline + 1, f"lost_after = {deadline}"

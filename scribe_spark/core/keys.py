@@ -21,12 +21,12 @@ from scribe_spark.core.key_limits import MOST_KEYS
 
 
 def key_of(numbers: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Return the keys of numbers; all numbers but the first are below `size`."""
+    """Return keys made of columns of numbers; all but the first column are below `size`."""
     return mixed_key(numbers, [size] * (len(numbers) - 1))
 
 
 def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """Return the keys of numbers; each number but the first is below its own size."""
+    """Return keys made of columns of numbers; each column but the first is below its own size."""
     key = np.asarray(numbers[0], dtype=np.int64)  # a key needs 64 bits
     for number, size in zip(numbers[1:], sizes, strict=True):
         key = key * size + number
@@ -34,7 +34,10 @@ def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray
 
 
 def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.ndarray]:
-    """Return the numbers of keys by name, all but the first below `size`: undo :func:`key_of`."""
+    """Return the columns of numbers of which keys are made, by name: undo :func:`key_of`.
+
+    `parts` are the names; all columns but the first are below `size`.
+    """
     numbers = []
     for _ in parts[1:]:
         key, last = np.divmod(key, size)
@@ -43,10 +46,10 @@ def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.
 
 
 def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return keys of the rows of each table if they fit into int64, else ranks.
+    """Return a key for each row of each table if keys fit into int64, else the row's rank.
 
-    Numbers of a column are below its size; the first column is the most significant.  Keys and
-    ranks compare as the rows do, also between tables.
+    A table is its columns, the most significant first; numbers of a column are below its size.
+    Keys and ranks compare as the rows do, also between tables.
     """
     if math.prod(sizes) <= MOST_KEYS:
         return [mixed_key(columns, sizes[1:]) for columns in tables]
@@ -55,7 +58,7 @@ def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.
 
 
 def order_of(*columns: np.ndarray) -> np.ndarray:
-    """Return the stable order of rows by columns, the most significant first: int64."""
+    """Return the stable order of rows by columns, the most significant first, as indices: int64."""
     if not len(columns[0]):
         return whole_numbers()
     sizes = [int(column.max()) + 1 for column in columns]

@@ -16,24 +16,24 @@ from scribe_spark.core.arrays import NONE, Rows, expand, find_sorted, offsets_of
 
 @dataclass(frozen=True)
 class Lists(Rows):
-    """Lists of nodes, one for each request, as a ragged array."""
+    """Lists of nodes, one list for each request, as a ragged array."""
 
     offsets: np.ndarray
     values: np.ndarray  # int32
 
     @classmethod
     def empty(cls, count: int) -> Self:
-        """Return empty lists."""
+        """Return `count` empty lists."""
         return cls(np.zeros(count + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
 
     @classmethod
     def of(cls, row: np.ndarray, values: np.ndarray, count: int) -> Self:
-        """Return lists of values, list by list."""
+        """Return `count` lists of `values`; `row` (ascending) is the index of each value's list."""
         return cls(offsets_of(np.bincount(row, minlength=count)), values.astype(np.int32))
 
     @classmethod
     def of_rows(cls, nodes: np.ndarray) -> Self:
-        """Return the rows of an array of two dimensions, which are padded with NONE."""
+        """Return a list for each row of an array of two dimensions, without NONE."""
         row, column = np.nonzero(nodes >= 0)
         return cls.of(row, nodes[row, column], len(nodes))
 
@@ -51,7 +51,7 @@ class Lists(Rows):
         return np.diff(self.offsets)
 
     def take(self, index: Any) -> Self:
-        """Return lists by indices, a slice or a mask."""
+        """Return some of the lists, by indices, a slice or a mask."""
         first, last = self.offsets[:-1][index], self.offsets[1:][index]
         return type(self)(offsets_of(last - first), self.values[expand(first, last)[1]])
 
@@ -62,7 +62,7 @@ class Lists(Rows):
         return rows
 
     def popped(self) -> tuple[np.ndarray, Self]:
-        """Return the first value of each list (NONE: it is empty), and the rest of the lists."""
+        """Return the first value of each list, NONE for an empty one, and the rest of the lists."""
         full = self.lengths() > 0
         begin = self.offsets[:-1][full]
         first = np.full(len(self), NONE)
@@ -70,16 +70,19 @@ class Lists(Rows):
         return first, type(self)(offsets_of(self.lengths() - full), np.delete(self.values, begin))
 
     def without(self, keys: np.ndarray, size: int) -> Self:
-        """Return the lists without values below `size` of ascending keys (list, value)."""
+        """Return the lists without the values that `keys` names: ascending keys (list, value).
+
+        All values are below `size`.
+        """
         kept = find_sorted(keys, self.keys(size)) < 0
         return self.of(row_numbers(self.offsets)[kept], self.values[kept], len(self))
 
     def keys(self, size: int) -> np.ndarray:
-        """Return the keys (list, value) of the values, which are below `size`."""
+        """Return a key (list, value) for each value; all values are below `size`."""
         return row_numbers(self.offsets) * size + self.values
 
     def between(self, front: Lists, back: Lists) -> Self:
-        """Return lists with values before and behind."""
+        """Return lists with the values of `front` before their own, and those of `back` behind."""
         parts = front, self, back
         row = np.concatenate([row_numbers(part.offsets) for part in parts])
         order = np.argsort(row, kind="stable")
@@ -90,7 +93,7 @@ class Lists(Rows):
 def visit(
     visited: Lists, todo: Lists, at: np.ndarray, front: Lists, back: Lists, size: int
 ) -> tuple[Lists, Lists]:
-    """Return the lists of requests that nodes have refused.
+    """Return the lists that requests carry on, after nodes have refused them.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _FIELDS = ("up", "down", "validation", "degree", "custody")
 
 
 class NodeRates(NamedTuple):
-    """Rates of nodes in bits per second (0: unlimited), and times of validation."""
+    """The rates of nodes in bits per second (0: unlimited), and their times of validation (us)."""
 
     up: np.ndarray
     down: np.ndarray
@@ -30,7 +30,10 @@ class NodeRates(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeClasses:
-    """The classes of a config without pydantic: by field, values in base units, -1 for none."""
+    """The classes of a config, for tasks without pydantic: names, shares and settings.
+
+    `said` has for each field the value of each class in base units, -1 for none.
+    """
 
     seed: int
     names: tuple[str, ...]
@@ -41,7 +44,7 @@ class NodeClasses:
 
     @classmethod
     def of(cls, config: Any) -> Self:
-        """Return the classes of the config of a run or a world."""
+        """Return the classes of nodes in the config of a run or a world."""
         classes, path = config.classes, config.topology.nodes_file
         table = None if path is None else read_nodes(path)
         if table is not None and table.of_class is not None and not classes:
@@ -66,17 +69,20 @@ class NodeClasses:
         )
 
     def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the index of the class of each node number: int64; 0 without classes."""
+        """Return the index of the class of each node, by number: int64; 0 without classes."""
         if self.given is not None:
             return self.given[nodes]
         return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
 
     def says(self, field: str) -> bool:
-        """Return True if a class has the field (a name as in :meth:`values`)."""
+        """Return True if a class sets the field (a name as in :meth:`values`)."""
         return any(value != _UNSAID for value in self.said[field])
 
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
-        """Return the values of a field of :attr:`said` for nodes, or `default` without one."""
+        """Return the value of a field for each node: that of its class, else `default`: int64.
+
+        A field is one of :attr:`said`; `nodes` are numbers of nodes.
+        """
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
         if not self.says(field):
             return usual.copy()
@@ -111,7 +117,7 @@ def _classes_of(table: NodesFile, names: list[str], path: str) -> np.ndarray | N
 
 
 def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
-    """Return the index of the share into which each draw (uint64) falls: int64.
+    """Return the index of the share into which each random number (uint64) falls: int64.
 
     Examples
     --------

@@ -38,7 +38,7 @@ _COLUMNS: dict[str, Kind] = {
 
 @dataclass(frozen=True, eq=False)
 class NodesFile:
-    """The columns of a table of nodes, in order of the nodes' numbers; None for absent columns."""
+    """The columns of a user's table of nodes, by the nodes' numbers; None for absent columns."""
 
     #: N, the number of nodes.
     count: int
@@ -70,7 +70,7 @@ def parsed_cells(
     field: str,
     path: str,
 ) -> np.ndarray:
-    """Return the values of texts in a column; `absent` for empty cells.
+    """Return the values of texts in a column, by ``read(text)``; `absent` for empty cells.
 
     ``read(text)`` raises a ValueError that says what would be good.
     """

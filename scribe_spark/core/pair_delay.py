@@ -86,7 +86,7 @@ MOST_JITTER = 10**7
 
 
 def parse_jitter(text: str) -> int:
-    """Return the millionths of a percentage; a ValueError says what would be good.
+    """Return a percentage as a whole number of millionths; a ValueError says what would be good.
 
     Examples
     --------

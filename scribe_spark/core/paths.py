@@ -47,7 +47,7 @@ class UnfitFileError(OSError):
 
 
 def check_regular(file: Path) -> os.stat_result:
-    """Return the status of a file or folder; raise an UnfitFileError for a pipe or a device."""
+    """Return the status of a file or folder; an UnfitFileError refuses a pipe or a device."""
     found = file.stat()
     for is_special, name in _SPECIAL:
         if is_special(found.st_mode):
@@ -161,7 +161,7 @@ def exists(path: str, field: str) -> bool:
 
 
 def refuse_long_names(out: str) -> None:
-    """Refuse a location whose names, or whose whole local path, are too long for Spark's files."""
+    """Refuse an output location if its names, or its local path, are too long for Spark."""
     for name in local_path(out).parts if is_local(out) else out.split("/"):
         if len(os.fsencode(name)) > LONGEST_NAME:
             remedy = f"has a name of {len(os.fsencode(name))} bytes; must be at most {LONGEST_NAME}"
@@ -174,7 +174,10 @@ def refuse_long_names(out: str) -> None:
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
-    """Return the names in a local folder (none if it does not exist), and a reader of its texts."""
+    """Return the names in a local folder, and a function that reads the text of one of them.
+
+    There are no names if the folder does not exist.
+    """
     refuse_long_names(out)
     path = local_path(out)
     try:
@@ -189,12 +192,12 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
 
 
 def visible(names: Iterable[str]) -> list[str]:
-    """Return the names of a folder's contents but hidden and incomplete ones."""
+    """Return the names of a folder's contents without hidden and incomplete ones."""
     return [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
 
 
 def refuse_old(out: str, names: Iterable[str]) -> None:
-    """Refuse a folder that has contents, by their names."""
+    """Refuse an output folder that has contents; `names` are those of its contents."""
     found = visible(names)
     if found:
         raise InputError("out", out, f"is not empty ({found[0]}); name a new folder")
@@ -226,7 +229,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Delete a new file if the ``with`` block fails, for example on a full disk."""
+    """Return a context manager that deletes a new file if its block fails, as on a full disk."""
     try:
         yield
     except BaseException:
@@ -236,7 +239,7 @@ def whole(path: Path) -> Iterator[None]:
 
 
 def probe_local(out: str) -> None:
-    """Refuse a local folder that cannot be made or written; the test leaves no trace."""
+    """Refuse a local output folder that cannot be made or written; the test leaves no trace."""
     path = local_path(out)
     made: list[Path] = []
     try:

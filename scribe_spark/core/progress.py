@@ -23,7 +23,7 @@ class Progress(Protocol):
         yield
 
     def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
-        """Report a round of a loop, the `messages` that are on their way, and its `seconds`."""
+        """Report round `number` of a `loop` (a name): messages on their way, and its seconds."""
         return
 
     def note(self, text: str) -> None:

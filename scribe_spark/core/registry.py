@@ -57,7 +57,7 @@ def _import(name: str, remedy: str = "") -> None:
 
 
 def _fault(name: str, error: BaseException) -> str:
-    """Return the reason why a module cannot be imported, and the line of the user's file."""
+    """Return why a module cannot be imported, and the line of the user's file, in words."""
     if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
         return (
             "is no module in the working directory, and none is installed; give a name as in "
@@ -81,7 +81,7 @@ def _digest(module: ModuleType) -> str:
 
 
 class Named(Protocol):
-    """An object that can be registered."""
+    """The type of objects that can be registered by name."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Registry(Mapping[str, T]):
         self.build_in(*built_in)
 
     def build_in(self, *entries: T) -> None:
-        """Add entries of the package."""
+        """Add entries of the package, which users cannot replace."""
         self._entries |= {entry.name: entry for entry in entries}
         self._built_in |= {entry.name for entry in entries}
 
@@ -153,7 +153,7 @@ class Declared(Protocol):
         """The name of the section; None without a section."""
 
     def needs_pastry(self, config: Any) -> bool:
-        """Return True if the system reads tables of Pastry in the rounds of a config."""
+        """Return True if the system reads Pastry's tables in rounds with this config."""
 
 
 #: The systems by name, in the order of tables and metrics.

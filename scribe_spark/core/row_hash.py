@@ -89,7 +89,10 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 
 def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
-    """Return the hashes of texts; equal texts are hashed once."""
+    """Return the hash of each text in a column; equal texts are hashed once.
+
+    `seed` has the hash of each row's columns before.
+    """
     encoded = column.dictionary_encode()
     index = pc.fill_null(encoded.indices, -1).to_numpy()
     hashed = seed.copy()
@@ -163,7 +166,7 @@ def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
 
 
 def _turned(value: Any, bits: int) -> Any:
-    """Return the turned bits of a new array, which is written, or of a number."""
+    """Rotate 64-bit numbers left by some bits and return them; an array is changed in place."""
     rest = value >> _BITS[64 - bits]
     value <<= _BITS[bits]
     value |= rest
@@ -171,7 +174,7 @@ def _turned(value: Any, bits: int) -> Any:
 
 
 def _mixed(hashed: Any) -> Any:
-    """Return the last step of a hash; a new array is written."""
+    """Return the last step of XXH64: mixed bits of numbers; an array is changed in place."""
     for bits, factor in ((33, _P2), (29, _P3)):
         hashed ^= hashed >> _BITS[bits]
         hashed *= factor

@@ -43,7 +43,7 @@ def half_of_digest(digest_hex: Column, half: int) -> Column:
 
 
 def digit_np(hi: np.ndarray, lo: np.ndarray, position: int, b: int) -> np.ndarray:
-    """Return the digit at `position` of ids from their uint64 halves: int64, same shape."""
+    """Return the digit of b bits at `position` (0: the first) of ids in halves: int64."""
     per_half = 64 // b
     half, place = (hi, position) if position < per_half else (lo, position - per_half)
     shift = np.uint64(64 - b * (place + 1))
@@ -59,7 +59,7 @@ def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
 
 
 def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) -> np.ndarray:
-    """Return the digit of each id at its own position: int64."""
+    """Return the digit of b bits of each id at its own `position` (0: the first): int64."""
     per_half = 64 // b
     half = np.where(position < per_half, hi, lo)
     shift = (64 - b * (position % per_half + 1)).astype(np.uint64)
@@ -74,7 +74,7 @@ def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:
 
 
 def lt_np(a_hi, a_lo, b_hi, b_lo) -> np.ndarray:
-    """Return a < b, row by row, from uint64 halves."""
+    """Return True where a < b, row by row, for numbers in uint64 halves."""
     return (a_hi < b_hi) | ((a_hi == b_hi) & (a_lo < b_lo))
 
 
@@ -163,7 +163,7 @@ def constant(value: int, bits: int) -> Any:
 
 
 def number(value: np.ndarray, like: Numbers) -> Numbers:
-    """Return whole numbers below 2**63 in the type of `like`."""
+    """Return whole numbers below 2**63 in the type of the numbers `like`: uint64, or `Wide`."""
     value = value.astype(np.uint64)
     return Wide(np.zeros_like(value), value) if isinstance(like, Wide) else value
 
@@ -182,7 +182,7 @@ def halves_of(numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
-    """Choose elements as ``numpy.where`` does."""
+    """Return elements of `a` or `b` as ``numpy.where`` does: uint64, or `Wide`."""
     if isinstance(a, Wide):
         assert isinstance(b, Wide)
         return Wide(np.where(condition, a.hi, b.hi), np.where(condition, a.lo, b.lo))
@@ -200,26 +200,26 @@ def maximum(a: Numbers, b: Numbers) -> Numbers:
 
 
 def concatenate(parts: Sequence[Numbers]) -> Numbers:
-    """Join arrays as ``numpy.concatenate`` does."""
+    """Return arrays (uint64 or `Wide`), one after the other, as ``numpy.concatenate`` does."""
     return Wide.join(*parts) if isinstance(parts[0], Wide) else np.concatenate(parts)
 
 
 def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:
-    """Return the order by ring, then by number."""
+    """Return the order of rows by `ring`, then by number: indices."""
     if isinstance(numbers, Wide):
         return np.lexsort((numbers.lo, numbers.hi, ring))
     return np.lexsort((numbers, ring))
 
 
 def to_float(numbers: Numbers) -> np.ndarray:
-    """Return the nearest float64, exact up to one unit in the last place."""
+    """Return numbers as the nearest float64, exact up to one unit in the last place."""
     if isinstance(numbers, Wide):
         return numbers.hi * 2.0**64 + numbers.lo
     return numbers.astype(np.float64)
 
 
 def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]:
-    """Return quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1."""
+    """Return quotient and remainder (uint64) of numbers by whole numbers from 1 to 2**32 - 1."""
     if isinstance(by, int) and by & (by - 1) == 0:
         rest = (numbers.lo if isinstance(numbers, Wide) else numbers) & np.uint64(by - 1)
         if isinstance(numbers, Wide):
@@ -241,7 +241,7 @@ def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]
 
 
 def times(numbers: Numbers, by: np.ndarray) -> Numbers:
-    """Return products with whole numbers below 2**32, one per row, modulo the width."""
+    """Return products of numbers and whole numbers below 2**32, modulo 2**64 or 2**128."""
     factor = by.astype(np.uint64)
     if not isinstance(numbers, Wide):
         return numbers * factor

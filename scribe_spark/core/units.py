@@ -93,10 +93,10 @@ _SCALES: dict[Quantity, _Scale] = {
 
 
 def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> int:
-    """Return the whole base units of a text: bytes, bits per second or microseconds.
+    """Return a text with a unit as whole base units: bytes, bits per second or microseconds.
 
-    `usual` is the unit of a number without one, which is refused if it is empty.  A ValueError says
-    what would be good.
+    `least` is the least number that is accepted.  `usual` is the unit of a number without one,
+    which is refused if it is empty.  A ValueError says what would be good.
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -139,7 +139,7 @@ def parse_percentage(text: str) -> Fraction | None:
 
 
 def canonical(quantity: Quantity, value: int) -> str:
-    """Return the one spelling of a value, in the largest unit that gives a whole number.
+    """Return the one spelling of a value in base units, with the largest unit that keeps it whole.
 
     Examples
     --------

@@ -65,7 +65,7 @@ _LOST = re.compile(
 
 
 class TaskFailed(RuntimeError):
-    """The cause of an error that was raised in a task; the message is the task's traceback."""
+    """The cause of an error of a task, on the driver; its message is the task's traceback."""
 
 
 def run_in_tasks(
@@ -101,7 +101,7 @@ def run_in_tasks(
 
 
 def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
-    """Run an action, again if it lost tasks, and return its result."""
+    """Run ``action()``, again if it lost tasks (`tries` times in all), and return its result."""
     for tried in range(1, tries + 1):
         try:
             return action()
@@ -122,10 +122,11 @@ def _in_tasks(
     patience: float | None,
     folder: str | None = None,
 ) -> DataFrame:
-    """Return what tasks that exchange messages make of the rows of their buckets; lazy.
+    """Return the rows that communicating tasks make of the rows of their buckets; lazy.
 
-    The result, like `rows`, has the columns of `ROWS`, and rows that report errors.  `patience` is
-    in seconds; tasks find each other through files in `folder`, if there is one.
+    The result, like `rows`, has the columns of `ROWS`, and rows that report errors.
+    ``work(exchange, batches)`` is done in each of `tasks` tasks.  `patience` is in seconds; tasks
+    find each other through files in `folder`, if there is one.
     """
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
@@ -156,13 +157,13 @@ def _kernel(
 
 
 def _error_of_task() -> Column:
-    """Return a column with the packed error of a task; the value is NULL in all other rows."""
+    """Return a column with the packed error of a task, for a job's rows; NULL in all other rows."""
     is_error = ~F.col("table") & (F.col("name") == _FAILED)
     return F.when(is_error, F.col("data")).alias(_FAILED)
 
 
 def _raise_error(read: pa.Table) -> None:
-    """Raise the error of the first task that reports one."""
+    """Raise the error of the first task that reports one among the rows `read`."""
     packed = read.column(_FAILED).drop_null()
     if not len(packed):
         return
@@ -177,9 +178,10 @@ def _raise_error(read: pa.Table) -> None:
 
 
 def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
-    """Connect this task with all others of its barrier stage; return the exchange.
+    """Return the exchange of this task, connected with all others of its barrier stage.
 
-    `secret` proves to tasks that a connection comes from a task of the same job.
+    `secret` proves to tasks that a connection comes from a task of the same job.  `patience` is in
+    seconds, and tasks that share a `folder` tell their addresses there.
     """
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
@@ -248,7 +250,7 @@ def gather_in_files(
 
 
 def _runs(process: int) -> bool:
-    """Return True if there is a process with this number."""
+    """Return True if a process with this number runs on this machine."""
     try:
         os.kill(process, 0)  # signal 0 is not sent
     except ProcessLookupError:
@@ -257,11 +259,11 @@ def _runs(process: int) -> bool:
 
 
 def own_address(hosts: Sequence[str], rank: int) -> str:
-    """Return the address on which this task listens for tasks of other machines.
+    """Return the address on which the task `rank` listens for tasks of other machines.
 
-    The address is that of this task's executor, as Spark reports it.  If that address does not
-    belong to this machine, or is a loopback address, the function returns the address of the
-    network interface that leads to another host of the job.
+    `hosts` are those of all tasks.  The address is that of this task's executor, as Spark reports
+    it.  If that address does not belong to this machine, or is a loopback address, the function
+    returns the address of the network interface that leads to another host of the job.
     """
     with suppress(OSError):
         own = str(socket.getaddrinfo(hosts[rank], None, type=socket.SOCK_STREAM)[0][4][0])
@@ -298,7 +300,7 @@ def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
 
 
 def _try(spark: SparkSession, tasks: int) -> str | None:
-    """Run a job in which the tasks exchange one message; return the reason of a failure or None."""
+    """Run a job in which `tasks` tasks exchange a message; return why it failed, or None."""
     reasons = [f"tasks have not reached each other for {_TRIAL:g} s"]
     tag = f"trial-{secrets.token_hex(8)}"
 

@@ -41,7 +41,7 @@ class OutOfStep(ExchangeError):
 
 
 class _PeerEnded(ExchangeError):
-    """Another task ended before a swap was complete; `ended` is the first cause."""
+    """Raised if another task ended before a swap was complete; `ended` is the first cause."""
 
     def __init__(self, ended: Ended) -> None:
         super().__init__(ended.line)
@@ -49,11 +49,11 @@ class _PeerEnded(ExchangeError):
 
 
 class PeerFailed(_PeerEnded):
-    """The work of another task raised an error."""
+    """Raised if the work of another task has raised an error."""
 
 
 class PeerLost(_PeerEnded):
-    """Another task has ended unexpectedly or does not answer."""
+    """Raised if another task has ended unexpectedly, or does not answer."""
 
 
 #: Errors whose message is shown without the name of their type.
@@ -92,30 +92,30 @@ class Ended:
         return cls("failed", rank, line, trace, refused)
 
     def error(self, swap: int) -> ExchangeError:
-        """Return the error to raise in a task that needs the ended task for a swap."""
+        """Return the error for a task that needs this ended task in the exchange `swap`."""
         if self.why == "done":
             return OutOfStep(f"task {self.rank} ended before swap {swap} of another task")
         return (PeerFailed if self.why == "failed" else PeerLost)(self)
 
     def to_bytes(self) -> bytes:
-        """Encode the reason as a note."""
+        """Return the reason as a note of bytes."""
         return json.dumps(asdict(self), default=str).encode()
 
     @classmethod
     def of_bytes(cls, note: bytes) -> Ended:
-        """Decode the reason from a note."""
+        """Return the reason that a note of bytes contains."""
         return cls(**json.loads(note))
 
 
 def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
-    """Join pieces to one buffer; a single piece is not copied."""
+    """Return pieces of bytes joined to one buffer; a single piece is not copied."""
     if len(pieces) == 1:
         return pa.py_buffer(pieces[0])
     return pa.py_buffer(b"".join(pa.py_buffer(piece) for piece in pieces))
 
 
 class Inbox:
-    """The messages that a task has received and not read, and the receivers of unfinished sends."""
+    """The messages that a task has received and not yet read, and its unfinished sends."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._peers = [peer for peer in range(size) if peer != rank]
@@ -142,30 +142,33 @@ class Inbox:
             self._changed.notify_all()
 
     def sending(self, receiver: int, now: bool) -> None:
-        """Record that sending a message to a task has begun (`now`) or has finished."""
+        """Record that sending to the task `receiver` has begun (`now` is True) or has finished."""
         with self._changed:
             (self._sending.add if now else self._sending.discard)(receiver)
             self._changed.notify_all()
 
     def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
-        """Wait some seconds for tasks to end; return those that have not ended."""
+        """Wait at most some seconds until tasks (ranks) have ended; return those that have not."""
         wanted = set(senders)
         with self._changed:
             self._changed.wait_for(lambda: wanted <= self._ended.keys(), seconds)
             return sorted(wanted - self._ended.keys())
 
     def ended(self) -> dict[int, Ended]:
-        """Return the ended tasks with their reasons."""
+        """Return the tasks that have ended: rank -> reason."""
         with self._changed:
             return dict(self._ended)
 
     def missing(self) -> list[int]:
-        """Return the live tasks whose message is missing or to which a message is being sent."""
+        """Return the ranks of live tasks that have not sent a message, or are being sent one."""
         with self._changed:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait until all messages are here and own messages are sent; return part and note."""
+        """Wait until exchange `swap` is complete; return part and note of each task.
+
+        It is complete when all messages are here and the own messages are sent.
+        """
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):
                 self._raise_if_ended(waiting, swap)
@@ -180,7 +183,7 @@ class Inbox:
         return not self._messages[peer] or peer in self._sending
 
     def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
-        """Raise the reason if one of the awaited tasks has ended; errors of tasks come first."""
+        """Raise the reason if one of the tasks `waiting` has ended; errors of tasks come first."""
         reasons = [
             ended
             for peer in waiting
@@ -231,7 +234,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send a message to each of the other tasks."""
+        """Send each of the other tasks its part and the note of the exchange `swap`."""
 
     @abstractmethod
     def end(self, error: BaseException | None = None) -> None:

@@ -124,7 +124,7 @@ class BucketRing:
         make: Callable[[Ring, np.ndarray], Columns],
         schema: StructType,
     ) -> DataFrame:
-        """Return rows about all nodes, computed in each bucket from the ring; lazy.
+        """Return rows about all nodes, which each bucket computes from the ring; lazy.
 
         A user's overlay shows its tables with this method (docs/extending_overlay.md).
 
@@ -148,18 +148,18 @@ class BucketRing:
         return self.each_bucket().mapInArrow(run, schema)
 
     def each_bucket(self) -> DataFrame:
-        """Return one row ``bucket`` per bucket, in the partition that plays the bucket."""
+        """Return a row ``bucket`` for each bucket, in the partition that plays that bucket."""
         numbers = self.layout.spark.range(0, self.layout.buckets, 1, self.layout.partitions)
         return numbers.select(F.col("id").cast("int").alias("bucket"))
 
     def release(self) -> None:
-        """Delete the files of the ring and of the layout."""
+        """Delete the files of the ring and of the tables of buckets."""
         self.facts.release()
         self.layout.release()
 
 
 def rows_of_groups(rows: Rows, groups: np.ndarray) -> tuple[Rows, np.ndarray]:
-    """Return the rows whose ``group`` is one of some numbers, and the indices of their groups."""
+    """Return the rows whose ``group`` is in `groups` (numbers), and indices of their groups."""
     index = find_sorted(groups, rows.column("group").to_numpy())
     there = index >= 0
     return (rows, index) if there.all() else (rows.filter(pa.array(there)), index[there])
@@ -170,7 +170,7 @@ def read_typed(
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Turn one table of each bucket into typed rows by ``columns(bucket, table)``; lazy."""
+    """Return one table of each bucket as typed rows, made by ``columns(bucket, table)``; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
@@ -186,7 +186,7 @@ def read_together(
     columns: Callable[[int, Mapping[str, Columns]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Turn the tables of each bucket, in one partition, into typed rows; lazy."""
+    """Return typed rows made by ``columns(bucket, tables)`` of each bucket's tables; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, tables in tables_by_bucket(batches).items():
@@ -196,7 +196,7 @@ def read_together(
 
 
 def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
-    """Return the tables in a partition, by bucket."""
+    """Return the tables in the batches of a partition: bucket -> name -> columns."""
     found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
     for row in read_rows(batches):
         found.setdefault(row.bucket, {})[row.name] = row.read
@@ -204,7 +204,7 @@ def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
 
 
 def arrow_schema(schema: StructType | str) -> pa.Schema:
-    """Convert a schema (or DDL with plain column types) to Arrow, without a Spark session."""
+    """Return a schema (or DDL with plain column types) as an Arrow schema, without a session."""
     if isinstance(schema, StructType):
         return to_arrow_schema(schema)
     columns = [column.split() for column in schema.split(", ")]

@@ -1,4 +1,4 @@
-"""Distributed sums for measures: kernels send counts to buckets, and each bucket adds them.
+"""Distributed sums for measures: kernels send counts to buckets, and each bucket adds its counts.
 
 Of few rows the driver's process plays the kernels and the buckets; otherwise Spark's tasks do.
 
@@ -24,7 +24,7 @@ from scribe_spark.runtime.batches import Batches, BatchKernel, DriverRows
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
-    """Shuffle the rows that kernels have sent (:func:`send`): one partition holds a bucket."""
+    """Return the rows that kernels have sent (:func:`send`), one bucket's in one partition."""
     return sent.frame.repartitionById(buckets, F.col("bucket"))
 
 
@@ -38,7 +38,7 @@ def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Itera
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, Columns]]]:
-    """Yield each bucket and its received columns by name."""
+    """Yield each bucket and what it has received: name -> columns, from a partition's batches."""
     come: dict[int, dict[str, list[Columns]]] = {}
     for row in read_rows(batches):
         come.setdefault(row.bucket, {}).setdefault(row.name, []).append(row.read())
@@ -47,7 +47,7 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 
 
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
-    """Return what a kernel makes of the rows of each bucket; of few rows, in this process."""
+    """Return what a kernel makes of the rows sent to each bucket; few rows stay in this process."""
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
     made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))
@@ -59,7 +59,10 @@ def count_in_buckets(
     buckets: int,
     count: Callable[[dict[str, Columns]], Iterator[tuple[str, Columns]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Count the rows of each bucket by ``count(columns by name)``; return all columns by name."""
+    """Count the rows of each bucket by a function; return its results: name -> columns.
+
+    ``count(columns by name)`` yields names and columns.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, come in gather(batches):
@@ -74,9 +77,9 @@ def count_in_buckets(
 
 
 def play_lazily(program: Program, first: Batches, supersteps: int) -> Batches:
-    """Play supersteps of a program from messages and no tables: in one Spark job, which is lazy.
+    """Return the result of some supersteps of a program, played from messages and no tables.
 
-    Few messages are played in this process.
+    It is one Spark job, which is lazy; few messages are played in this process.
     """
     rows = first
     for number in range(supersteps):
@@ -85,7 +88,7 @@ def play_lazily(program: Program, first: Batches, supersteps: int) -> Batches:
 
 
 def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Find the distinct combinations of keys; return a row of each, the keys and the counts."""
+    """Return a row (index) of each distinct combination of keys, the keys, and the counts."""
     order = order_of(*keys)
     ordered = [key[order] for key in keys]
     start = run_starts(*ordered)
@@ -93,7 +96,10 @@ def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.n
 
 
 def add_rows(values: str | tuple[str, ...], columns: Columns, *keys: str) -> dict[str, np.ndarray]:
-    """Sum values over the rows with equal `keys`; return one row per combination, sorted."""
+    """Sum columns over the rows with equal `keys`; return a row for each combination, sorted.
+
+    `values` names the columns that are summed.
+    """
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = run_starts(*(ordered[key] for key in keys))

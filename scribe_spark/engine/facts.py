@@ -25,7 +25,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Ring(Rows):
-    """K nodes as arrays; leaf sets and routing tables refer to nodes by their index here.
+    """K nodes as arrays: nodeIds, numbers and routers; a position is an index of these arrays.
 
     If the nodes are sorted by nodeId they are the ring, or a part of it.  Otherwise a node may
     occur several times.  `hi` and `lo` are the halves of the nodeIds (uint64).
@@ -41,7 +41,7 @@ class Ring(Rows):
         return self.take(self.by_rank)
 
     def positions(self, node: np.ndarray) -> np.ndarray:
-        """Return the indices of nodes given by their numbers; each must occur once: int64."""
+        """Return the index of each node, given by number; each must occur exactly once: int64."""
         if not len(node):  # all nodes need not be sorted
             return np.empty(0, dtype=np.int64)
         order, numbers = self._by_number
@@ -49,17 +49,20 @@ class Ring(Rows):
 
     @functools.cached_property
     def _by_number(self) -> tuple[np.ndarray, np.ndarray]:
-        """The indices of the nodes sorted by number, and the sorted numbers."""
+        """The indices of the nodes in the order of their numbers, and the numbers in this order."""
         order = np.argsort(self.node)
         return order, self.node[order]
 
     @functools.cached_property
     def by_rank(self) -> np.ndarray:
-        """The index of the node at each rank: int64, shape (K,)."""
+        """The index of the node at each rank in the order of nodeIds: int64, shape (K,)."""
         return np.lexsort((self.lo, self.hi))
 
     def count_upto(self, hi: np.ndarray, lo: np.ndarray) -> np.ndarray:
-        """Count the nodes whose nodeId is at most each key; the nodes must be sorted: int64."""
+        """Return how many nodes have a nodeId of at most each key (`hi`, `lo`): int64.
+
+        The nodes must be sorted by nodeId.
+        """
         count = np.searchsorted(self.hi, hi)
         while True:  # nodeIds with equal upper halves are neighbours, and rare
             at = np.minimum(count, len(self) - 1)
@@ -70,7 +73,10 @@ class Ring(Rows):
 
 
 def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, list[np.ndarray]]:
-    """Return the nodes of a table sorted by nodeId, and more columns in the same order."""
+    """Return the nodes of a table as a ring, and more columns in the order of nodeIds.
+
+    With the kernel of an underlay, its indices replace the ids of routers.
+    """
     names = ("id_hi", "id_lo", "node", "router", *more)
     hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)
     index = router if kernel is None else kernel.index(router).astype(np.int64)
@@ -87,7 +93,7 @@ class Keys(Rows):
 
     @classmethod
     def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
-        """Return the nodeIds of nodes as keys."""
+        """Return the nodeIds of the nodes at some positions as keys."""
         return cls(known.hi[position], known.lo[position])
 
 
@@ -96,7 +102,7 @@ _COLUMNS = ("node", "id_hi", "id_lo", "router")
 
 
 class KnowsRing(Protocol):
-    """An object with the ring: all nodes in order of nodeId, with the indices of their routers."""
+    """An object with the ring: all nodes in the order of nodeIds; routers are indices."""
 
     @property
     def ring(self) -> Ring: ...
@@ -104,7 +110,7 @@ class KnowsRing(Protocol):
 
 @dataclass(frozen=True)
 class RingInMemory:
-    """The ring in the memory of this process, for play without Spark."""
+    """The ring of all nodes in the memory of this process, for play without Spark."""
 
     ring: Ring
 
@@ -121,7 +127,7 @@ class RingInMemory:
 
 @dataclass(frozen=True)
 class Facts:
-    """The ring in arrays that all tasks of a machine share; picklable.
+    """The ring of all nodes in arrays that all tasks of a machine share; picklable.
 
     `names` are those of the arrays hi, lo, node, router, and of the positions sorted by node
     number; `dense` is True if the numbers of the K nodes are 0 to K - 1.
@@ -181,7 +187,7 @@ def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
 
 
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
-    """Return the first position of each bucket and the number of nodes: int64, shape (B + 1,).
+    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,).
 
     Nodes whose nodeIds have the same first `bits` bits stay in one bucket, which may be empty.
     """

@@ -119,7 +119,7 @@ def _nobody(sender: int, reader: Any) -> None:
 
 
 class _RefuseStrangers(fl.ServerMiddlewareFactory):
-    """Middleware that refuses calls without the token."""
+    """The middleware of a server that refuses calls without the token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 
 
 class _Stream:
-    """The stream from this task to another task.
+    """The Flight stream on which this task sends its messages to another task.
 
     The caller itself writes a small message, because the buffers always have room for one.  A large
     message must wait until the other task reads, and waits forever if that task hangs; therefore a
@@ -180,7 +180,10 @@ class _Stream:
     def finish(
         self, last: tuple[bytes, list[pa.RecordBatch]] | None = None, wait: float = 0.0
     ) -> bool:
-        """Send a last message and end the stream; return False if a message is being written."""
+        """Send the message `last` and end the stream; return False if another one is being written.
+
+        `wait` is the time in seconds to wait for it.
+        """
         if not self._lock.acquire(timeout=wait):
             return False
         try:
@@ -223,7 +226,7 @@ def _message(
 
 
 def _slices(pieces: Sequence[pa.Buffer]) -> Iterator[pa.RecordBatch]:
-    """Yield pieces as at least one batch: small pieces are joined, large ones are cut."""
+    """Yield pieces of bytes as one batch or more: small pieces are joined, large ones are cut."""
     small: list[pa.Buffer] = []
     some = False
     for piece in pieces:
@@ -353,7 +356,7 @@ class Flight(Exchange):
             self._streams[sender].finish(_message(_END, None, Ended.by(None, self.rank).to_bytes()))
 
     def _read(self, sender: int, reader: Any) -> Ended | None:
-        """Read messages; return the sender's reason for its end, None if the stream breaks."""
+        """Read a task's messages until its stream ends; return its reason, or None if it breaks."""
         ended = None
         with suppress(StopIteration, *_BROKEN):
             while True:
@@ -381,7 +384,7 @@ class Flight(Exchange):
                 self._ask(peer)
 
     def _ask(self, peer: int) -> None:
-        """Ask a task whether it is alive; record a task that does not answer as ended."""
+        """Ask the task `peer` whether it is alive; without an answer, record that it has ended."""
         try:
             self._streams[peer].ask()
         except _BROKEN as error:

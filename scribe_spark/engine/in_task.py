@@ -60,11 +60,11 @@ def _play(
     each: Callable[..., Iterable[Outbox]],
     exchange: Exchange | None,
 ) -> list[int]:
-    """Play a program until no message is under way; return how many each superstep sent.
+    """Play a program until no message is under way; return the messages of each superstep.
 
-    `tables` are those of this task's buckets, `first` the messages of the first superstep;
-    ``each(step, buckets)`` plays ``step`` in buckets and yields their outboxes in order.  With an
-    `exchange`, messages also go to and come from other tasks.
+    The result has their numbers.  `tables` are those of this task's buckets, `first` the messages
+    of the first superstep; ``each(step, buckets)`` plays ``step`` in buckets and yields their
+    outboxes in order.  With an `exchange`, messages also go to and come from other tasks.
     """
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
@@ -94,7 +94,7 @@ def _play(
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
-    """Send the `waiting` messages to the tasks of their buckets.
+    """Exchange messages with the other tasks: send those `waiting` to the tasks of their buckets.
 
     Return the messages for this task's bucket, and the number of messages that all tasks have sent;
     `sent` is the number of this task.
@@ -111,7 +111,7 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
 
 
 def thread_bounds(nodes: int) -> np.ndarray:
-    """Return the bounds of buckets that threads play, each of at least 8,192 nodes."""
+    """Return bounds (B + 1,) of buckets for threads; each has at least 8,192 nodes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     buckets = max(1, min(_MOST_THREADS, cores or 1, nodes // _LEAST_NODES))
     return np.linspace(0, nodes, buckets + 1).astype(np.int64)
@@ -163,14 +163,17 @@ class InTask:
         return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
 
     def count(self, name: str) -> int:
-        """Return the number of rows of a table in all buckets."""
+        """Return how many rows a table (by name) has in all buckets together."""
         here = sum(count_rows(mine[name]) for mine in self._own.values() if name in mine)
         if self.exchange is None:
             return here
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
-        """Move a table of all buckets to the first task; return None in other tasks."""
+        """Return a table of all buckets (a list of columns) in the first task; None in other tasks.
+
+        The buckets lose the table.
+        """
         here = [mine.pop(name) for mine in self._own.values()]
         if self.exchange is None:
             return here
@@ -181,7 +184,7 @@ class InTask:
         return here + [columns for rank in sorted(came) for _, columns in of_frame(came[rank])]
 
     def hand_out(self, tables: Sequence[Mapping[str, Columns]] | None) -> None:
-        """Send tables to each bucket from the first task; other tasks pass None."""
+        """Give each bucket its tables, which the first task passes; other tasks pass None."""
         if self.exchange is None:
             assert tables is not None
             own = dict(zip(self._own, tables, strict=True))
@@ -199,7 +202,7 @@ class InTask:
                 self._own[bucket][name] = columns
 
     def agree(self, is_so: bool) -> bool:
-        """Return the value of `is_so` in the task of rank 0, in all tasks."""
+        """Return the first task's value of `is_so` (bool) in all tasks."""
         if self.exchange is None:
             return is_so
         return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"

@@ -31,13 +31,13 @@ _STOPPED = "stopped at"  # the name of a table begins so; the program's index fo
 
 @dataclass(frozen=True)
 class IfRows:
-    """Programs that are played only if one of some tables has rows in any bucket."""
+    """Programs that are played only if one of the named `tables` has rows in any bucket."""
 
     tables: tuple[str, ...]
     programs: tuple[Program, ...]
 
     def has_rows(self, tables: Tables) -> bool:
-        """Return True if one of the tables has rows in a bucket."""
+        """Return True if one of the named tables has rows in a bucket with these `tables`."""
         return any(tables.has_rows(name) for name in self.tables)
 
 
@@ -86,18 +86,21 @@ def is_silent(program: Program) -> bool:
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:
-    """Return, by the index of a program, the table that names the buckets that stopped at it."""
+    """Return, for each program (index) at which buckets stopped, the table that names them.
+
+    `names` are the names of all tables.
+    """
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
 
 
 def are_silent(programs: Steps) -> bool:
-    """Return True if all programs are silent, but for those that depend on the rows of tables."""
+    """Return True if all programs are silent; `IfRows` do not count."""
     return all(isinstance(one, IfRows) or is_silent(one) for one in programs)
 
 
 def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:
-    """Return the programs without the `IfRows` at the end."""
+    """Return the programs without each `IfRows` after the last program."""
     count = max(n for n, program in enumerate(programs, 1) if not isinstance(program, IfRows))
     return tuple(programs[:count])
 

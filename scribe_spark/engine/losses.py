@@ -1,5 +1,4 @@
-"""Losses and jitter of copies on routes: a draw of each copy says whether the copy is lost, and how
-much longer it takes.
+"""Losses and jitter of copies on routes: draws say which copies are lost, and how late others are.
 
 Rules: docs/rules.md, N1 to N6 and J4.
 """
@@ -28,7 +27,7 @@ _MILLION = 1_000_000
 
 
 def jitter_keys(seed: int, group: np.ndarray, *name: np.ndarray | int) -> np.ndarray:
-    """Return the keys of publications for :func:`late_us`: uint64.
+    """Return a random number for each publication, which keys draws in :func:`late_us`: uint64.
 
     `group` has the numbers of the groups, `name` what names a publication in its group.
     """
@@ -40,8 +39,8 @@ def late_us(
 ) -> np.ndarray:
     """Return the additional delays of copies in microseconds: int64, shape (k,).
 
-    `jitter` is the greatest one in millionths of a copy's `delay_us`; `sender` and `receiver` are
-    the numbers of nodes.
+    `jitter` is the greatest one in millionths of a copy's `delay_us`; `key` has the `jitter_keys`
+    of the copies' publications; `sender` and `receiver` are the numbers of nodes.
     """
     bits = draws.more_bits(draws.more_bits(key, sender), receiver)
     return draws.scaled(bits, delay_us * jitter // _MILLION)
@@ -49,14 +48,14 @@ def late_us(
 
 @dataclass(frozen=True)
 class Jitter:
-    """The jitter of copies between the nodes of a ring; picklable."""
+    """The jitter (additional delay) of copies between the nodes of a ring; picklable."""
 
     facts: KnowsRing
     kernel: Kernel
 
     @classmethod
     def of(cls, facts: KnowsRing, kernel: Kernel) -> Jitter | None:
-        """Return the jitter of a network; None without jitter."""
+        """Return the jitter of the network of a `kernel`; None without jitter."""
         return cls(facts, kernel) if kernel.jitter else None
 
     def late_us(
@@ -67,7 +66,7 @@ class Jitter:
         return late_us(self.kernel.jitter, key, node[sender], node[receiver], delay_us)
 
     def of_publications(self, key: np.ndarray) -> Late:
-        """Return the jitter of publications with some keys, shape (p,)."""
+        """Return the jitter of copies of publications, whose keys `key` (p,) are `jitter_keys`."""
         return partial(self._late, key)
 
     def _late(
@@ -77,7 +76,7 @@ class Jitter:
 
 
 def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np.ndarray:
-    """Return the keys of publications for :func:`are_lost`: uint64.
+    """Return a random number for each publication, which keys draws in :func:`are_lost`: uint64.
 
     Parameters
     ----------
@@ -90,7 +89,7 @@ def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np
 
 
 def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -> np.ndarray:
-    """Return True for lost copies: rule N1.
+    """Return True for each copy that is lost, by a draw: rule N1.
 
     Parameters
     ----------
@@ -115,18 +114,18 @@ def loses(kernel: Kernel) -> bool:
 
 
 class Lost:
-    """The losses of the copies of publications; subclasses are picklable.
+    """A function that says which copies of publications are lost; subclasses are picklable.
 
     A copy is a row of two arguments: the index of its publication, and its link with the positions
     ``node`` (the sender), ``peer`` (the receiver) and perhaps other columns.
     """
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """Return True for sent copies that do not arrive: rule N1."""
+        """Return True for each copy that is sent and does not arrive: rule N1."""
         raise NotImplementedError
 
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """Return True for copies that their senders do not send (rule N6); by default none."""
+        """Return True for each copy that its sender does not send (rule N6); by default none."""
         return np.zeros(len(publication), dtype=bool)
 
     @property
@@ -137,7 +136,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of copies between the nodes of a ring; picklable.
+    """The losses of messages between the nodes of a ring: on routes, and a share of all; picklable.
 
     Attributes
     ----------
@@ -155,13 +154,16 @@ class Losses:
 
     @classmethod
     def of(cls, facts: KnowsRing, kernel: Kernel, share: float = 0.0) -> Losses | None:
-        """Return the losses of a network and of `share`; None if every copy arrives."""
+        """Return the losses of a network and of a share of all copies; None if all arrive."""
         return cls(facts, kernel, share) if share > 0 or loses(kernel) else None
 
     def lost(
         self, key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, *more: np.ndarray
     ) -> np.ndarray:
-        """Return True for lost copies between positions; `more` are further keys of the draws."""
+        """Return True for each message that is lost on its way between two positions.
+
+        `key` and `more` are the keys of the draws, besides the two nodes.
+        """
         ring = self.facts.ring
         share: np.ndarray | float
         share, of_route = self.share, self.kernel.losses(ring.router[sender], ring.router[receiver])
@@ -170,7 +172,7 @@ class Losses:
         return are_lost(key, share, ring.node[sender], ring.node[receiver], *more)
 
     def withholds(self, sender: np.ndarray) -> np.ndarray:
-        """Return True for positions of nodes that forward no copies: rule N6."""
+        """Return True for each position of a node that forwards no copies: rule N6."""
         withheld = self.kernel.withheld
         if withheld is None:
             return np.zeros(len(sender), dtype=bool)
@@ -185,16 +187,17 @@ class Losses:
     def of_publications(
         self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
     ) -> Lost:
-        """Return the losses of publications with some keys and sources (positions), shape (p,).
+        """Return the losses of copies of publications, as a `Lost`.
 
-        `more` are columns of links that are further keys of the draws.
+        `key` (p,) are `publication_keys`, `source` (p,) positions of nodes, and `more` columns of
+        links that are further keys of the draws.
         """
         return LostByDraws(self, key, source, more)
 
 
 @dataclass(frozen=True)
 class LostByDraws(Lost):
-    """The losses of copies between nodes, by draws; see `Losses.of_publications`."""
+    """The losses of copies between nodes, which draws decide; see `Losses.of_publications`."""
 
     losses: Losses
     key: np.ndarray

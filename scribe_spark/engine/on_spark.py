@@ -74,7 +74,7 @@ class Costs:
 
 
 class Layout:
-    """The numbers of buckets and partitions, and the folder of tables in files, or None."""
+    """The numbers of buckets and partitions, and the folder for tables in files, or None."""
 
     def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
         self.spark, self.buckets = spark, buckets
@@ -86,12 +86,12 @@ class Layout:
             self.partitions = min(self.partitions, _TASKS_A_CORE * parallelism(spark))
 
     def partition(self, frame: DataFrame) -> DataFrame:
-        """Repartition :data:`ROWS` so that all rows of a bucket are in one partition."""
+        """Return the rows (:data:`ROWS`) with all rows of a bucket in one partition."""
         part = F.floor(F.col("bucket") * self.partitions / self.buckets).cast("int")
         return frame.repartitionById(self.partitions, part)
 
     def release(self) -> None:
-        """Delete the folder with the files."""
+        """Delete the folder with the files of tables."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -127,7 +127,7 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until no node sends; return the messages of each superstep.
+        """Play a program until no node sends; return the number of messages of each superstep.
 
         Raises
         ------
@@ -176,7 +176,10 @@ class BucketTables:
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *, constant: bool = True) -> BucketTables:
-        """Return new tables that start as a copy of these; the caller must release them."""
+        """Return tables that start as a copy of these; the caller must release them.
+
+        With `constant` False, the copy has no constant tables.
+        """
         seen = self._constant if constant else ()
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
         forked._held, forked._places = self._held.copy(), self._places
@@ -238,12 +241,12 @@ class BucketTables:
             self._accept(_Made.of(self.layout.partition(rows)))
 
     def settle(self) -> None:
-        """Compute the lazy rows now, unless a program has been played."""
+        """Compute the first rows now, which are lazy, unless a program has been played."""
         if not self._owned:
             self._accept(_Made.of(self._kept()))
 
     def has(self, name: str) -> bool:
-        """Return True if a table has rows in any bucket after the last superstep."""
+        """Return True if the table has rows in any bucket after the last superstep."""
         return self._held[name] > 0
 
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
@@ -268,11 +271,11 @@ class BucketTables:
         return [(row.bucket, row.name, row.read()) for row in rows]
 
     def forget(self, match: Callable[[str], bool]) -> None:
-        """Remove the tables with a matching name from the buckets."""
+        """Remove from the buckets each table for whose name ``match(name)`` is True."""
         self._forget(list(filter(match, self._held)))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Exclude tables from the next superstep."""
+        """Exclude the named tables from the rows of the next superstep."""
         for name in names:
             self._taken.add(name)
             del self._held[name]
@@ -288,7 +291,7 @@ class BucketTables:
         return sorted(name for name in self._held if re.fullmatch(pattern, name))
 
     def _with_constant(self, first: DataFrame | None) -> DataFrame:
-        """Return all rows that programs read: tables, constant tables, and first messages."""
+        """Return all rows that programs read: tables, constant tables, and messages `first`."""
         rows = self._kept()
         for others in (*self._constant, *([] if first is None else [first])):
             rows = rows.unionByName(others)
@@ -316,7 +319,10 @@ class BucketTables:
         progress: Progress | None,
         first: DataFrame | None,
     ) -> _Made:
-        """Compute the rows after a superstep; the rows before it stay valid."""
+        """Compute the rows after a superstep; the rows before it remain valid.
+
+        `first` are messages from outside, or None.
+        """
         started, rows = time.perf_counter(), self._with_constant(first)
         step = play_superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
@@ -327,7 +333,7 @@ class BucketTables:
         return made
 
     def _accept(self, made: _Made) -> None:
-        """Replace the current rows by computed ones, and free the current ones."""
+        """Replace the rows by those after a superstep (`made`), and free the former ones."""
         before = self._rows if self._owned else None
         self._rows, self._owned, self._taken = made.rows, True, set()
         self._held, self._places = made.held, made.places
@@ -368,7 +374,7 @@ class _Made:
 
     @classmethod
     def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
-        """Return materialised rows with statistics from the columns of :func:`_seen`."""
+        """Return rows with their statistics, which `listed` has in the columns of :func:`_seen`."""
         is_table = listed.column("table").to_numpy(zero_copy_only=False)
         count = listed.column("rows").to_numpy()
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
@@ -390,7 +396,7 @@ class _Made:
 
 
 def _seen() -> list[str | Column]:
-    """Return the columns of rows that are sent to the driver."""
+    """Return the columns of rows that are sent to the driver with a job: only statistics."""
     return ["table", "name", "rows", "bucket", "file", F.length("data").alias("bytes")]
 
 
@@ -402,7 +408,7 @@ def _delete(files: Iterable[str]) -> None:
 def play_superstep(
     program: Program, superstep: int, folder: str | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that plays all buckets of a partition."""
+    """Return the kernel that plays a superstep of a program in all buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         buckets: dict[int, list[Row]] = {}
@@ -434,7 +440,7 @@ def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
 
 
 def _readable(held: Mapping[str, Row]) -> Tables:
-    """Return tables that unpack a row when a program reads its columns."""
+    """Return the tables of a bucket, which unpack a row when a program reads its columns."""
     return Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
 
 
@@ -445,7 +451,7 @@ def _inbox_of(rows: Iterable[Row]) -> Inbox:
 def _rows_of(
     bucket: int, tables: Tables, held: Mapping[str, Row], folder: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a bucket's tables; unchanged tables keep their rows."""
+    """Yield the rows of a bucket's tables; unchanged tables keep the rows in `held`."""
     for name in tables:
         if name in tables.changed:
             before = held[name].packed if name in held else None
@@ -466,7 +472,10 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Split rows into those of the bucket and those of :func:`_with_beside`."""
+    """Split a partition's rows in two: a bucket's own rows, and the rows added by `_with_beside`.
+
+    `beside` is the schema of the added rows; None: there are none.
+    """
     if beside is None:
         return list(batches), pa.table({})
     own, others = [], []

@@ -30,7 +30,7 @@ _ARROW = to_arrow_schema(ROWS)
 
 @dataclass(frozen=True)
 class SharedInFiles(Shared):
-    """Read-only arrays that tasks map into memory, as pairs of array and file names."""
+    """Read-only arrays in files that tasks map into memory: pairs (array's name, file's name)."""
 
     names: tuple[tuple[str, str], ...]
 
@@ -78,7 +78,7 @@ class OnSpark:
 
     @property
     def tables(self) -> BucketTables:
-        """The tables, after all programs that wait have been played."""
+        """The tables of all buckets; programs that wait are played before."""
         self._play_waiting()
         return self._tables
 
@@ -137,7 +137,10 @@ class OnSpark:
             self.tables.play_in_one_task(orchestrate, self._round + called)
 
     def send_first(self, program: type, messages: DataFrame) -> None:
-        """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
+        """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type.
+
+        `program` is the type.
+        """
         self._first[program] = messages
 
     def _take_first(self, program: Program) -> DataFrame | None:
@@ -208,7 +211,7 @@ class OnSpark:
         return at + 1
 
     def _expected(self, programs: Steps) -> int:
-        """Return how many of the programs to play in one superstep; only the last may send."""
+        """Return how many of the programs are played in one job: only the last may send."""
         turns = self._turns.copy()
         for count, program in enumerate(programs, 1):
             if isinstance(program, IfRows):
@@ -222,7 +225,7 @@ class OnSpark:
         return len(programs)
 
     def _note(self, program: Program | IfRows, sent: int) -> None:
-        """Record whether a program sent no message when it was played now, for the next round."""
+        """Record that a program sent messages or not, for the prediction in the next round."""
         if isinstance(program, IfRows):
             return
         key = name_of(program)
@@ -258,7 +261,7 @@ class OnSpark:
 
 
 def _numbered(messages: DataFrame, index: int) -> DataFrame:
-    """Let the kinds of messages (`ROWS`) begin with the index of a program."""
+    """Return messages (`ROWS`) whose kinds begin with the index of a program."""
     return messages.withColumn("name", F.concat(F.lit(f"{index} "), "name"))
 
 

@@ -1,4 +1,4 @@
-"""Packing of named arrays into bytes, and rows of them: tables of buckets, messages between them.
+"""Packing of named arrays into bytes, and rows of packed arrays: tables of buckets and messages.
 
 Without packing, Spark would convert each message number by number on its way to Python and back.  A
 packed message takes about ten bytes: a column uses the smallest integer type that holds its values,
@@ -43,7 +43,7 @@ _AT_ONCE = 2**16  # rows that are compared in one step
 
 
 class Packed(Columns):
-    """The columns in bytes of :func:`pack`, or in a `file` to which :func:`pack` can refer."""
+    """Columns in the bytes of :func:`pack`; :func:`pack` can refer to those in a `file`."""
 
     def __init__(self, data: Any, file: str | None = None) -> None:
         self._data, self._file = np.frombuffer(data, np.uint8), file
@@ -85,7 +85,7 @@ class Packed(Columns):
         return np.broadcast_to(stored, shape) if one["stored"] != shape[0] else stored
 
     def keeping(self, name: str, columns: Columns) -> dict[str, Any] | None:
-        """Describe an unchanged column that stays in this file; None if it must be written."""
+        """Describe a column that is as in this file, for :func:`pack`; None if it has changed."""
         if self._file is None or name not in self._described:
             return None
         one = self._described[name]
@@ -129,7 +129,7 @@ class Overlaid(Columns):
 
 
 class Lent(Columns):
-    """Columns that are lent to a kernel, writable (as copies where needed) or read-only."""
+    """Columns that are lent to a kernel: writable (copied where needed) or read-only."""
 
     def __init__(self, columns: Columns, writes: bool) -> None:
         self._columns, self._writes = columns, writes
@@ -149,7 +149,7 @@ class Lent(Columns):
 
 
 def overlay(base: Columns, changed: Columns) -> Columns:
-    """Return the columns of `base` with the columns in `changed` replaced."""
+    """Return the columns of `base`, but those in `changed` replaced or added."""
     if isinstance(base, Packed):
         return Overlaid(base, changed)
     if isinstance(base, Overlaid):
@@ -158,7 +158,7 @@ def overlay(base: Columns, changed: Columns) -> Columns:
 
 
 def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryview], list[str]]:
-    """Pack columns; return the bytes to write, in parts, and the files that hold the other columns.
+    """Return columns as bytes to write, in pieces, and the files that hold the other columns.
 
     Integer columns of type int64 are stored in a smaller type and unpacked as int64.  Columns that
     are as in `before`, the previous version of the table in a file, stay in that file.
@@ -198,7 +198,7 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
 
 
 def _refuse_objects(name: str, column: Any) -> None:
-    """Refuse a column of an application or a system that has no bytes of fixed length."""
+    """Refuse a column of an application or a system whose values are Python objects."""
     if not isinstance(column, np.ndarray):
         given = f"a {type(column).__name__}"
     elif column.dtype.kind not in _KINDS:
@@ -210,7 +210,7 @@ def _refuse_objects(name: str, column: Any) -> None:
 
 
 def smallest(column: np.ndarray) -> np.ndarray:
-    """Return a column in the smallest type that holds it; a single row if all rows are equal."""
+    """Return a column in the smallest type that holds it; a single row stands for equal rows."""
     if not column.size:
         return column
     if column.dtype != np.int64:
@@ -226,7 +226,7 @@ def smallest(column: np.ndarray) -> np.ndarray:
 
 
 def _is_constant(column: np.ndarray) -> bool:
-    """Return True if all rows are equal; the last row is compared first."""
+    """Return True if all rows of a column are equal; the last row is compared first."""
     first = column[:1]
     return bool((column[-1:] == first).all()) and all(
         bool((column[start : start + _AT_ONCE] == first).all())
@@ -235,7 +235,7 @@ def _is_constant(column: np.ndarray) -> bool:
 
 
 def count_rows(columns: Columns) -> int:
-    """Return the number of rows."""
+    """Return the number of rows of a table of columns."""
     if isinstance(columns, Overlaid):
         return count_rows(columns.changed or columns.base)
     if isinstance(columns, Packed):
@@ -244,7 +244,7 @@ def count_rows(columns: Columns) -> int:
 
 
 def take(columns: Columns, index: np.ndarray | slice) -> dict[str, np.ndarray]:
-    """Return the rows at `index`: a slice, numbers of rows, or a mark for each row."""
+    """Return the rows of columns at `index`: a slice, numbers of rows, or a mask."""
     if not isinstance(index, slice) and index.dtype == bool:
         index = np.flatnonzero(index)
     return {name: _taken(column, index) for name, column in columns.items()}
@@ -258,7 +258,7 @@ def _taken(column: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
-    """Concatenate the rows of several tables; narrow two-dimensional columns are padded with -1."""
+    """Return the rows of several tables as one; narrower rows of a column are padded with -1."""
     first, *others = parts
     if not others:
         return dict(first)
@@ -269,7 +269,7 @@ def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
 
 
 def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
-    """Encode named columns as bytes; the result is parts to be sent one after the other."""
+    """Return named tables of columns as bytes, in pieces to be sent one after the other."""
     packed = [pack(columns)[0] for _, columns in named]
     sizes = [sum(len(part) for part in parts) for parts in packed]
     names = [name for name, _ in named]
@@ -280,7 +280,7 @@ def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
 
 
 def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Decode the bytes of :func:`to_frame` (any buffer); yield names and columns."""
+    """Yield names and columns from the bytes of :func:`to_frame` (any buffer)."""
     data = memoryview(data)
     length = int.from_bytes(data[:_HEADER], "little")
     names, sizes = json.loads(bytes(data[_HEADER : _HEADER + length]))
@@ -298,7 +298,7 @@ _PART = 2**23
 
 
 class Row:
-    """One table, or messages of one kind, read from :data:`ROWS`; `read` returns the columns."""
+    """One table, or messages of one kind, in a row of :data:`ROWS`; `read` returns the columns."""
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
         self._parts = parts
@@ -325,7 +325,7 @@ class Row:
             yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row, or its parts; columns that were read from Parquet are nullable again."""
+        """Yield the row, or its parts, with the schema that :data:`ROWS` has in Arrow."""
         for part in self._parts:
             yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
 
@@ -368,10 +368,10 @@ def pack_rows(
     folder: str | None = None,
     before: Packed | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a table or messages as a row of :data:`ROWS`, or as several parts if large.
+    """Yield a table, or messages of a kind, as a row of :data:`ROWS`, or as several parts if large.
 
-    With a `folder`, a table becomes a file there; columns that are as in `before`, the previous
-    version of the table, stay in their files.
+    `table` is True for a table.  With a `folder`, a table becomes a file there; columns that are as
+    in `before`, the previous version of the table, stay in their files.
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:
@@ -391,7 +391,7 @@ def pack_rows(
 
 
 def _batch(*values: Any) -> pa.RecordBatch:
-    """Return one row of :data:`ROWS`; the bytes are not copied."""
+    """Return a batch with one row of :data:`ROWS`; its bytes are not copied."""
     arrays = [
         _bytes(value) if isinstance(value, memoryview) else pa.array([value], one.type)
         for value, one in zip(values, _ARROW, strict=True)

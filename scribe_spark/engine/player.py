@@ -34,7 +34,7 @@ _MOST = 10_000
 
 
 def most_supersteps(nodes: int) -> int:
-    """Return the number of supersteps after which a step counts as endless, with so many nodes.
+    """Return the number of supersteps after which a step counts as endless, for a number of nodes.
 
     The same number limits how often a step is repeated.
     """
@@ -61,10 +61,10 @@ Shared = Mapping[str, np.ndarray]
 
 
 class PlaysSteps(Protocol):
-    """An object that plays programs one after the other."""
+    """The type of objects that play several programs one after the other."""
 
     def play_some(self, programs: Steps) -> int:
-        """Play the first program and as many of the next ones as is efficient; return how many.
+        """Play the first of several programs and as many others as is efficient; return how many.
 
         The first element is a program.  An `IfRows` whose tables have no rows is skipped; one whose
         tables have rows is left to the caller.
@@ -77,26 +77,32 @@ class PlaysSteps(Protocol):
 
 
 class PlaysPrograms(Protocol):
-    """An object that plays programs on the tables of a protocol."""
+    """The type of objects that play programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program with messages for superstep 0; return the number of messages sent."""
+        """Play a program; return the number of messages sent.
+
+        `first` has messages for superstep 0.
+        """
         ...
 
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
-        """Let a (picklable) orchestrator play on a player whose buckets stay in a process."""
+        """Let an orchestrator (picklable) play on a player that keeps its buckets in a process.
+
+        `called` is the name of the job.
+        """
         ...
 
     def has(self, name: str) -> bool:
-        """Return whether any bucket has rows in a table."""
+        """Return True if a table has rows in any bucket."""
         ...
 
 
 class Player(PlaysSteps, PlaysPrograms, Protocol):
-    """An object that holds the tables of buckets and plays programs on them."""
+    """The type of objects that hold the tables of all buckets and play programs on them."""
 
     def begin_round(self, number: int) -> None:
-        """Begin a round: free data that only the previous round needed."""
+        """Begin round `number`, and free data that only the previous round needed."""
         ...
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
@@ -112,19 +118,19 @@ class Player(PlaysSteps, PlaysPrograms, Protocol):
         ...
 
     def forget(self, match: Callable[[str], bool]) -> None:
-        """Remove the tables from all buckets for whose names ``match(name)`` is True."""
+        """Remove from all buckets each table for whose name ``match(name)`` is True."""
         ...
 
     def share(self, **arrays: np.ndarray) -> Shared:
-        """Make arrays readable for the programs of all buckets."""
+        """Make arrays readable for the programs of all buckets; return an object with them."""
         ...
 
     def free(self, shared: Shared) -> None:
-        """Free shared arrays."""
+        """Free arrays, given as the result of :meth:`share`."""
         ...
 
     def release(self) -> None:
-        """Free the tables."""
+        """Free the tables of all buckets; the player cannot be used any more."""
         ...
 
 
@@ -142,14 +148,14 @@ def play_in_turn(player: PlaysSteps, programs: Steps) -> None:
 
 
 def tables_called(names: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern that matches the table names of :meth:`Player.take`."""
+    """Return the regular expression for the tables that :meth:`Player.take` finds by names."""
     return re.compile("|".join(f"{re.escape(name)}(?: [0-9]+)?" for name in names))
 
 
 def join_tables(
     parts: Iterable[tuple[str, Mapping[str, np.ndarray]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Concatenate the tables whose names differ only in a number at the end."""
+    """Return tables by name; tables whose names differ only in a number at the end become one."""
     found: dict[str, list[Columns]] = {}
     for name, columns in parts:
         found.setdefault(re.sub(" [0-9]+$", "", name), []).append(columns)

@@ -44,7 +44,7 @@ class Tables(MutableMapping[str, Columns]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Columns]) -> Tables:
-        """Return tables with these columns; none counts as changed."""
+        """Return an object with tables given as name -> columns; none counts as changed."""
         return cls({name: functools.partial(_given, one) for name, one in columns.items()})
 
     def __getitem__(self, name: str) -> Columns:
@@ -80,13 +80,13 @@ def _given(columns: Columns) -> Columns:
 
 
 def append(tables: Tables, name: str, *parts: Columns) -> None:
-    """Append rows to a table; create the table if it does not exist."""
+    """Append rows (`parts`) to a bucket's table; create the table if it does not exist."""
     before = [tables[name]] if name in tables else []
     tables[name] = concatenate([*before, *parts])
 
 
 def take_tables(tables: Tables, prefix: str) -> list[Columns]:
-    """Remove and return the tables whose names are a prefix, a space and a number."""
+    """Remove and return all tables with a name made of `prefix`, a space and a number."""
     return [tables.pop(name) for name in list(tables) if name.startswith(f"{prefix} ")]
 
 
@@ -125,7 +125,7 @@ class Together:
 
 
 def messages_to(index: int, inbox: Inbox) -> Inbox:
-    """Return the messages to one of several programs: the kinds that begin with its index."""
+    """Return the messages to the program with an index: kinds that begin with it, without it."""
     prefix = f"{index} "
     return {
         kind.removeprefix(prefix): columns
@@ -135,7 +135,7 @@ def messages_to(index: int, inbox: Inbox) -> Inbox:
 
 
 class PrefixedTables(Tables):
-    """A view of tables by names without their prefix.
+    """The tables of a protocol in a bucket, by names without the protocol's prefix.
 
     The tables of other protocols in `reads` and `shares` have no prefix; those in `reads` cannot be
     written.
@@ -178,7 +178,7 @@ class PrefixedTables(Tables):
 
 
 def prefixed(name: str, prefix: str, others: tuple[str, ...]) -> str:
-    """Return the name of a table in a bucket; tables of `others` have no prefix."""
+    """Return the full name of a protocol's table; the names in `others` get no prefix."""
     return name if name in others else prefix + name
 
 
@@ -201,7 +201,10 @@ class Prefixed:
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the bucket of each position: int64."""
+    """Return the number of the bucket of each position: int64.
+
+    `bounds` (B + 1,) are the first positions of the buckets, and the number of nodes.
+    """
     if len(bounds) > _MANY_BUCKETS:
         return np.searchsorted(bounds[1:-1], position, side="right")
     bucket = np.zeros(position.shape, dtype=np.int64)
@@ -211,16 +214,17 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def in_bucket(bounds: np.ndarray, bucket: int, position: np.ndarray) -> np.ndarray:
-    """Return True for the positions in a bucket."""
+    """Return True for each position that is in a bucket; `bounds` as in :func:`bucket_of`."""
     first, last = bounds[bucket : bucket + 2].tolist()
     return (position >= first) & (position < last)
 
 
 def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Send each row once to every bucket that has one of the row's positions (m, k); -1 is none.
+    """Return rows and addresses of messages that send each row once to every bucket concerned.
 
-    Return the index of the row for each bucket that needs it, and the greatest position of the row
-    in that bucket, as the message's address.
+    `positions` (m, k) are the positions for which a row is meant; -1 is none.  The first result has
+    the index of the row for each bucket that needs it, the second the greatest position of the row
+    in that bucket.
     """
     if len(bounds) == 2:
         greatest = positions.max(axis=1, initial=-1)
@@ -236,7 +240,7 @@ def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray
 
 
 def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict]]:
-    """Split an outbox by bucket; yield (bucket, kind, columns)."""
+    """Split an outbox by the buckets of the receivers; yield (bucket, kind, columns)."""
     for kind, columns in outbox.items():
         if not count_rows(columns):
             continue
@@ -248,7 +252,7 @@ def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict
 
 
 def _by_bucket(bounds: np.ndarray, position: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each bucket that has positions, and their rows, ascending."""
+    """Yield each bucket that has positions, and the indices of these positions, ascending."""
     to = bucket_of(bounds, position)
     if len(bounds) <= _FEW_BUCKETS:
         found = ((bucket, np.flatnonzero(to == bucket)) for bucket in range(len(bounds) - 1))
@@ -261,7 +265,7 @@ def _by_bucket(bounds: np.ndarray, position: np.ndarray) -> Iterator[tuple[int, 
 
 
 def merge_inbox(parts: Iterable[tuple[int, str, Columns]]) -> dict[str, dict[str, np.ndarray]]:
-    """Join messages of several senders, given as (sender, kind, columns), by kind."""
+    """Return the messages of several senders by kind, from parts (sender, kind, columns)."""
     kinds: dict[str, list[tuple[int, Columns]]] = {}
     for sender, kind, columns in parts:
         kinds.setdefault(kind, []).append((sender, columns))

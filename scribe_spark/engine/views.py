@@ -35,17 +35,18 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class Names:
-    """The numbers of nodes and groups (by index) and the ids of routers, for views; picklable."""
+    """What views need to name nodes, groups and routers: numbers and ids by index; picklable."""
 
     facts: KnowsRing
     kernel: Kernel | None
     groups: np.ndarray
 
     def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
-        """Convert columns of a bucket to the rows of a view.
+        """Return columns of a bucket's table as the rows of a view.
 
-        Columns have ring positions of nodes, indices of groups (a negative one becomes NULL), or
-        other values; routers follow from them.  A string stands for a column of equal values.
+        `wanted` is the schema.  Columns have ring positions of nodes, indices of groups (a negative
+        one becomes NULL), or other values; routers follow from nodes.  A string stands for a column
+        of equal values.
         """
         length = max(len(some) for some in columns.values() if not isinstance(some, str))
         arrays = [self._array(columns, field.name, length) for field in wanted]
@@ -82,7 +83,10 @@ def read_view(
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
-    """Convert one table of each bucket to rows of a view, by ``make(some of its rows)``; lazy."""
+    """Return one table of each bucket as rows of a view; lazy.
+
+    ``make(columns)`` makes the columns of the view from some of the table's rows.
+    """
     wanted = arrow_schema(schema)
 
     def batches(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:

@@ -169,15 +169,13 @@ class Overlay(ABC):
         return frame.mapInArrow(add, StructType(fields))
 
     def rows_of_nodes(self, node: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``id_hi, router`` of nodes given by their numbers."""
+        """Return first halves of nodeIds, and routers, of nodes by number: ``id_hi, router``."""
         facts, kernel = self.ring.facts, self.underlay.kernel
         at, ring = facts.positions(node), facts.ring
         return {"id_hi": ring.hi[at].view(np.int64), "router": kernel.ids(ring.router[at])}
 
     def table_entries(self) -> DataFrame:
-        """Return one row: ``nodes, entries``, the numbers of nodes and of entries in
-        their tables.
-        """
+        """Return one row ``nodes, entries``: the numbers of nodes, and of entries in all tables."""
         entries = self.routing_table().agg(F.count("*").alias("entries"))
         nodes = self.nodes.agg(F.count("*").alias("nodes"))
         return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
@@ -296,8 +294,7 @@ class Overlay(ABC):
         name: str = "send",
         progress: Progress | None = None,
     ) -> Routed:
-        """Deliver messages directly to their nodes, and then all messages that the application
-        sends.
+        """Deliver messages directly to their nodes, then all messages that the application sends.
 
         Parameters
         ----------
@@ -353,8 +350,10 @@ class Overlay(ABC):
         names: Sequence[str],
         begin: Callable[[Facts, Columns], Columns],
     ) -> DataFrame:
-        """Return rows of a table as packed messages; ``begin(facts, columns)`` says where they
-        start.
+        """Return a table's rows as packed messages of a kind.
+
+        `names` are the columns that messages carry; ``begin(facts, columns)`` returns the positions
+        at which they start.
         """
         facts, bounds, wanted = self.ring.facts, self.ring.bounds, list(names)
 
@@ -377,7 +376,10 @@ def _column(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
-    """Return the payload columns of messages after a check of their names and types."""
+    """Return the payload columns of messages, after a check of their names and types.
+
+    `address` are the columns of the overlay itself.
+    """
     payload = [name for name in messages.columns if name not in address]
     taken = sorted(name for name in payload if name.lower() in OWN)
     if taken:

@@ -24,10 +24,10 @@ from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
 class NextHop(Protocol):
-    """A rule of routing; picklable.
+    """A rule of routing, which gives the next hops of messages; picklable.
 
-    A rule that draws random values has an attribute `drawn_by`: the payload columns that key its
-    draws.  It gets these columns as arguments after the keys.
+    A rule that draws random values has an attribute `drawn_by`: the names of the payload columns
+    that key its draws.  Such a rule gets these columns as arguments after the keys.
     """
 
     def __call__(
@@ -76,7 +76,7 @@ class Finds(KnowsRing, Protocol):
 
 @dataclass(frozen=True)
 class _Upcalls:
-    """The common part of the programs `Route` and `Send`."""
+    """The common part of the programs `Route` and `Send`, which call an application."""
 
     bounds: np.ndarray  # the first position of each bucket, and the number of nodes
     facts: Finds
@@ -85,7 +85,7 @@ class _Upcalls:
     state: Mapping[str, Columns] | None = None  # the application's tables without rows, by name
 
     def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
-        """Return the received messages, and create missing tables of the application."""
+        """Return the received messages; create missing tables of the application before."""
         for name, empty in (self.state or {}).items():
             if name in inbox:
                 tables[name] = {column: inbox[name][column] for column in empty}
@@ -94,7 +94,7 @@ class _Upcalls:
         return [inbox[MESSAGE]] if MESSAGE in inbox else []
 
     def _keep(self, tables: Tables, steps: list[Step], superstep: int) -> None:
-        """Store the outcomes of a superstep in a table of their own: none is written twice."""
+        """Store the outcomes of a superstep's upcalls in a table that is written only once."""
         found = [step.outcomes for step in steps if step.outcomes and count_rows(step.outcomes)]
         if found:
             tables[f"{OUTCOMES} {superstep}"] = concatenate(found)
@@ -148,7 +148,10 @@ class Route(_Upcalls):
         return unchanged or self.application.independent
 
     def _hop(self, first: int, tables: Tables, moving: Columns) -> tuple[Columns, Columns]:
-        """Return the messages that go on, and the messages at their root, as upcalls see them."""
+        """Return messages as upcalls see them: those that go on, and those that are at their root.
+
+        `moving` are the messages on their way.
+        """
         assert self.rule is not None
         at = moving[AT]
         hi, lo = (moving[name].view(np.uint64) for name in _KEY)
@@ -163,7 +166,7 @@ class Route(_Upcalls):
         return take(messages, goes), take(messages, ~goes)
 
     def _onward(self, onward: Columns) -> dict[str, np.ndarray]:
-        """Return the messages that go on, moved to their next hop."""
+        """Return the messages that an application lets go on, moved to their next hop."""
         assert self.kernel is not None
         to = self.facts.find(onward["next"])
         messages, to = take(onward, to >= 0), to[to >= 0]
@@ -201,9 +204,7 @@ class Send(_Upcalls):
 
 
 def starting(facts: Finds, messages: Columns, payload: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return messages of :class:`Route` at their first nodes; messages at unknown nodes
-    are lost.
-    """
+    """Return messages for :class:`Route` at their first nodes; unknown nodes' ones are left out."""
     at = facts.find(messages["node"])
     there = at >= 0
     none = np.zeros(np.count_nonzero(there), dtype=np.int64)

@@ -19,30 +19,36 @@ from scribe_spark.pastry.states import NONE
 
 
 def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distance from a to b clockwise: b - a modulo 2**128, as two halves."""
+    """Return the distance from a to b clockwise, b - a modulo 2**128, as two halves (uint64)."""
     return b_hi - a_hi - (b_lo < a_lo).astype(np.uint64), b_lo - a_lo
 
 
 def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return a <= b, elementwise."""
+    """Return True where a <= b, for 128-bit numbers as pairs of halves: bool."""
     return ~ids.lt_np(*b, *a)
 
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances of candidates (positions) from keys, which order the candidates: (m, k)."""
+    """The ring distances of k candidates from each of m keys; they can be compared.
+
+    Of equal distances, the smaller position is closer.
+    """
 
     hi: np.ndarray
     lo: np.ndarray
     position: np.ndarray
 
     def closer_than(self, other: Distances) -> np.ndarray:
-        """Return True where a candidate is closer than its counterpart: bool, shape (m, k)."""
+        """Return True where a candidate is closer to the key than that of `other`: bool, (m, k)."""
         lower = (self.lo < other.lo) | ((self.lo == other.lo) & (self.position < other.position))
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
 
     def closest(self, among: np.ndarray) -> np.ndarray:
-        """Return the column of the closest candidate of each row `among` some, or :data:`NONE`."""
+        """Return the column of the closest candidate in each row, or :data:`NONE`.
+
+        `among` (m, k) marks the candidates that count.
+        """
         if not among.shape[1]:
             return np.full(len(among), NONE)
         left = among
@@ -52,13 +58,13 @@ class Distances:
         return np.where(among.any(axis=1), left.argmax(axis=1), NONE)
 
     def column(self, column: np.ndarray) -> Distances:
-        """Return one candidate of each row: shape (m, 1)."""
+        """Return the distances of one candidate of each row, in column `column`: shape (m, 1)."""
         parts = (self.hi, self.lo, self.position)
         return Distances(*(np.take_along_axis(part, column[:, None], axis=1) for part in parts))
 
 
 def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
-    """Return the ring distances of candidates (positions, shape (m, k)) from each row's key."""
+    """Return the ring distances of candidates (positions, shape (m, k)) from the m keys."""
     at, key = (known.hi[candidates], known.lo[candidates]), (keys.hi[:, None], keys.lo[:, None])
     one, other = clockwise(*key, *at), clockwise(*at, *key)
     is_one = ids.lt_np(*one, *other)
@@ -67,7 +73,7 @@ def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
 
 
 def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return the node that is numerically closest to each key, of live positions (ascending)."""
+    """Return the root of each key: the numerically closest of the `live` positions (ascending)."""
     low, high = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), len(live))
     # bisect: the first node whose nodeId is not below the key
     while (searching := low < high).any():

@@ -56,7 +56,7 @@ class RoutingTables:
 
     @classmethod
     def of_dense(cls, tables: np.ndarray) -> RoutingTables:
-        """Build from an array of cells: positions, shape (n, rows, 2**b), -1 for empty cells."""
+        """Return routing tables from an array of positions (n, rows, 2**b); -1 is an empty cell."""
         filled = tables >= 0
         _, row, col = np.nonzero(filled)
         lengths = filled.sum(axis=(1, 2))
@@ -67,13 +67,13 @@ class RoutingTables:
         return len(self.offsets) - 1
 
     def take(self, nodes: slice) -> RoutingTables:
-        """Return the routing tables of a slice of the nodes."""
+        """Return the routing tables of a slice of the nodes, as an object of this class."""
         offsets, own = row_values(self.offsets, nodes)
         return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
-    """Return one row per entry of every node, from tables `CELLS`: `schemas.ROUTING_TABLE`."""
+    """Return a row for each entry of every node, from tables `CELLS`: `schemas.ROUTING_TABLE`."""
     facts, bounds = ring.facts, ring.bounds
 
     def entries(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -94,7 +94,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return the numbers of nodes and of entries in tables `CELLS`: `schemas.TABLE_ENTRIES`."""
+    """Return one row, `schemas.TABLE_ENTRIES`: the nodes, and the entries in tables `CELLS`."""
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]
@@ -111,7 +111,7 @@ def table_entries(known: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The leaf sets and routing tables of n nodes.
+    """The leaf sets and routing tables of n nodes, as a run's table ``knowledge`` has them.
 
     The ring `known` has the n nodes (at `own`) and all nodes in their tables; routers are ids.
     """
@@ -125,7 +125,7 @@ class Knowledge:
         return len(self.own)
 
     def take(self, nodes: slice) -> Knowledge:
-        """Return the leaf sets and tables of a slice of the nodes."""
+        """Return the leaf sets and tables of a slice of the nodes, as an object of this class."""
         leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
         return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
 
@@ -147,7 +147,11 @@ class Knowledge:
 
     @classmethod
     def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
-        """Build from rows of `schemas.KNOWLEDGE`; l decides where ``covers_ring`` is NULL."""
+        """Return the tables of nodes from rows of `schemas.KNOWLEDGE`.
+
+        `leaf_set` is l, which decides whether a leaf set covers the ring where ``covers_ring`` is
+        NULL.
+        """
         leaf_offsets, leaves = _structs(rows.column("leaf_set"))
         entry_offsets, entries = _structs(rows.column("routing_table"))
         first_leaf, first_entry = len(rows), len(rows) + len(leaves)
@@ -171,20 +175,20 @@ class Knowledge:
 
 
 def _columns(nodes: Ring, name: str) -> dict[str, np.ndarray]:
-    """Return nodes as columns; `name` is the name of the column with their numbers."""
+    """Return the nodes of a ring as columns; `name` is that of the column with their numbers."""
     hi, lo = nodes.hi.view(np.int64), nodes.lo.view(np.int64)
     return {name: nodes.node, "id_hi": hi, "id_lo": lo, "router": nodes.router}
 
 
 def _ring(rows: pa.RecordBatch, name: str) -> Ring:
-    """Return the nodes in columns of :func:`_columns`."""
+    """Return the nodes in columns of :func:`_columns` as a ring."""
     parts = [rows.column(column).to_numpy() for column in ("id_hi", "id_lo", name, "router")]
     hi, lo, node, router = parts
     return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router)
 
 
 def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
-    """Return the offsets of lists of structs, and the fields of all structs as columns."""
+    """Return lists of structs as offsets, and the fields of all structs as columns."""
     lengths = lists.value_lengths().to_numpy().astype(np.int64)
     return offsets_of(lengths), pa.RecordBatch.from_struct_array(lists.flatten())
 
@@ -193,9 +197,9 @@ def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
 
 
 def live_knowledge(states: States, lives: KnowsLives | None, kernel: Kernel) -> Knowledge:
-    """Return the tables of the live nodes of a bucket without dead leaves and entries.
+    """Return the tables of a bucket's live nodes, without their dead leaves and entries.
 
-    Without `lives`, all nodes are alive.
+    If `lives` is None, all nodes are alive.
     """
     is_alive = is_node if lives is None else lives.is_alive
     index = np.flatnonzero(is_alive(states.own))
@@ -237,7 +241,7 @@ _NODES_AT_ONCE = 4096
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
-    """Return `schemas.KNOWLEDGE`, one row per node, of tables `LEAVES` and `CELLS`; lazy."""
+    """Return the tables `LEAVES` and `CELLS` as rows of `schemas.KNOWLEDGE`, one per node; lazy."""
     facts, bounds = ring.facts, ring.bounds
 
     def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
@@ -252,7 +256,7 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
 def tables_of_knowledge(
     knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int, rows: int = 1
 ) -> BucketTables:
-    """Return the tables of buckets with the contents of `schemas.KNOWLEDGE`.
+    """Return the tables of buckets with the leaf sets and routing tables in `schemas.KNOWLEDGE`.
 
     Leaf sets may have any length and entries may be missing, but every known node must exist.
     Routing tables have at least a number of `rows`.

@@ -1,5 +1,8 @@
 """Detection of failed leaves, and repair of leaf sets.
 
+A *side* of a leaf set has the leaves with greater or with smaller nodeIds.  A *question* asks a
+node for nodes that it knows.
+
 References
 ----------
 NGC 2001, Section 2.2; JSAC 2002, Section III.A.2.
@@ -30,12 +33,12 @@ _QUESTION, _ANSWER = "question", "answer"
 
 
 def repair_leaf_sets(environment: Environment, number: int) -> list[Program | IfRows]:
-    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets, in order.
+    """Return the programs, in order, that send keep-alives, drop dead leaves and repair leaf sets.
 
-    A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
-    In each round, a side that lost leaves asks its farthest live leaf for that node's leaf set as
-    of the start of the round.  A side that did not change stops asking.  Sides without a live leaf
-    first search for the nearest live node on that side (rule P21).
+    A live node drops a leaf once the leaf's death is detected, in round `number`.  The repair has
+    rounds of questions.  In each round, a side that lost leaves asks its farthest live leaf for
+    that node's leaf set as of the start of the round.  A side that did not change stops asking.
+    Sides without a live leaf first search for the nearest live node on that side (rule P21).
     """
     return [
         _Detect(environment, number),
@@ -46,7 +49,7 @@ def repair_leaf_sets(environment: Environment, number: int) -> list[Program | If
 
 @dataclass(frozen=True)
 class _Detect(NodeProgram):
-    """Live nodes exchange keep-alives with their leaves; leaves detected as dead are dropped."""
+    """Live nodes exchange keep-alives with leaves, and drop those that are detected as dead."""
 
     number: int
     silent: ClassVar[bool] = True
@@ -66,7 +69,7 @@ class _Detect(NodeProgram):
         return {}
 
     def _drop(self, bucket: int, tables: Tables, live: np.ndarray, known_dead: np.ndarray) -> None:
-        """Remove dead leaves and close the gaps."""
+        """Remove leaves in `known_dead` from the leaf sets of live nodes, and close the gaps."""
         states = self.states(bucket, tables)
         leaves = states.leaves[live - states.first]
         gone = (leaves >= 0) & known_dead[leaves]
@@ -111,7 +114,7 @@ class _SearchLeaves(NodeProgram):
         return outbox
 
     def _begin(self, states: States, tables: Tables) -> Outbox:
-        """Ask leaves whose death is not detected yet (in vain), then begin the search."""
+        """Ask leaves whose death is not yet detected; they are silent.  Then begin the search."""
         if _LONE not in tables:
             return {}
         node, side = tables[_LONE]["node"], tables[_LONE]["side"]
@@ -123,7 +126,7 @@ class _SearchLeaves(NodeProgram):
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
     def _answer(self, states: States, came: Columns) -> Columns:
-        """Return answers: known nodes between asker and asked node (``named``), and ``offers``."""
+        """Answer with nodes between asker and asked node (``named``), and with ``offers``."""
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
@@ -141,7 +144,10 @@ class _SearchLeaves(NodeProgram):
         return self._next(states, tables, came, came["named"])
 
     def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:
-        """Return the next questions; store the offers to sides whose search has ended."""
+        """Return the next questions of searches; store the offers to sides whose search has ended.
+
+        `sides` has the state of each search, and `named` the nodes that the last answer has named.
+        """
         node, side, silent = sides[AT], sides["side"], sides["silent"]
         size = len(states.known)
         named = named.astype(np.int64)
@@ -200,7 +206,7 @@ class _RepairLeaves(NodeProgram):
         return {_QUESTION: self._ask(bucket, tables, node, side)}
 
     def _ask(self, bucket: int, tables: Tables, node: np.ndarray, side: np.ndarray) -> Columns:
-        """Ask the farthest live leaf of each side.
+        """Let nodes ask the farthest live leaf of a side; return the questions as messages.
 
         Questions to dead leaves whose death is not detected are lost; then the next farthest is
         asked.
@@ -217,12 +223,12 @@ class _RepairLeaves(NodeProgram):
         return {AT: asked, "asker": node, "side": side}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer with the nodes that are useful for the asking side."""
+        """Answer questions with the nodes that are useful for the asking side."""
         states, asker, side = self.states(bucket, tables), came["asker"], came["side"]
         return {AT: asker, "side": side, "offers": _offers(states, asker, side, came[AT])}
 
     def _fill(self, bucket: int, tables: Tables, came: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Add offered nodes to sides; return the sides that changed."""
+        """Add offered nodes to sides of leaf sets; return the sides that changed: node and side."""
         node, side, offers = came["node"], came["side"], came["offers"]
         states = self.states(bucket, tables)
         held = _side_of(states, node, side)
@@ -246,9 +252,10 @@ class _RepairLeaves(NodeProgram):
         held: np.ndarray,
         offers: np.ndarray,
     ) -> np.ndarray:
-        """Return sides with the offered nodes added, nearest first.
+        """Return sides with the offered nodes added, nearest first: the shape of `held`.
 
-        Offered nodes are checked to be alive, until the side is full.
+        `held` has the present leaves, `offers` the offered nodes.  Offered nodes are checked to be
+        alive, until the side is full.
         """
         half, far = states.half, len(states.known)
         both = np.concatenate([held, offers], axis=1)
@@ -278,7 +285,10 @@ def _side_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
 
 
 def _known(states: States, node: np.ndarray) -> np.ndarray:
-    """Return all nodes in the leaf sets and tables of some nodes: int32, with :data:`NONE`."""
+    """Return all nodes in the leaf sets and routing tables of some nodes: int32, one row per node.
+
+    :data:`NONE` stands for empty places.
+    """
     index = node - states.first
     return np.concatenate(
         [states.leaves[index], states.cells[index].reshape(len(index), -1)], axis=1

@@ -29,7 +29,7 @@ ENDED = "ended lookups"
 
 @dataclass(frozen=True)
 class Lookups:
-    """The m lookups to be made: the positions of live nodes, and keys."""
+    """The m lookups of a round: positions of the live nodes that start them, and keys."""
 
     source: np.ndarray
     keys: Keys
@@ -37,7 +37,7 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """The results of m lookups; arrays of shape (m,)."""
+    """The results of m lookups: their ends, hops and delays; arrays of shape (m,)."""
 
     source: np.ndarray  # positions of the first nodes
     at: np.ndarray  # positions of the last nodes
@@ -49,14 +49,14 @@ class LookupResults:
 
 
 def no_lookups() -> LookupResults:
-    """Return the results of a round without lookups."""
+    """Return the empty results of a round without lookups."""
     none, false = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
     halves = np.empty(0, dtype=np.uint64)
     return LookupResults(none, none, Keys(halves, halves), false, false, none, none)
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
-    """Draw the lookups of a round, from random live nodes to random keys."""
+    """Return `count` drawn lookups of round `number`: random live nodes and random keys."""
     live = lives.live()
     drawn = draws.stream(seed, "lookup source", number).random_raw(count)
     halves = draws.stream(seed, "lookup key", number).random_raw(2 * count).reshape(-1, 2)
@@ -83,9 +83,9 @@ def _messages(lookups: Lookups) -> Columns:
 def lookup_results(
     player: RoundPlayer, lookups: Lookups, taken: Mapping[str, Columns]
 ) -> LookupResults:
-    """Return the results of lookups from the table :data:`ENDED`.
+    """Return the results of lookups from the table :data:`ENDED` in `taken`.
 
-    A lookup that is missing in it was not delivered, because its source is dead.
+    A lookup that is missing in the table was not delivered, because its source is dead.
     """
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)

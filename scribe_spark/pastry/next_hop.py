@@ -27,17 +27,17 @@ _MESSAGES = 2**13  # the number of messages that are routed in one step
 
 @dataclass(frozen=True)
 class Met:
-    """Dead nodes that messages met in one hop, each pair once: index of the message, dead node."""
+    """The dead nodes that messages met in one hop: pairs of a message's index and a node."""
 
     message: np.ndarray
     dead: np.ndarray
 
 
 def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
-    """Return the next hops of messages at positions, and the dead nodes that they met.
+    """Return the next hops of messages from the positions `at`, and the dead nodes that they met.
 
     The next hop is the node itself if it delivers the message; :data:`NONE` if no candidate is
-    left.
+    left.  `keys` are those of the messages.
     """
     size, onward, met = len(states.known), [], []
     for start in range(0, max(1, len(at)), _MESSAGES):
@@ -81,7 +81,10 @@ def _hop_of_some(
 
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return True for keys on the arc from the farthest smaller to the farthest larger leaf."""
+    """Return True for keys on the arc between the farthest leaves of their node.
+
+    `at` are the positions of the nodes that have the messages.
+    """
     known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
     node, size = known.take(at), len(known)
     larger = known.take((at + larger_reach) % size)
@@ -94,7 +97,10 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
 
 
 def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return each node's entry for a key, or :data:`NONE`, and the number of shared digits."""
+    """Return the entry for each key in its node's table, or :data:`NONE`, and the shared digits.
+
+    `at` are positions; the second result is the number of first digits that node and key share.
+    """
     known, b, rows = states.known, states.b, states.cells.shape[1]
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
     row = np.minimum(shared, rows - 1)
@@ -106,9 +112,10 @@ def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
 def _rare_case(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the closest live known node with a long enough prefix, or NONE, and dead ones before.
+    """Return the closest live known node with a long enough prefix (NONE: none), and dead nodes.
 
-    The dead candidates are pairs (message, node), which may occur twice.
+    The dead candidates come before the live one; they are pairs (message, node), which may occur
+    twice.  `shared` is the number of digits that the node `at` shares with the key.
     """
     known, m = states.known, len(at)
     # 1. nodes with at least as long a shared prefix: leaves, and table rows from that length on
@@ -139,9 +146,10 @@ def _rare_case(
 def first_alive(
     is_alive: IsAlive, message: np.ndarray, candidate: np.ndarray, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first live candidate of each message (or NONE), and the dead ones tried before it.
+    """Return each message's first live candidate (NONE: none), and the dead ones tried before it.
 
-    The candidates of `m` messages are in the order in which a message tries them.
+    The candidates of `m` messages are in the order in which a message tries them; `message` has the
+    index of each candidate's message.
     """
     alive = is_alive(candidate)
     usable = np.flatnonzero(alive)[::-1]
@@ -155,9 +163,10 @@ def first_alive(
 def _closest_alive(
     known: Ring, is_alive: IsAlive, keys: Keys, candidates: np.ndarray, among: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the closest live candidate, or :data:`NONE`, and dead candidates that are closer.
+    """Return each message's closest live candidate (NONE: none), and dead ones that are closer.
 
-    The dead candidates are pairs (message, node), which may occur twice.
+    `among` marks the candidates that count.  The dead candidates are pairs (message, node), which
+    may occur twice.
     """
     distance = distances(known, keys, candidates)
     alive = is_alive(candidates)

@@ -58,7 +58,7 @@ def node_rows(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return the function from numbers of nodes to their rows; see :func:`draw_nodes`."""
+    """Return a function from numbers of nodes to their rows (a batch); see :func:`draw_nodes`."""
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
     def draw(node: np.ndarray) -> dict[str, np.ndarray]:
@@ -76,7 +76,7 @@ def router_index(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the index of each node's router, of `routers`: int64; see :func:`draw_nodes`."""
+    """Return the index of each node's router in `routers`: int64; see :func:`draw_nodes`."""
     if places is not None:
         return places[node].astype(np.int64)
     bits = draws.bits_np(seed, "router", node)
@@ -84,14 +84,14 @@ def router_index(
 
 
 def _uniform_ids(seed: int, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upper and lower halves of nodeIds, as BIGINT."""
+    """Return random nodeIds as two halves (BIGINT), keyed by seed and node."""
     halves = (draws.bits_np(seed, f"nodeId {half}", node) for half in ("hi", "lo"))
     hi, lo = (half.view(np.int64) for half in halves)
     return hi, lo
 
 
 def _hashed_ids(node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the halves of the first 128 bits of SHA-1 of the nodes' names, as BIGINT."""
+    """Return nodeIds as two halves (BIGINT): the first 128 bits of SHA-1 of the nodes' names."""
     digests = [hashlib.sha1(b"node-%d" % number).digest()[:16] for number in node.tolist()]
     halves = np.frombuffer(b"".join(digests), ">i8").astype(np.int64).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]

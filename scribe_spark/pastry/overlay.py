@@ -187,7 +187,7 @@ class PastryOverlay(Overlay, GraphTables):
         return made
 
     def own(self, release: Callable[[], None]) -> None:
-        """Register a function that :meth:`release` calls."""
+        """Register a function that :meth:`release` will call."""
         self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
@@ -207,16 +207,16 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def knowledge(self) -> DataFrame:
-        """The leaf set and the routing table of each node, as arrays; each query computes them
-        again.
+        """The leaf set and the routing table of each node, as arrays.
 
-        It has a row for each node, with the columns of the table ``knowledge`` of a run.
+        It has a row for each node, with the columns of the table ``knowledge`` of a run.  Each
+        query computes it again.
         """
         return to_knowledge(self.known[0], self.ring, self.underlay.kernel)
 
     @property
     def _cells(self) -> DataFrame:
-        """The tables `CELLS` of all buckets."""
+        """The tables `CELLS` of all buckets, packed as `ROWS`."""
         return self.known[0].where(F.col("name") == CELLS)
 
     @property
@@ -236,23 +236,19 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def edges(self) -> DataFrame:  # type: ignore[override]
-        """The links of the overlay: ``src, dst, kind, row, col, place``; each query computes them
-        again.
+        """The links of the overlay: ``src, dst, kind, row, col, place``.
 
         ``kind`` is ``leaf_set`` (with ``place``) or ``routing_table`` (with ``row`` and ``col``).
+        Each query computes them again.
         """
         return overlay_edges(self.knowledge, self.nodes)
 
     def routing_table(self) -> DataFrame:
-        """Return the entries of all nodes' routing tables, without leaf sets: ``node, row, col,
-        entry``.
-        """
+        """Return the entries of all routing tables, without leaves: ``node, row, col, entry``."""
         return routing_table(self._cells, self.ring)
 
     def table_entries(self) -> DataFrame:
-        """Return one row: ``nodes, entries``, the numbers of nodes and of entries in routing
-        tables.
-        """
+        """Return one row ``nodes, entries``: the numbers of nodes and of entries in all tables."""
         return table_entries(self._cells)
 
 

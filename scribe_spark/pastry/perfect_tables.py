@@ -40,11 +40,12 @@ _PAIRS = 2**21  # pairs of nodes compared at once
 def nearest_entries(
     ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
 ) -> np.ndarray:
-    """Return rows of the routing tables of nodes that share the first `first_row` digits.
+    """Return rows of the perfect routing tables of nodes that share their first digits.
 
-    The rows `first_row`, `first_row` + 1, ... up to the last row with an entry are positions in
-    `ring`, -1 for empty cells: int32, shape (rows, n, 2**b).  If `ring` is several rings one after
-    the other, `begins` has the start of each further ring; a node has entries of its own ring only.
+    All nodes share the first `first_row` digits.  The rows `first_row`, `first_row` + 1, ... up to
+    the last row with an entry are positions in `ring`, -1 for empty cells: int32, shape (rows, n,
+    2**b).  If `ring` is several rings one after the other, `begins` has the start of each further
+    ring; a node has entries of its own ring only.
     """
     shared = shared_with_next(ring, b, begins)
     rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)
@@ -105,10 +106,11 @@ def _compare_pairs(
     cells: np.ndarray,
     first: int,
 ) -> None:
-    """Fill `cells` for many small classes: compare every pair of nodes in a class.
+    """Fill `cells` for many small classes, comparing every pair of nodes in a class.
 
-    `classes` has the starts, sizes and rows of classes.  They are processed by start, so that a
-    router's delays are requested once or twice, not once for each row.
+    A class is the nodes that share the digits before a row.  `classes` has the starts, sizes and
+    rows of classes.  They are processed by start, so that a router's delays are requested once or
+    twice, not once for each row.
     """
     starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
     if not len(starts):
@@ -136,7 +138,7 @@ def _compare_pairs(
 def _compare_routers(
     ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray, first: int
 ) -> None:
-    """Fill the row `cells` of one large class: nodes on the same router share their entries."""
+    """Fill the row `cells` of one large class: `members` on one router share their entries."""
     router, digit = ring.router[members], own[members]
     queries, back = np.unique(router, return_inverse=True)
     # within a digit only the smallest nodeId of each router can be an entry
@@ -187,9 +189,11 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 def summarise_bucket(
     prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
 ) -> pa.RecordBatch:
-    """Return one row of :data:`BUCKET_SUMMARY` for the nodes of a prefix, sorted by nodeId.
+    """Return a row of :data:`BUCKET_SUMMARY`: of a prefix's nodes, the one nearest to each router.
 
-    The delays are needed if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
+    `ring` has the nodes with the prefix, sorted by nodeId, and `first` is the position of the first
+    one.  The delays are needed if summaries will be merged to shorter prefixes
+    (:meth:`Summaries.of`).
     """
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()
@@ -209,10 +213,11 @@ def summarise_bucket(
 
 @dataclass(frozen=True)
 class Summaries:
-    """The summaries of all prefixes, which have p digits in base 2**b.
+    """The summaries of all prefixes: for each, which of its nodes is nearest to each router.
 
-    For prefixes of 1, 2, ... p digits, `nearest` has the position of the prefix's node nearest to
-    each router, or -1: int32, shape (2**(b * digits), R).
+    Prefixes have up to p = `digits` digits in base 2**b.  For prefixes of 1, 2, ... p digits,
+    `nearest` has the position of the prefix's node nearest to each router, or -1: int32, shape
+    (2**(b * digits), R).
     """
 
     b: int
@@ -221,7 +226,7 @@ class Summaries:
 
     @classmethod
     def of(cls, rows: Iterable[dict], routers: int, b: int, digits: int) -> Summaries:
-        """Build from rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
+        """Return the summaries from rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
         rows = list(rows)
         nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
         for row in rows:
@@ -239,8 +244,9 @@ class Summaries:
     def siblings(self, prefix: int, row: int, routers: np.ndarray) -> np.ndarray:
         """Return the entries of a row before p for nodes of a prefix: int32, (2**b, len(routers)).
 
-        An entry is the node nearest to the router that shares `row` digits with `prefix` and has
-        the given next digit; -1 for none, and for the prefix's own digit.
+        `routers` are those of the nodes.  An entry is the node nearest to the router that shares
+        `row` digits with `prefix` and has the given next digit; -1 for none, and for the prefix's
+        own digit.
         """
         base = 2**self.b
         cell = prefix >> self.b * (self.digits - row - 1)
@@ -256,9 +262,10 @@ _NOWHERE = np.int64(2**62)
 def _nearest_of_shorter(
     nearest: np.ndarray, delay_us: np.ndarray, base: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge summaries to prefixes that are one digit shorter: the nearest of `base` nodes.
+    """Return summaries of prefixes that are one digit shorter, and their delays.
 
-    Ties go to the first prefix, which has the smallest nodeIds.
+    Of `base` prefixes with the same first digits, the nearest node remains; ties go to the first
+    prefix, which has the smallest nodeIds.
     """
     shape = (-1, base, nearest.shape[1])
     best = delay_us.reshape(shape).argmin(axis=1)[:, None]
@@ -277,7 +284,7 @@ def perfect_tables(
     digits: int,
     initial: int | None = None,
 ) -> DataFrame:
-    """Return the tables `LEAVES` and `CELLS` of every bucket: `ROWS`; lazy.
+    """Return the perfect tables `LEAVES` and `CELLS` of every bucket, as `ROWS`; lazy.
 
     A task reads the facts of all nodes and its own bucket's tables.  A prefix has `digits` digits.
     If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
@@ -322,9 +329,9 @@ def perfect_tables(
 def _live_ring(
     facts: Facts, bounds: np.ndarray, initial: int | None
 ) -> tuple[np.ndarray | None, Ring, np.ndarray]:
-    """Return the positions of existing nodes, their ring, and each bucket's start in that ring.
+    """Return the existing nodes: their positions, their ring, and each bucket's start in that ring.
 
-    The positions are None if all nodes exist.
+    The positions are None if all nodes exist; `initial` is the number of nodes that exist.
     """
     if initial is None:
         return None, facts.ring, bounds
@@ -336,7 +343,7 @@ def _live_ring(
 def _whole_prefixes(
     live: Ring, first: np.ndarray, bucket: int, bits: int
 ) -> list[tuple[int, int, int]]:
-    """Return (prefix, start, stop) of each prefix of ids that a node of a bucket has.
+    """Return each prefix that a node of a bucket has: (prefix, start, stop).
 
     A prefix has up to `bits` bits; `start` and `stop` are its range of positions in `live`, which
     may begin before the bucket and end after it.  `first` has the first position of each bucket.
@@ -351,7 +358,7 @@ def _whole_prefixes(
 
 
 def _among_all(live: States, positions: np.ndarray, states: States) -> States:
-    """Copy the tables of live nodes (at `positions`) into the empty states of a bucket's nodes."""
+    """Copy the tables of live nodes (at `positions`) into the empty tables of a bucket's nodes."""
     index = positions[live.own] - states.first
     named = np.append(positions, NONE).astype(np.int32)  # index NONE yields NONE
     states.leaves[index] = named[live.leaves]
@@ -381,7 +388,7 @@ def known_of_prefixes(
     b: int,
     leaf_set: int,
 ) -> States:
-    """Return the tables of the nodes of consecutive prefixes (:func:`prefixes`)."""
+    """Return the perfect tables of the nodes of consecutive prefixes (:func:`prefixes`)."""
     first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
     shared = shared_with_next(ring.take(slice(first, last)), b)
     rows = max(summaries.digits, int(shared.max(initial=0)) + 1)
@@ -398,7 +405,7 @@ def known_of_prefixes(
 
 
 def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
-    """Return the states of all nodes, of which the live ones (ascending) have perfect tables."""
+    """Return the states of all nodes; the `live` ones (ascending) have perfect tables."""
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
     named = np.append(live, NONE)  # index NONE yields NONE
     leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))

@@ -73,7 +73,7 @@ def play_events(player: RoundPlayer, number: int, events: Events) -> None:
 
 @dataclass(frozen=True)
 class _SayGoodbye(NodeProgram):
-    """Departing nodes notify their leaves, which then know at once that they are gone."""
+    """Departing nodes tell their leaves, which then know at once that these nodes are gone."""
 
     leaving: np.ndarray
     silent: ClassVar[bool] = True
@@ -98,7 +98,7 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes (ascending); return those that know no live node, ascending.
+    """Let nodes (ascending) recover; return those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their
     leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
@@ -135,7 +135,7 @@ class _Recover(NodeProgram):
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask the last known leaves for their leaf sets."""
+        """Let recovering nodes ask their last known leaves for their leaf sets."""
         first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
         nodes = self.nodes[first:last]
         if not len(nodes):
@@ -152,7 +152,7 @@ class _Recover(NodeProgram):
         return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer with the leaf set."""
+        """Answer recovering nodes with the live leaves of the own node, and the own node."""
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
         self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
@@ -169,7 +169,7 @@ class _Recover(NodeProgram):
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
-        """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
+        """Let the receivers of announcements offer recovered nodes to their own tables."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         index, back = came[AT] - states.first, came["back"]
         take_cells(states, self.environment.kernel, index, back)
@@ -185,7 +185,7 @@ NEW_LEAFS = "new leafs"
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The results of a round."""
+    """The results of Pastry's round: its lookups and measures."""
 
     number: int
     messages: dict[str, int]  # by kind, see `Tally`
@@ -205,7 +205,7 @@ def begin_round(
 
 
 def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
-    """Return the programs of keep-alives, detection, and repair of leaf sets and tables."""
+    """Return the programs of round `number` that send keep-alives and repair all tables."""
     environment = player.environment
     steps, rules = repair_leaf_sets(environment, number), environment.world_rules
     if rules.repair == "eager" and player.lives.known_dead(number - 1).any():
@@ -218,7 +218,7 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
 
 @dataclass(frozen=True)
 class _CompareLeafSets(NodeProgram):
-    """Record live nodes whose leaf set, as a set of nodes, differs from that before the round.
+    """Record the live nodes whose leaf set has other nodes than before the round.
 
     The nodes `entered` were not alive before the round.
     """

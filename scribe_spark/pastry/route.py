@@ -30,7 +30,7 @@ HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
 
 
 def unrouted(messages: Columns) -> dict[str, np.ndarray]:
-    """Return new messages for :func:`route_to_edge`, with empty paths."""
+    """Return new messages for :func:`route_to_edge`: with a column ``path`` that is empty."""
     return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
 
 
@@ -39,9 +39,10 @@ def route_to_edge(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Route messages to their end, or to the edge of a bucket; ``path`` has the visited nodes.
 
-    Return the ended messages without paths, with two more columns: ``delivered``, and ``circled``,
-    True if a node was visited twice (then the message is not delivered); and the messages that have
-    reached nodes of other buckets.
+    ``hop_of(messages)`` returns the next hops, and ``is_own(positions)`` is True for nodes of the
+    bucket.  The result has the ended messages without paths, with two more columns: ``delivered``,
+    and ``circled``, True if a node was visited twice (then the message is not delivered); and the
+    messages that have reached nodes of other buckets.
     """
     ended, leaving = list[Columns](), list[Columns]()
     while count_rows(moving):
@@ -128,7 +129,7 @@ class LiveRoute(NodeProgram):
         return {_MESSAGE: leaving} if leaving else {}
 
     def _start(self, bucket: int, tables: Tables) -> Columns:
-        """Return the messages that begin in the bucket."""
+        """Return the messages of the program that begin at nodes of the bucket."""
         if isinstance(self.begin, str):
             if self.begin not in tables:
                 return {}
@@ -145,7 +146,7 @@ class LiveRoute(NodeProgram):
     def _hop(
         self, states: States, tables: Tables, moving: Columns
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the next hops of messages, and the messages with their counts of hops."""
+        """Return the next hops of messages, and the messages with updated hops and losses."""
         at, keys = moving[AT], Keys(moving["key_hi"], moving["key_lo"])
         onward, met = hop(states, self.environment.is_alive, at, keys)
         if self.kind:

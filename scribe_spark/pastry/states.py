@@ -26,7 +26,7 @@ from scribe_spark.rounds.player import Environment
 
 
 class Kind(StrEnum):
-    """A kind of message of an arrival, counted at its sender; the value is its name in tables."""
+    """The kinds of messages of an arrival, counted at their senders; values are names in tables."""
 
     JOIN = "join"  #: the request to the contact, and each hop of the join message
     ROWS = "rows"  #: the rows that a node on the route supplies
@@ -75,7 +75,7 @@ class LeafSets:
         return len(self.smaller)
 
     def take(self, nodes: slice) -> LeafSets:
-        """Return the leaf sets of a slice of the nodes."""
+        """Return the leaf sets of a slice of the nodes, as an object of this class."""
         offsets, leaves = row_values(self.offsets, nodes)
         return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
 
@@ -103,7 +103,7 @@ def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
 
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return True for rows of leaves that contain the same nodes, in any order."""
+    """Return True where the rows of two arrays of leaves have the same nodes, in any order."""
     same = (one == other).all(axis=1)
     rest = np.flatnonzero(~same)
     same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)
@@ -111,7 +111,7 @@ def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _as_sets(leaves: np.ndarray) -> np.ndarray:
-    """Sort rows of leaves and keep each leaf once, :data:`NONE` first."""
+    """Return rows of leaves, sorted and with each leaf once; :data:`NONE` is first."""
     leaves = np.sort(leaves, axis=1)
     leaves[:, 1:][leaves[:, 1:] == leaves[:, :-1]] = NONE
     return np.sort(leaves, axis=1)
@@ -120,10 +120,11 @@ def _as_sets(leaves: np.ndarray) -> np.ndarray:
 def ring_leaves(
     place: np.ndarray, half: int, nodes: np.ndarray | int, start: np.ndarray | int = 0
 ) -> np.ndarray:
-    """Return the correct leaf sets, as in `States.leaves`: positions, int32, shape (n, l).
+    """Return the correct leaf sets of nodes, as in `States.leaves`: positions, int32, (n, l).
 
-    A ring has `nodes` nodes and begins at the position `start`; both may differ from node to node.
-    A side has fewer leaves than l / 2 (`half`) if there are fewer other nodes.
+    `place` is the index of each node in its ring.  A ring has `nodes` nodes and begins at the
+    position `start`; both may differ from node to node.  A side has fewer leaves than l / 2
+    (`half`) if there are fewer other nodes.
     """
     nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
     index, steps = place[:, None] - start, np.arange(1, half + 1)
@@ -149,7 +150,7 @@ IsAlive = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class States:
-    """Leaf sets and routing tables of n nodes; kernels change the arrays.
+    """The leaf sets and routing tables of n nodes; kernels change the arrays.
 
     Attributes
     ----------
@@ -172,7 +173,7 @@ class States:
 
     @classmethod
     def empty(cls, known: Ring, own: np.ndarray, leaf_set: int, b: int) -> States:
-        """Return nodes with empty tables."""
+        """Return the states of the nodes `own` (positions) with empty tables."""
         shape = len(own), table_rows(known, b), 2**b
         return cls(
             known,
@@ -183,7 +184,7 @@ class States:
 
     @classmethod
     def of_tables(cls, known: Ring, first: int, tables: Mapping[str, Columns]) -> States:
-        """Return the states of the nodes of a bucket, whose first node is at a position."""
+        """Return the states of a bucket's nodes from its tables; `first` is its first position."""
         leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
         return cls(known, np.arange(first, first + len(leaves)), leaves, cells)
 
@@ -193,7 +194,7 @@ class States:
 
     @property
     def b(self) -> int:
-        """b, where digits are base 2**b."""
+        """The number of bits of a digit, b; the base of digits is 2**b."""
         return self.cells.shape[2].bit_length() - 1
 
     @property
@@ -226,7 +227,10 @@ class States:
         return larger, smaller
 
     def reach(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distances, in positions, from nodes to their farthest leaf on each side."""
+        """Return two distances, in positions: from each node to its farthest leaf on each side.
+
+        `index` has the indices of nodes here.
+        """
         size, own, (larger, smaller) = len(self.known), self.own[index], self.farthest(index)
         return (larger - own) % size, (own - smaller) % size
 
@@ -235,7 +239,7 @@ class States:
         return covers_ring(*self.reach(index), len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
-        """Return leaves of some nodes: int32, shape (len(index), l); repetitions are `NONE`."""
+        """Return the leaves of some nodes: int32, (len(index), l); repetitions are `NONE`."""
         leaves, half = self.leaves[index], self.half
         larger, smaller = self.reach(index)
         # leaves are on both sides only if the sides meet
@@ -247,12 +251,15 @@ class States:
 
 
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
-    """Replace the positions of dead nodes by :data:`NONE`."""
+    """Return positions with :data:`NONE` in place of dead nodes."""
     return np.where(is_alive(positions), positions, np.int32(NONE))
 
 
 def pairs_of(nodes: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each node of rows and each position in its row (m, k), without :data:`NONE`: int64."""
+    """Return all pairs of a node and a position in its row: two arrays of int64.
+
+    The positions have the shape (m, k); :data:`NONE` is left out.
+    """
     row, column = np.nonzero(positions >= 0)
     return nodes[row], positions[row, column].astype(np.int64)
 
@@ -286,7 +293,7 @@ class NodeProgram:
     def count(
         self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
     ) -> None:
-        """Count a message from each sender to its receiver, of which some were lost."""
+        """Count messages of a kind from senders to receivers (positions); some were lost."""
         self.environment.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
 
     def live(self, bucket: int) -> np.ndarray:
@@ -295,7 +302,7 @@ class NodeProgram:
         return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
+        """Return the states of a bucket's nodes; the caller may change the tables in `writes`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
         if LEAVES in writes and self.environment.lives is not None and LEAVES_BEFORE not in tables:
@@ -310,7 +317,7 @@ class NodeProgram:
 
 
 def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
-    """Return the tables of buckets as views of the arrays of all nodes."""
+    """Return the states of all nodes cut into buckets, as views of the same arrays."""
     return [
         Tables.of(states.of(slice(first, last)).tables())
         for first, last in itertools.pairwise(bounds.tolist())

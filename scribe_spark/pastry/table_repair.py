@@ -57,10 +57,10 @@ def maintain_tables(
 
 @dataclass(frozen=True)
 class AskRows(WaveProgram):
-    """Live nodes ask for rows and store the answers, from before the maintenance, for `TakeRows`.
+    """Live nodes ask for rows of other nodes' tables, and store the answers for `TakeRows`.
 
-    Between the two programs, cells in which dead nodes were found can be repaired.  The draws have
-    the key `purpose`, `number`.
+    The answers are from before the maintenance: between the two programs, cells in which dead nodes
+    were found can be repaired.  The draws have the key `purpose`, `number`.
     """
 
     purpose: str
@@ -76,7 +76,7 @@ class AskRows(WaveProgram):
         return {}
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask a random entry of each row; one row at a time, to save memory."""
+        """Let nodes ask a random entry of each row for that row; row by row, to save memory."""
         states = self.states(bucket, tables)
         live, sent = self.live(bucket), []
         for row in range(states.cells.shape[1]):
@@ -93,7 +93,7 @@ class AskRows(WaveProgram):
         return {_QUESTION: concatenate(sent)}
 
     def _answer(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Answer with the requested row."""
+        """Answer with the row that was asked for."""
         states, came = self.states(bucket, tables), inbox[_QUESTION]
         asked, asker, row = came[AT], came["asker"], came["row"]
         self.count(tables, Kind.MAINTENANCE, asked, asker)
@@ -101,7 +101,7 @@ class AskRows(WaveProgram):
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
     def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Store the live entries that are new to the node, with their cells."""
+        """Store the live entries in answers that are new to the node, with their cells."""
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
         is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
@@ -113,7 +113,7 @@ class AskRows(WaveProgram):
 
 @dataclass(frozen=True)
 class TakeRows(WaveProgram):
-    """Offer the stored entries to the routing tables."""
+    """Offer the stored entries (of `AskRows`) to the routing tables of the nodes that asked."""
 
     silent: ClassVar[bool] = True
 
@@ -136,7 +136,10 @@ def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) 
 
 
 def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the node that each node asks for its row, by random bits; -1 for an empty row."""
+    """Return the node that each node asks, one of the `entries` of its row; -1 for an empty row.
+
+    `drawn` are random bits for each node.
+    """
     filled = entries >= 0
     count = filled.sum(axis=1)
     wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
@@ -148,11 +151,12 @@ def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RepairTables(NodeProgram):
-    """Remove dead entries, then repair their cells.
+    """Nodes remove dead entries, then ask other nodes for entries of the empty cells.
 
     All repairs read the tables after all removals and before any repair.  The live entries of the
     hole's row and of the next row are asked in the same superstep.  The questions to the next row
-    count, and their answers are used, only if no entry of the hole's row names a live node.
+    count, and their answers are used, only if no entry of the hole's row names a live node.  A
+    *hole* is a cell whose dead entry was removed.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -170,7 +174,7 @@ class RepairTables(NodeProgram):
         return outbox
 
     def _drop(self, bucket: int, tables: Tables) -> Outbox:
-        """Remove dead entries; ask the live entries of the row and of the next row."""
+        """Let nodes remove dead entries, and ask live entries of that row and of the next row."""
         if FOUND not in tables:
             return {}
         size, found = len(self.environment.facts.ring), tables[FOUND]
@@ -206,7 +210,7 @@ class RepairTables(NodeProgram):
         return {_QUESTION: questions, _HOLES: holes}
 
     def _entries(self, states: States, holes: Columns, below: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return live entries of the rows with holes, or of the rows `below` them: int32."""
+        """Return the live entries of the rows with `holes`, or of the rows `below` them: int32."""
         row = holes["row"] + below
         there = np.flatnonzero(row < states.cells.shape[1]).astype(np.int32)
         found = [(there[:0], there[:0])]
@@ -219,7 +223,7 @@ class RepairTables(NodeProgram):
         return hole, entry
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Name the own entry of the cell, unless it is empty or the asking node."""
+        """Answer with the own entry of the cell, unless it is empty or the asking node."""
         states = self.states(bucket, tables)
         entry = states.cells[came[AT] - states.first, came["row"], came["column"]]
         named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))
@@ -231,7 +235,7 @@ class RepairTables(NodeProgram):
         }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Check that the named nodes are alive; put the nearest live one into the cell."""
+        """Let nodes check that named nodes are alive; the nearest live one gets into the cell."""
         states, holes = self.states(bucket, tables), inbox[_HOLES]
         width, size = states.cells.shape[1], len(holes[AT])
         base = 2**states.b
@@ -264,7 +268,7 @@ class RepairTables(NodeProgram):
 
 @dataclass(frozen=True)
 class FindDead(NodeProgram):
-    """Record dead entries one round after their detection (repair rule ``eager``)."""
+    """Record entries whose nodes died, one round after their detection (repair rule ``eager``)."""
 
     number: int
     silent: ClassVar[bool] = True

@@ -110,7 +110,9 @@ _FEW_ROUTERS = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClockedSystem(SystemOnBuckets):
-    """A system whose members play a kernel of the clock (`clock.Kernel`); rules K8 to K11.
+    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`).
+
+    Rules: docs/rules.md, K8 to K11.
 
     Attributes
     ----------
@@ -158,7 +160,7 @@ class ClockedSystem(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The kinds of control messages; `clock.DOWN` is an event, not a message."""
+        """The kinds of control messages; `clock.DOWN` is not among them, as it is an event."""
         return tuple(name for name in self.kernel.messages if name not in self.payload)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -184,7 +186,7 @@ class ClockedSystem(SystemOnBuckets):
 
 @dataclass(frozen=True)
 class _ClockedRound:
-    """The common data of the programs of a round; picklable."""
+    """The data that all programs of a round share: nodes, events and settings; picklable."""
 
     system: ClockedSystem
     bounds: np.ndarray
@@ -245,12 +247,12 @@ class _ClockedRound:
 
     @property
     def has_events(self) -> bool:
-        """True if anything is to be played."""
+        """True if the round has a change of members or nodes, a refresh or a publication."""
         return self.has_changes or len(self.publish) > 0
 
     @property
     def has_changes(self) -> bool:
-        """True if the first play has events."""
+        """True if members fail, leave, quit, join or refresh: the events of the first play."""
         some = self.fail, self.leave, self.quit, self.join
         return bool(self.refreshes or any(map(len, some)))
 
@@ -260,14 +262,15 @@ class _ClockedRound:
         return Kinds.of(self.system.kernel)
 
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
-        """Return the delays between nodes in microseconds, each at least `least_us`: int64."""
+        """Return the delays between nodes (positions) in us, at least `least_us`: int64."""
         router = self.facts.ring.router
         return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
-        """Play the commands in the buckets; `room` has the index of the group of each publication.
+        """Play the commands in the tables of buckets until no event is due.
 
-        Messages take at least `least_us` microseconds.
+        `room` (P,) has the index of the group of each publication.  Messages take at least
+        `least_us` microseconds.
         """
         links, wires, ring, validation_us = self.links, None, self.facts.ring, None
         if links is not None:
@@ -286,14 +289,17 @@ class _ClockedRound:
         play_in_windows(player, PlayKernel(self.bounds, setting, make))
 
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
-        """Return a drawn number below `below` for each pair (group, node)."""
+        """Return a drawn number in [0, below) for each pair (group, node) in `key`: int64."""
         group, node = np.divmod(key, self.size)
         bits = draws.bits_np(self.seed, purpose, self.number[group], self.facts.ring.node[node])
         return (bits % np.maximum(below, 1).astype(np.uint64)).astype(np.int64)
 
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
-    """Return a lower bound of the delays between different nodes, at least 1 us."""
+    """Return a lower bound of the delays between different nodes, at least 1 us.
+
+    `router` has the index of each node's router, and `network` answers queries of routes.
+    """
     distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
@@ -302,7 +308,7 @@ def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
 
 
 def _play(round: _ClockedRound, player: SystemPlayer) -> None:
-    """Play the events of a round, and then its publications."""
+    """Let members change (the events of a round), and then let sources publish."""
     player.play(_Begin(round))
     stay = player.take(_STAY).get(_STAY, {}).get("key", whole_numbers())
     stay = np.sort(stay)
@@ -322,7 +328,7 @@ def _play(round: _ClockedRound, player: SystemPlayer) -> None:
 
 @dataclass(frozen=True)
 class _Newcomers:
-    """The newcomers of a round, ascending by key (group, node); rule K9."""
+    """The newcomers of a round with their contacts and times, by key (group, node); rule K9."""
 
     key: np.ndarray
     contact: np.ndarray  # a node, or NONE
@@ -332,7 +338,10 @@ class _Newcomers:
 
     @classmethod
     def of(cls, round: _ClockedRound, members: np.ndarray) -> Self:
-        """Let newcomers arrive in waves at drawn members."""
+        """Return the newcomers, in waves, each with a drawn contact.
+
+        `members` are the keys (group, node) of the members that stay, ascending.
+        """
         key, size, groups = round.join, round.size, len(round.number)
         group = key // size
         waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
@@ -360,7 +369,10 @@ class _Newcomers:
 
 
 def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the keys of sources that are no members, and a drawn member for each; rule K10."""
+    """Return sources that are no members, as keys (group, node), and a drawn member for each (K10).
+
+    A guest sends its publication by this member.  `members` are the keys of all members, ascending.
+    """
     key = distinct(key_of([round.publish.group, round.publish.node], round.size))
     key = key[find_sorted(members, key) < 0]
     first, last = (
@@ -373,7 +385,7 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
 @dataclass(frozen=True)
 class _ClockedProgram:
-    """A program of a round that sends nothing."""
+    """A program of a round of a clocked system; it sends no messages."""
 
     round: _ClockedRound
     silent: ClassVar[bool] = True
@@ -384,7 +396,7 @@ class _ClockedProgram:
         return self.round.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of a bucket."""
+        """Change the tables of a bucket by `change`; send nothing."""
         self.change(bucket, tables)
         return {}
 
@@ -392,25 +404,31 @@ class _ClockedProgram:
         raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
-        """Append commands of the kind `name` to the places (group, node) in `key`."""
+        """Append commands called `name` to the table of commands, for the places in `key`.
+
+        `key` has keys (group, node); `columns` are ``time_us`` and ``value``, by default 0.
+        """
         rows = {"time_us": key * 0, "value": key * 0, **columns}
         room, node = np.divmod(key, self.round.size)
         kind = np.full(len(key), COMMANDS_OF_GROUPS.index(name))
         append(tables, COMMANDS, {"node": node, "room": room, "kind": kind, **rows})
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
-        """Write the places of the clock: those of all members, and those in `key` (group, node)."""
+        """Write the table of the clock's places: all members, and the keys in `key`.
+
+        Keys are (group, node).
+        """
         room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
 
 
 def _members(tables: Mapping[str, Columns]) -> np.ndarray:
-    """Return the keys (group, node) of the members in a bucket: ascending."""
+    """Return the keys (group, node) of the members in a bucket's tables: ascending."""
     return tables[STATE]["key"] if STATE in tables else whole_numbers()
 
 
 class _Begin(_ClockedProgram):
-    """Let members fail, leave and quit: rule K8."""
+    """Let members fail, leave and quit, by commands to the kernel: rule K8."""
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, key = self.round, _members(tables)
@@ -424,7 +442,7 @@ class _Begin(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _Enter(_ClockedProgram):
-    """Let newcomers arrive, and members refresh what they know: rule K9."""
+    """Let newcomers arrive, and members refresh what they know, by commands: rule K9."""
 
     arrivals: _Newcomers
     members: np.ndarray  # the keys (group, node) of all members after the events, ascending
@@ -444,7 +462,7 @@ class _Enter(_ClockedProgram):
             self.command(tables, REFRESH, key, time_us=at_us)
 
     def _link(self, bucket: int, tables: Tables, draw: DrawLinks) -> None:
-        """Draw the neighbours of all members of groups with newcomers."""
+        """Draw neighbours of all members of groups with newcomers; write this bucket's rows."""
         round, size = self.round, self.round.size
         key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
         mine = in_bucket(self.bounds, bucket, key % size)
@@ -453,9 +471,9 @@ class _Enter(_ClockedProgram):
 
 
 def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
-    """Return about as many drawn neighbours of members (group, node) as there are slots.
+    """Return about `slots` drawn neighbours for each of the members `key` (group, node), ascending.
 
-    The members of a group form drawn rings, each of which gives them two neighbours, and drawn
+    The members of a group form drawn rings, each of which gives a member two neighbours, and drawn
     pairs if the number of links is odd.  A link that is there already is left out.
     """
     group, node = np.divmod(key, round.size)
@@ -484,9 +502,9 @@ _CHOOSE = 2**14
 
 
 def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
-    """Return neighbours of members (group, node) who know all members: rule Z8.
+    """Return neighbours of the members `key` (group, node), who know all members: rule Z8.
 
-    The column ``lazy`` marks lazy neighbours.
+    The column ``lazy`` is True for lazy neighbours.
     """
     starts = run_starts(key // round.size).tolist()
     parts = [np.empty((3, 0), dtype=np.int64)]
@@ -510,7 +528,8 @@ def _choices(
 ) -> list[np.ndarray]:
     """Return the links that the members `some` of a group choose: arrays of three rows.
 
-    These are the member and the neighbour (rows of `key`), and 1 for a lazy link, else 0.
+    The rows are the member and the neighbour (rows of `key`), and 1 for a lazy link, else 0.
+    `group` has the first row of the group in `key` and the row after its last one.
     """
     first, end = group
     count = end - first
@@ -553,7 +572,7 @@ def _rounded(number: float) -> int:
 
 @dataclass(frozen=True)
 class _LetPublish(_ClockedProgram):
-    """Let sources publish: rule K10."""
+    """Let sources publish; sources that are no members get a member as neighbour: rule K10."""
 
     guests: np.ndarray  # the keys of sources that are no members, ascending
     contact: np.ndarray
@@ -571,7 +590,7 @@ class _LetPublish(_ClockedProgram):
 
 
 class _CountMessages(_ClockedProgram):
-    """Count the messages of a play by kind: rule K11."""
+    """Count the messages of a play by kind, also those that are lost: rule K11."""
 
     def change(self, bucket: int, tables: Tables) -> None:
         if COUNTS not in tables:  # a bucket without nodes
@@ -600,7 +619,7 @@ class _CountMessages(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _CountPublications(_ClockedProgram):
-    """Count the copies and receivers of publications, and note those that are measured: K11."""
+    """Count copies and receivers of publications; write the tables of measured ones: K11."""
 
     guests: np.ndarray  # as in `_LetPublish`
 
@@ -622,7 +641,7 @@ class _CountPublications(_ClockedProgram):
             self._note(tables, came, copies)
 
     def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
-        """Note the copies and deliveries of the publications that are measured."""
+        """Write the tables of copies and deliveries of the publications that are measured."""
         round, measured = self.round, np.sort(self.round.multicasts.publication)
         at_us = round.publish.at_us
 
@@ -657,7 +676,7 @@ class _CountPublications(_ClockedProgram):
 
 @dataclass(frozen=True)
 class _EndClockedRound(_ClockedProgram):
-    """Count the publications that are due, and sums over members: rule K11."""
+    """Count the publications that are due, and sum values over the members: rule K11."""
 
     last: int  # the last round whose publications are due
     is_last: bool

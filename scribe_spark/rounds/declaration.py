@@ -51,7 +51,7 @@ _OTHERS = frozenset(
 
 
 def imported(place: str) -> Callable[..., Any]:
-    """Return a function that calls the function at ``package.module:function``.
+    """Return a function that calls another one, given as ``package.module:function``.
 
     The module is imported at the first call.
     """
@@ -235,5 +235,5 @@ class System:
 
     @property
     def may_go_by_hops(self) -> bool:
-        """True if there is a config in which hops order the copies of the system."""
+        """True if hops, not times, order the system's copies in some config."""
         return callable(self.clock) or self.clock == HOPS

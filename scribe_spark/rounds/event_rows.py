@@ -1,4 +1,7 @@
-"""Events as arrays, and the lifetimes that they give nodes, for checks and generators."""
+"""Events of nodes and groups as arrays, and the lifetimes of nodes that follow from events.
+
+Checks and generators of events use both.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ ALIVE_AFTER = np.array([True, False, False, True])
 
 
 class Before(Protocol):
-    """The nodes before the first round of some events."""
+    """The type of objects that know the nodes before the first round of some events."""
 
     @property
     def nodes(self) -> int: ...  # nodes are 0 to this number - 1
@@ -34,15 +37,15 @@ class Before(Protocol):
     def rounds(self) -> int: ...  # the events' rounds are below this number
 
     def is_alive(self, nodes: np.ndarray) -> np.ndarray:
-        """Return True for live nodes."""
+        """Return True for each node (a number) that is alive at the start of the first round."""
         ...
 
     def was_alive(self, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that are or were alive."""
+        """Return True for each node (a number) that is alive or was alive before."""
         ...
 
     def state(self, node: int) -> str:
-        """Return whether, and since when, a node is alive, for an error message."""
+        """Return words for an error message: whether a node is alive, and since when."""
         ...
 
 
@@ -98,7 +101,7 @@ class EventRows(Rows):
     def of_groups(
         cls, rounds: np.ndarray | int, nodes: np.ndarray, event: int, groups: np.ndarray | int
     ) -> EventRows:
-        """Return one event for each node and its group; scalars are broadcast."""
+        """Return one `event` (a code) for each node and its group; scalars are broadcast."""
         return cls(
             np.broadcast_to(rounds, len(nodes)).astype(np.int64),
             nodes.astype(np.int64),
@@ -108,12 +111,12 @@ class EventRows(Rows):
 
     @classmethod
     def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
-        """Return a node event for each node, in round `at`."""
+        """Return an `event` (a code) of each node in round `at`; the event is no group event."""
         return cls.of_groups(at, nodes, event, NO_GROUP)
 
     @classmethod
     def none(cls) -> EventRows:
-        """Return no rows."""
+        """Return a table of events without rows."""
         return cls.at_once(0, whole_numbers(), FAIL)
 
     @property
@@ -123,7 +126,7 @@ class EventRows(Rows):
 
 
 def event_codes(names: np.ndarray) -> np.ndarray:
-    """Return the codes of events given by name: int8; -1 for unknown names."""
+    """Return the code of each event, given by name: int8; -1 for unknown names."""
     codes = np.full(len(names), -1, dtype=np.int8)
     for code, name in enumerate(EVENT_NAMES):
         codes[names == name] = code
@@ -131,7 +134,7 @@ def event_codes(names: np.ndarray) -> np.ndarray:
 
 
 class Lifetimes:
-    """The lifetimes of all nodes, from possible events; group events are ignored."""
+    """The lives of all nodes over the rounds, from possible events; group events are ignored."""
 
     def __init__(self, rows: EventRows, before: Before) -> None:
         rows = rows.take(rows.of_node)
@@ -141,7 +144,7 @@ class Lifetimes:
         self._key, self._rows = key[order], rows.take(order)
 
     def at(self, nodes: np.ndarray, rounds: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether nodes are alive after the events of rounds, and in which life.
+        """Return whether each node is alive after its round's events, and the number of its life.
 
         Two results for a node have the same life if the node has no event between them.
         """
@@ -153,12 +156,12 @@ class Lifetimes:
         return alive, life
 
     def last_event(self, node: int, at: int) -> tuple[int, int] | None:
-        """Return code and round of a node's last event up to a round; None if there is none."""
+        """Return code and round of a node's last event up to round `at`; None if there is none."""
         life = self.at(np.array([node]), at)[1][0]
         return None if life < 0 else (int(self._rows.events[life]), int(self._rows.rounds[life]))
 
     def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-        """Return the rounds in which nodes alive after `rounds` die: int64; R if they do not."""
+        """Return the round in which each node that is alive after `rounds` dies: int64; else R."""
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         found = self._is_of(after, nodes)
         ends = np.full(len(nodes), self._before.rounds, dtype=np.int64)
@@ -166,13 +169,13 @@ class Lifetimes:
         return ends
 
     def live(self, at: int) -> np.ndarray:
-        """Return the nodes alive after the events of a round, ascending; round -1 is the start."""
+        """Return the nodes alive after the events of round `at`, ascending; -1 is the start."""
         alive = self._before.is_alive(np.arange(self._before.nodes))
         self._play(alive, self._rows.rounds <= at)
         return np.flatnonzero(alive)
 
     def untouched(self, at: int) -> np.ndarray:
-        """Return the nodes that are alive before a round and have no event in it, ascending."""
+        """Return the nodes that are alive before round `at` and have no event in it, ascending."""
         return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
@@ -190,14 +193,17 @@ class Lifetimes:
             yield alive
 
     def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
-        """Apply events; a node's rows are sorted by round, and numpy writes in order."""
+        """Apply the events in the rows `which` to the mask `alive`; later rounds win.
+
+        The rows of a node are sorted by round, and numpy writes in order.
+        """
         alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
 
     def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
         return nodes * np.int64(self._before.rounds) + rounds
 
     def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True if the row at a position exists and belongs to the node."""
+        """Return True if the row at each of some `places` exists and belongs to the node: bool."""
         there = (places >= 0) & (places < len(self._rows))
         found = np.zeros(len(nodes), dtype=bool)
         found[there] = self._rows.nodes[places[there]] == nodes[there]

@@ -24,12 +24,12 @@ NEVER = -1
 
 
 def is_node(position: np.ndarray) -> np.ndarray:
-    """Return True for positions that are not NONE, in an overlay without dead nodes."""
+    """Return True for positions that are not NONE; no node of this overlay is dead."""
     return position >= 0
 
 
 class KnowsLives:
-    """The lives of all K nodes, as arrays of shape (K,)."""
+    """An object that knows which of all K nodes live, in arrays of shape (K,)."""
 
     alive: np.ndarray  # bool
     died: np.ndarray  # the round of death, or NEVER
@@ -37,7 +37,7 @@ class KnowsLives:
     entered: np.ndarray  # the rank of entrance, from 1; 0 for nodes of the start and new nodes
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by name."""
+        """Return the arrays of lives by name."""
         return {name: getattr(self, name) for name in ("alive", "died", "wait", "entered")}
 
     def live(self) -> np.ndarray:
@@ -45,7 +45,7 @@ class KnowsLives:
         return np.flatnonzero(self.alive)
 
     def count_entered(self) -> int:
-        """Return the number of nodes that are alive or have died."""
+        """Return the number of nodes that are alive or were alive before."""
         return int(np.count_nonzero(self.alive | (self.died != NEVER)))
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
@@ -53,13 +53,13 @@ class KnowsLives:
         return (positions >= 0) & self.alive[positions]
 
     def known_dead(self, number: int) -> np.ndarray:
-        """Return True for nodes whose death is detected in a round: shape (K,)."""
+        """Return True for nodes whose death others have detected by round `number`: shape (K,)."""
         return (self.died >= 0) & (self.died + self.wait <= number)
 
 
 @dataclass
 class Lives(KnowsLives):
-    """The lives of nodes in arrays of this process, with a counter of changes."""
+    """The lives of all nodes in arrays of this process, with a counter of changes."""
 
     changes = 0
 
@@ -70,7 +70,10 @@ class Lives(KnowsLives):
 
     @classmethod
     def of(cls, nodes: int, live: np.ndarray, entered: np.ndarray | int = 0) -> Lives:
-        """Return the lives of K nodes before any death; `entered` ranks the live ones."""
+        """Return the lives of K nodes before any death: `live` marks the nodes that are alive.
+
+        `entered` ranks the live nodes by the order of their arrival.
+        """
         alive = np.zeros(nodes, dtype=bool)
         alive[live] = True
         order = np.zeros(nodes, dtype=np.int64)
@@ -78,13 +81,13 @@ class Lives(KnowsLives):
         return cls(alive, np.full(nodes, NEVER), np.zeros(nodes, dtype=np.int64), order)
 
     def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """Mark nodes as dead."""
+        """Mark nodes as dead in round `number`; others detect the deaths after `wait` rounds."""
         self.alive[nodes] = False
         self.died[nodes], self.wait[nodes] = number, wait
         self.changes += bool(len(nodes))
 
     def enter(self, nodes: np.ndarray) -> None:
-        """Mark nodes as alive; they enter in the given order."""
+        """Mark nodes as alive; the given order is that of their arrival."""
         self.alive[nodes] = True
         self.died[nodes], self.wait[nodes] = NEVER, 0
         self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
@@ -114,17 +117,17 @@ class Events:
 
     @property
     def entering(self) -> np.ndarray:
-        """The nodes that become alive in this round."""
+        """The nodes that become alive in this round: positions."""
         return np.r_[self.recover, self.arrive]
 
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
-        """Return the events of nodes given by number; `event` contains names of the attributes."""
+        """Return the events of nodes given by number; `event` has their kinds (names here)."""
         position = known.positions(node)
         return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
 
     def rows(self, known: Ring, number: int) -> EventRows:
-        """Return these events as rows of a table, by numbers of nodes."""
+        """Return these events as rows of a table for round `number`, with the numbers of nodes."""
         positions = {
             kind: getattr(self, name) for kind, name in enumerate(EVENT_NAMES[:NODE_EVENTS])
         }
@@ -134,7 +137,7 @@ class Events:
 
 @dataclass(frozen=True)
 class BeforeRound:
-    """The nodes before the events of a round (see `Before`); `known` are all nodes."""
+    """The nodes before the events of a round (see `Before`); `known` is the ring of all nodes."""
 
     lives: KnowsLives
     known: Ring
@@ -163,7 +166,7 @@ class BeforeRound:
 
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
-    """Raise `ImpossibleRound` for an impossible event, and if no node is left."""
+    """Raise `ImpossibleRound` for an impossible event of round `number`, or if no node is left."""
     fault = first_impossible(events.rows(known, number), BeforeRound(lives, known, number))
     if fault is not None:
         raise ImpossibleRound(number, fault[-1])

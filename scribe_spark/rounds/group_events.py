@@ -47,15 +47,15 @@ def publication_ids(
 ) -> np.ndarray:
     """Return the ids of publications of a round: round << 32 | turn * nodes + source.
 
-    `source` are the node numbers of the sources, `nodes` is the number after the greatest one.
-    Turns are those of `group_events.Publishing`; without a schedule, they are 0.
+    `number` is the round, `source` are the node numbers of the sources, `nodes` is the number after
+    the greatest one.  Turns are those of `group_events.Publishing`; without a schedule, they are 0.
     """
     return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """G groups by ascending number; elsewhere a group is given by its index here.
+    """G groups, ascending by number; other tables name a group by its index here.
 
     For an operation, `allowed` has two arrays: True for each group with an access list, and the
     nodes on the lists, as sorted keys ``group * K + position`` (K = `size`, the number of nodes).
@@ -102,7 +102,10 @@ class Groups:
         return cls(number, keys.take(order), size, allowed)
 
     def allows(self, operation: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return whether the access lists allow an operation to each (group, node): bool."""
+        """Return True where the access lists allow an operation to a node in a group: bool.
+
+        `group` are indices of groups, and `node` positions of nodes.
+        """
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]
@@ -118,12 +121,12 @@ def _none() -> Pairs:
 
 
 def to_nodes(pairs: Pairs) -> Columns:
-    """Return pairs as messages to their nodes; :func:`keys_sent` reads the messages."""
+    """Return pairs (group, node) as messages to the nodes, which :func:`keys_sent` reads."""
     return {"group": pairs[0], AT: pairs[1]}
 
 
 def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
-    """Return the keys (group, node) of messages of a kind, ascending; `size` is K."""
+    """Return the keys (group, node) in messages of a kind, ascending; `size` is K."""
     if kind not in inbox:
         return whole_numbers()
     return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
@@ -131,7 +134,7 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Publishing(Rows):
-    """The publications that begin in a round; a publication's name is its index; shapes (p,).
+    """The publications that begin in a round; a publication's name is its index; arrays (p,).
 
     Attributes
     ----------
@@ -158,7 +161,7 @@ class Publishing(Rows):
 
     @classmethod
     def at_begin(cls, pairs: Pairs, size: int = 0) -> Publishing:
-        """Return publications at the begin of a round, sorted by group and node."""
+        """Return publications at the begin of a round, from pairs (group, node), of one size."""
         order = np.lexsort(pairs[::-1])
         group, node = (column[order] for column in pairs)
         return cls(group, node, np.zeros_like(group), np.full_like(group, size))
@@ -172,7 +175,11 @@ class Publishing(Rows):
         size: np.ndarray,
         number: np.ndarray,
     ) -> Publishing:
-        """Return publications of a schedule, by time, group, source (its `number`) and size."""
+        """Return publications of a schedule, sorted by time, group, source and size.
+
+        `group` are indices, `node` positions of the sources, `number` their numbers, `at_us` times
+        since the begin of the round in microseconds, and `size` bytes.
+        """
         order = np.lexsort((size, number, group, at_us))
         made = cls(*(column[order] for column in (group, node, at_us, size)))
         # 1. the publications of a source to a group at one time take several steps
@@ -190,7 +197,7 @@ class Publishing(Rows):
         return replace(made, turn=turn)
 
     def in_parts(self, parts: Parts) -> Publishing:
-        """Return the parts of publications, each of which takes a turn: W13."""
+        """Return the parts of each publication as publications; each part takes a turn: W13."""
         nth = np.tile(np.arange(parts.sent), len(self))
         each = parts.split(self)
         return replace(each, turn=each.turn * parts.sent + nth)
@@ -198,10 +205,11 @@ class Publishing(Rows):
 
 @dataclass(frozen=True)
 class GroupEvents:
-    """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
+    """The events of groups in a round: for each kind, pairs of a group and a node.
 
-    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.  In a
-    world with a schedule, `schedule` has all publications, and `publish` has their pairs.
+    Groups are indices, nodes are positions in the ring.  The nodes are alive after Pastry's events.
+    For each kind, a pair occurs at most once.  In a world with a schedule, `schedule` has all
+    publications, and `publish` has their pairs.
     """
 
     create: Pairs = field(default_factory=_none)
@@ -221,9 +229,10 @@ class GroupEvents:
         at_us: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> GroupEvents:
-        """Select the group events from events that are given by node and group numbers.
+        """Return the group events among events that are given by numbers of nodes and groups.
 
-        In a world with a schedule, `at_us` and `size` are the times and sizes of publications; a
+        `event` has the name of each event, and `known` is the ring of all nodes.  In a world with a
+        schedule, `at_us` and `size` are the times (us) and sizes (bytes) of publications; a
         negative time means that none is given, which is 0.
         """
         some = np.isin(event, _KINDS)
@@ -249,22 +258,25 @@ class GroupEvents:
     def of_pairs(
         cls, pairs: Mapping[str, Pairs], schedule: Publishing | None = None
     ) -> GroupEvents:
-        """Return the events with these pairs by kind."""
+        """Return events from their pairs (group, node) by kind: create, join, quit, publish."""
         create, join, quits, publish = (pairs[kind] for kind in _KINDS)
         return cls(create, join, quits, publish, schedule)
 
     def in_parts(self, parts: Parts) -> GroupEvents:
-        """Return the events with the parts of publications as publications."""
+        """Return the same events, in which each part of a publication is a publication."""
         if self.schedule is None or parts.sent == 1:
             return self
         return replace(self, schedule=self.schedule.in_parts(parts))
 
     def by_kind(self) -> dict[str, Pairs]:
-        """Return the pairs of each kind of event, by its name."""
+        """Return, for each kind (create, join, quit, publish), its pairs (group, node).
+
+        Groups are indices, and nodes positions in the ring.
+        """
         return {kind: getattr(self, kind) for kind in _KINDS}
 
     def published(self, size: int = 0) -> Publishing:
-        """Return the publications; those without a schedule have an equal size."""
+        """Return the publications; without a schedule, all start at once and have one `size`."""
         if self.schedule is None:
             return Publishing.at_begin(self.publish, size)
         return self.schedule
@@ -291,10 +303,11 @@ def refuse_impossible(
     check: Program,
     refused_table: str,
 ) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, before anything is played.
+    """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played.
 
-    The program `check` writes joins of members and quits of nodes that are no members into
-    `refused_table`: ``kind`` (an index of :data:`OF_MEMBERS`), ``group``, ``node``.
+    `events` are those of nodes, `of_groups` those of groups.  The program `check` writes joins of
+    members and quits of nodes that are no members into `refused_table`: ``kind`` (an index of
+    :data:`OF_MEMBERS`), ``group``, ``node``.
     """
     ring, wrong = player.environment.facts.ring, dict[str, np.ndarray]()
     if len(of_groups.join[0]) + len(of_groups.quit[0]):
@@ -342,7 +355,10 @@ _REFUSED = "refused events of members"
 def check_group_events(
     player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, before anything is played."""
+    """Raise `ImpossibleRound` for impossible events of groups, by the members in :data:`MEMBERS`.
+
+    The parameters are those of :func:`refuse_impossible`.
+    """
     check = _CheckMembers(player.environment.bounds, groups, of_groups)
     refuse_impossible(player, number, groups, events, of_groups, check, _REFUSED)
 
@@ -354,10 +370,10 @@ def change_memberships(
     of_groups: GroupEvents,
     by_messages: bool = False,
 ) -> list[Program]:
-    """Return the program of a round's joins, quits and deaths on :data:`MEMBERS`, if needed.
+    """Return the program that changes :data:`MEMBERS` in a round, in a list; empty without changes.
 
-    A join without the right changes nothing.  With `by_messages`, more joins and quits come as
-    messages.
+    Members join and quit, and dead nodes are removed.  A join without the right changes nothing.
+    With `by_messages`, more joins and quits come as messages.
     """
     gone = np.sort(np.r_[events.fail, events.leave])
     if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
@@ -367,7 +383,7 @@ def change_memberships(
 
 @dataclass(frozen=True)
 class _OfMembers:
-    """A program on the table :data:`MEMBERS`."""
+    """A program that reads or writes the table :data:`MEMBERS` of a bucket."""
 
     bounds: np.ndarray
     groups: Groups
@@ -375,19 +391,19 @@ class _OfMembers:
     silent: ClassVar[bool] = True
 
     def keys(self, bucket: int, pairs: Pairs) -> np.ndarray:
-        """Return the sorted keys of the pairs whose nodes are in a bucket."""
+        """Return the sorted keys (group, node) of those `pairs` whose nodes are in a bucket."""
         group, node = pairs
         mine = in_bucket(self.bounds, bucket, node)
         return np.sort(group[mine] * self.groups.size + node[mine])
 
     def members(self, tables: Tables) -> np.ndarray:
-        """Return the keys of the members in a bucket."""
+        """Return the keys (group, node) of the members in a bucket, ascending."""
         return tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
 
 
 @dataclass(frozen=True)
 class _CheckMembers(_OfMembers):
-    """Record joins of members and quits of nodes that are no members."""
+    """Record impossible events: joins of members, and quits of nodes that are no members."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""
@@ -405,7 +421,7 @@ class _CheckMembers(_OfMembers):
 
 @dataclass(frozen=True)
 class ChangeMembers(_OfMembers):
-    """Change the members of a bucket; the nodes `gone` have died or left, ascending.
+    """Change the table of members in a bucket; the nodes `gone` (ascending) have died or left.
 
     Joins and quits may also come as messages.
     """
@@ -424,10 +440,9 @@ class ChangeMembers(_OfMembers):
         return {}
 
     def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the keys (group, node) of members that change, ascending.
+        """Return the keys (group, node) of a bucket's nodes that join, or quit, ascending.
 
-        They are the bucket's pairs of the round's events, and those that received a message of a
-        kind.
+        These are `pairs` of the round's events, and nodes that received a message of a `kind`.
         """
         keys = self.keys(bucket, pairs)
         return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])
@@ -451,9 +466,10 @@ class RoundTimes:
     def first_fault(
         self, publishes: np.ndarray, at_us: np.ndarray, size: np.ndarray
     ) -> tuple[int, str] | None:
-        """Return the first row with an impossible time or size, and the fault in words.
+        """Return the first row of events with an impossible time or size, and the fault in words.
 
-        NONE: the row has no time or no size.  `publishes` is True for publications.
+        `at_us` are times since the begin of the round, and `size` bytes; NONE means that the row
+        has no time or no size.  `publishes` is True for publications.
         """
         has_time, has_size = at_us != NONE, size != NONE
         after = f"at or after the end of its round, which lasts {canonical('time', self.round_us)}"
@@ -473,11 +489,11 @@ class RoundTimes:
         return min(found, default=None)
 
     def timed(self, at_us: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times and sizes of publications, with those of rows that have none."""
+        """Return times (us) and sizes (bytes) of publications, with defaults in place of NONE."""
         return np.maximum(at_us, 0), np.where(size == NONE, self.usual, size)
 
     def too_many(self, publish: Publishing) -> tuple[int, str] | None:
-        """Return the first publication with too great a turn, and the fault in words."""
+        """Return the first publication whose turn is too great, and the fault in words."""
         turns = self.turns // self.parts.sent
         wrong = np.flatnonzero(publish.turn >= turns)
         if not len(wrong):

@@ -126,7 +126,7 @@ class Overlays:
     state: Mapping[str, Columns] = field(default_factory=dict)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
-        """Return the edges of groups' overlays as edges of each of their publications.
+        """Return the edges of groups' overlays, repeated for each publication of their group.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Overlays:
         return {"publication": publication, **take(edges, order[row])}
 
     def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
-        """Return edges down trees but those to sources, and the edges from sources to roots.
+        """Return edges down trees, without those to sources, and edges from sources to roots.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Overlays:
 
 @dataclass(frozen=True)
 class Built:
-    """The overlays that a bucket has built.
+    """The overlays that a bucket has built: their edges, entries and messages.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class GroupOverlays(SystemOnBuckets):
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the overlays of groups; by default only their :meth:`edges`."""
+        """Return overlays with entries and messages; by default only with their :meth:`edges`."""
         return Built(self.edges(overlays, network))
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
@@ -270,11 +270,14 @@ class GroupOverlays(SystemOnBuckets):
         return {}
 
     def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
-        """Return the arrays by name that all buckets read while they build; by default none."""
+        """Return arrays by name, which all buckets can read while they build; by default none."""
         return {}
 
     def state_of(self, tables: Tables, groups: np.ndarray) -> Mapping[str, Columns]:
-        """Return the state of groups (indices, ascending) in their builder; by default none."""
+        """Return the state of some `groups` (indices, ascending) as tables; by default none.
+
+        `tables` are those of the bucket that builds their overlays.
+        """
         return {}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
@@ -290,9 +293,7 @@ class GroupOverlays(SystemOnBuckets):
         raise NotImplementedError
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Return the mask of edges on which a node forwards its first copy; by default
-        all edges.
-        """
+        """Return True for edges on which a node forwards its first copy; by default all edges."""
         return to_all(first, edges)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -303,7 +304,7 @@ class GroupOverlays(SystemOnBuckets):
         return self.publish(player, kept, round, now)
 
     def begin_round(self, player: SystemPlayer, now: LivingRound) -> OverlayRound:
-        """Return the common data of the programs of a round."""
+        """Return the data that all programs of a round share."""
         facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
         made = self.shared_in_run(Network(now.ring, *facts)) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
@@ -325,7 +326,11 @@ class GroupOverlays(SystemOnBuckets):
     def publish(
         self, player: SystemPlayer, kept: Tables, round: OverlayRound, now: LivingRound
     ) -> SystemRound:
-        """Let publications spread; in a world, also count messages, and publications due."""
+        """Let publications spread; in a world, also count messages, and publications that are due.
+
+        `kept` has the orchestrator's tables, `round` the common data of programs, and `now` the
+        round of the world.
+        """
         published = read_table(Published, kept, PUBLISHED)
         measured = round.multicasts if now.measures else None
         if len(now.publish):
@@ -344,11 +349,11 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def begun(self) -> Begun | None:
-        """The publications whose copies have no times of a clock with bandwidth yet: none."""
+        """The publications that the world still has to time by a clock with bandwidth: none."""
         return Begun()
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Let publications spread: write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
+        """Let publications spread over edges: write `dissemination.ARRIVALS`, `ARRIVED_COPIES`."""
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
@@ -373,7 +378,7 @@ class GroupOverlays(SystemOnBuckets):
 
 @dataclass(frozen=True)
 class OverlayRound:
-    """The common data of the programs of a round; picklable."""
+    """The data that all programs of a round share: nodes, groups, publications; picklable."""
 
     system: GroupOverlays
     bounds: np.ndarray
@@ -403,14 +408,14 @@ class OverlayRound:
         return len(self.facts.ring)
 
     def builders(self, group: np.ndarray) -> np.ndarray:
-        """Return a position in the bucket that builds the overlay of each group: int64."""
+        """Return a position in each group's builder, the bucket that builds its overlay: int64."""
         buckets = self.bounds[:-1][np.diff(self.bounds) > 0]
         return buckets[group % len(buckets)]
 
 
 @dataclass(frozen=True)
 class OverlayProgram:
-    """A program of a round."""
+    """A program of a round of a system that floods overlays; `round` has the common data."""
 
     round: OverlayRound
 
@@ -421,12 +426,12 @@ class OverlayProgram:
 
 
 def _keys(tables: Tables, name: str) -> np.ndarray:
-    """Return the keys (group, node) of a table: ascending."""
+    """Return the keys (group, node) in the table `name`, ascending; none without the table."""
     return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
 
 
 class Remember(OverlayProgram):
-    """The program by which buckets note their nodes that are members: rule O1."""
+    """The program by which buckets note which of their nodes are members: rule O1."""
 
     silent: ClassVar[bool] = True
 
@@ -446,7 +451,7 @@ class Remember(OverlayProgram):
 
 
 class Build(OverlayProgram):
-    """The program by which one bucket for each group builds its overlay: rule O2."""
+    """The program by which each group's builder (a bucket) builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send members to builders, send edges to their nodes, and write `dissemination.EDGES`."""
@@ -462,7 +467,7 @@ class Build(OverlayProgram):
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
-        """Note the edges of the first topic of each group."""
+        """Write the neighbours of nodes, as keys, in the first topic of each group."""
         round, edges = self.round, tables[EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
         mine = find_sorted(first, edges["group"]) >= 0
@@ -478,7 +483,10 @@ class Build(OverlayProgram):
         return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
 
     def _build(self, tables: Tables, members: np.ndarray) -> Columns:
-        """Return the edges of the live nodes of overlays, as messages to these nodes."""
+        """Build overlays; return the edges of live nodes as messages to these nodes.
+
+        `members` are the keys (group, node) that a builder has received.
+        """
         round, size = self.round, self.round.size
         groups = distinct(members // size)
         mine = np.flatnonzero(find_sorted(groups, round.published) >= 0)
@@ -506,7 +514,7 @@ class Build(OverlayProgram):
         return take(sent, round.lives.alive[sent[AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
-        """Note the edges of the picture of the watched group."""
+        """Write the edges of the picture of the watched group; `groups` are indices."""
         if edges:
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}
@@ -514,7 +522,10 @@ class Build(OverlayProgram):
             tables[PICTURE] = take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
-        """Count entries and messages of overlays, whose groups have these indices."""
+        """Count entries of nodes, and messages by which overlays were built (`Built`).
+
+        `groups` has the index of each group in `built`.
+        """
         round = self.round
         for name, kept in built.kept.items():
             group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
@@ -528,7 +539,7 @@ class Build(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountOverlayCopies(OverlayProgram):
-    """The program by which buckets count copies and expected receivers: rules O4 and O5."""
+    """The program by which buckets count copies, and receivers that are expected: O4 and O5."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
     silent: ClassVar[bool] = True
@@ -548,7 +559,7 @@ class CountOverlayCopies(OverlayProgram):
         return {}
 
     def _pop(self, tables: Tables, name: str) -> Columns:
-        """Remove and return rows of a spread; their ``group`` is then the publication."""
+        """Remove and return a table of copies; then ``group`` is the index of the publication."""
         rows = tables.pop(name, {})
         if not rows:
             return {}
@@ -564,7 +575,7 @@ class CountOverlayCopies(OverlayProgram):
         return {**take(rows, row), "group": of_topic[place]}
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
-        """Count copies as messages; return the first copies and the duplicates of each group."""
+        """Count copies as messages; return the first copies and duplicates of each group."""
         round = self.round
         arrives = round.lives.alive[copies["node"]]
         if "lost" in copies:
@@ -587,7 +598,7 @@ class CountOverlayCopies(OverlayProgram):
         note_received(tables, round.number_of_round, *groups, members, once, heard)
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
-        """Note the copies and deliveries of the publications that are measured."""
+        """Write the tables of copies and deliveries of the publications that are measured."""
         round = self.round
         measured = np.sort(round.multicasts.publication)
 
@@ -611,7 +622,7 @@ class CountOverlayCopies(OverlayProgram):
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
     def _delays(self, topic: np.ndarray, rows: Columns) -> np.ndarray:
-        """Return the delays of copies without a clock with bandwidth."""
+        """Return the delays (us) of copies, with jitter, where no clock has timed them."""
         kernel, lan_us, *_ = self.round.network
         sender, node, router = rows["sender"], rows["node"], self.round.facts.ring.router
         delay_us = node_delays(kernel, lan_us, router[sender], router[node])

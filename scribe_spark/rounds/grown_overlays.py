@@ -103,18 +103,18 @@ class Period:
 
 
 class Sent:
-    """The control messages of a period, as `GrownOverlays.play_period` returns them."""
+    """The control messages of a period, by kind, for the result of `GrownOverlays.play_period`."""
 
     def __init__(self) -> None:
         self._rows = defaultdict[str, list[Columns]](list)
 
     def note(self, kind: str, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-        """Note messages between positions; what a node tells itself is no message."""
+        """Note messages of a kind between positions; a message of a node to itself is left out."""
         away, ends = sender != to, {"group": group, "sender": sender, "to": to}
         self._rows[kind].append({name: one[away].astype(np.int32) for name, one in ends.items()})
 
     def by_kind(self) -> dict[str, Columns]:
-        """Return the messages by kind."""
+        """Return a table of messages (``group, sender, to``) for each kind."""
         return {kind: concatenate(rows) for kind, rows in self._rows.items()}
 
 
@@ -161,14 +161,21 @@ class GrownOverlays(GroupOverlays):
         raise NotImplementedError
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Play programs of the system before the period, after the events; by default none."""
+        """Play programs of the system before the builders play the period; by default none.
+
+        `round` has the data that programs share, and `now` is the round of the system; its events
+        have happened.
+        """
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return numbers that are added over the builders at the end of a round of a world."""
+        """Return numbers by name, from a builder's state; they are added over all builders.
+
+        They are asked for at the end of a round of the world.
+        """
         return {}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round from the sums: by default, means over ``members``."""
+        """Return the measures of a round from sums over builders: by default means per member."""
         members = max(1.0, sums.get("members", 1))
         return {name: total / members for name, total in sums.items() if name != "members"}
 
@@ -224,7 +231,7 @@ def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
 
 @dataclass(frozen=True)
 class _TellBuilders(OverlayProgram):
-    """Record the members, and send builders the joins and the quits: rules O1 and O10."""
+    """Record the members of groups, and tell builders the joins and quits: rules O1, O10."""
 
     leave: np.ndarray  # the nodes that leave, ascending
 
@@ -251,7 +258,7 @@ class _TellBuilders(OverlayProgram):
 
 @dataclass(frozen=True)
 class _PlayPeriod(OverlayProgram):
-    """Play the rules of the system for one period: rule O11."""
+    """Let builders play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays
     key_lo: np.ndarray | None
@@ -301,7 +308,7 @@ class _PlayPeriod(OverlayProgram):
 
 
 def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) -> None:
-    """Write the tables of the state; a table without rows is removed."""
+    """Write the tables of the state into a builder's tables; remove those without rows."""
     for name in system.tables:
         if name in state and count_rows(state[name]):
             tables[_STATE + name] = state[name]
@@ -310,7 +317,7 @@ def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) ->
 
 
 def _add_up_traffic(tables: Tables) -> None:
-    """Add up the recorded messages of a run if new rows are as many as those added up before."""
+    """Add up equal recorded messages of a run, when new rows are as many as added ones."""
     names = [name for name in tables if name.startswith(f"{TRAFFIC} ")]
     rows = [count_rows(tables[name]) for name in names]
     if len(names) < 2 or sum(rows) < 2 * rows[0]:

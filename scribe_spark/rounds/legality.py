@@ -38,10 +38,11 @@ def first_bad_cell(
     extent: Extent,
     groups: np.ndarray | None = None,
 ) -> str | None:
-    """Describe the first row with a value that does not exist or fit; None if all rows are good.
+    """Describe the first row of events with an impossible value; None if all rows are good.
 
-    `names` are the names of the events in the table, to report unknown ones; `groups` are the
-    numbers of the groups, ascending, or None in a world without groups.
+    `names` are the names of the events in the table, to report unknown ones; `extent` has the
+    numbers of nodes and rounds, and `groups` are the numbers of the groups, ascending, or None in a
+    world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
@@ -74,7 +75,7 @@ def first_bad_cell(
 
 
 def groups_are(groups: np.ndarray) -> str:
-    """Describe the known groups, ascending numbers, for an error message."""
+    """Return words for an error message: the numbers of all groups (ascending)."""
     first, last = int(groups[0]), int(groups[-1])
     if len(groups) == 1:
         return f"the only group is {first}"
@@ -83,7 +84,7 @@ def groups_are(groups: np.ndarray) -> str:
 
 
 def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
-    """Return the number of live nodes after each round: int64, shape (R,); events are possible."""
+    """Return the number of live nodes after each round, from possible events: int64, (R,)."""
     rows = rows.take(rows.of_node)
     enters = ALIVE_AFTER[rows.events]
     come, gone = (
@@ -93,14 +94,14 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
 
 
 def _row(rows: EventRows, at: int, name: str | None = None) -> str:
-    """Describe a row of an events table for an error message."""
+    """Return words for the row `at` of an events table, for an error message."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
     return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
 
 
 def _state(last: tuple[int, int] | None, before: Before, node: int, alive: bool) -> str:
-    """Say whether a node is alive, given code and round of its last event, with a remedy."""
+    """Say whether a node is alive, with a remedy, from the code and round of its `last` event."""
     remedy = "leave or fail" if alive else "arrive or recover"
     if last is None:
         if not before.was_alive(np.array([node]))[0]:
@@ -118,11 +119,12 @@ def _move_later(at: int) -> str:
 
 
 def first_impossible(rows: EventRows, before: Before) -> Fault | None:
-    """Return the first impossible node event (by round, then node), or None.
+    """Return the first impossible node event (round, node, fault), or None if all are possible.
 
-    A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
-    keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
-    one event in a round.  `rows` are all events of the nodes; group events are ignored.
+    Events are in the order of rounds, then of nodes.  A live node can leave or fail.  A dead node
+    can arrive and, if it was alive before, recover: it keeps its nodeId and its last leaf set even
+    after an announced departure.  A node has at most one event in a round.  `rows` are all events
+    of the nodes; group events are ignored.
     """
     rows = rows.take(rows.of_node)
     if not len(rows):
@@ -212,16 +214,16 @@ def first_impossible_in_groups(
 
 
 def _same_as_before(*columns: np.ndarray) -> np.ndarray:
-    """Return True for rows that are equal to the previous row in all columns."""
+    """Return True for each row that is equal to the row before it in all columns: bool."""
     same = np.zeros(len(columns[0]), dtype=bool)
     same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return same
 
 
 class _MembershipFaults:
-    """Joins of members and quits of non-members; rows are by group, node, round, event.
+    """Finds joins of members and quits of other nodes, in rows by group, node, round, event.
 
-    `both` and `wrong` mark rows of nodes that join and quit in a round, and other faults.
+    `both` marks rows of nodes that join and quit in a round, and `wrong` rows with other faults.
     """
 
     def __init__(
@@ -243,7 +245,7 @@ class _MembershipFaults:
         self._may_join[places] = permitted
 
     def in_words(self, at: int, is_start: np.ndarray) -> str:
-        """Describe the fault of an impossible row."""
+        """Describe the fault of the impossible row `at`; `is_start` marks joins before round 0."""
         rows = self._rows
         if self.both[at]:
             both = f"{_place(rows, at)} has two events, join and quit"

@@ -46,10 +46,10 @@ FOUND = "found dead"
 
 @dataclass(frozen=True)
 class Observer:
-    """Counts the messages of a bucket's nodes; may record senders, receivers and groups.
+    """Counts the messages of a bucket's nodes by kind; may record senders, receivers and groups.
 
-    `recorded` are the kinds whose senders and receivers are recorded and, with `groups`, also the
-    groups.
+    `kinds` are all kinds of messages.  `recorded` are the kinds whose senders and receivers are
+    recorded and, with `groups`, also the groups.
     """
 
     kinds: tuple[str, ...]
@@ -72,12 +72,12 @@ class Observer:
         times: np.ndarray | None = None,
         sizes: Sizes | None = None,
     ) -> None:
-        """Count messages that nodes of a bucket send, and how many of them meet a dead node.
+        """Count `messages` of a kind that a bucket's nodes send; `lost` of them meet a dead node.
 
         The function `between` returns the sender and the receiver of each message, in any order;
-        `groups` returns the groups of these messages; by default they belong to none.  If only
-        groups are recorded, rows may stand for several messages: `times` has their numbers.
-        `sizes` returns the sizes of these messages, if they have sizes of their own.
+        `groups` returns the groups of these messages, by default NONE.  If only groups are
+        recorded, rows may stand for several messages: `times` has their numbers.  `sizes` returns
+        the sizes of these messages in bytes, if they have sizes of their own.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -102,7 +102,10 @@ class Observer:
     def record(
         self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, **more: np.ndarray
     ) -> None:
-        """Record senders and receivers of messages, and further columns of :data:`TRAFFIC`."""
+        """Record senders and receivers (positions) of messages of a kind in a new `TRAFFIC` table.
+
+        `more` are further columns of that table.
+        """
         before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
         tables[f"{TRAFFIC} {before}"] = {
             "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
@@ -122,10 +125,11 @@ class Observer:
         times: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> None:
-        """Count one message per element of `arrives`; False marks a lost message.
+        """Count a message of a kind for each element of `arrives`; False marks a lost message.
 
-        `group` are the groups of the messages, by default none; `times` as in :meth:`count`, if no
-        message is lost; `size` are the sizes of the messages in bytes, by default those of kinds.
+        `sender` and `to` are positions.  `group` are the groups of the messages, by default none;
+        `times` has the number of messages that each row stands for, if no message is lost; `size`
+        are the sizes of the messages in bytes, by default those of kinds.
         """
         lost = arrives.size - np.count_nonzero(arrives)
         messages = arrives.size if times is None else int(times.sum())
@@ -141,7 +145,7 @@ class Observer:
         )
 
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
-        """Record dead nodes that live nodes of a bucket met: positions."""
+        """Record that live nodes of a bucket met dead nodes; both are positions."""
         if len(node):
             append(tables, FOUND, {"node": node, "dead": dead})
 
@@ -149,7 +153,7 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of counted messages; their numbers must be equal."""
+    """Return senders and receivers of counted messages; refuse a number other than `messages`."""
     sender, to = between()
     if not len(sender) == len(to) == messages:
         raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
@@ -157,18 +161,21 @@ def ends_of(
 
 
 def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of questions and of their answers."""
+    """Return the senders and receivers of questions, followed by those of their answers."""
     return np.r_[asker, asked], np.r_[asked, asker]
 
 
 def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the tables :data:`MESSAGES` of all buckets: messages and lost messages by kind."""
+    """Return the numbers of messages and of lost messages by kind, summed over all buckets.
+
+    `table` has the tables :data:`MESSAGES` of the buckets, one after the other.
+    """
     sums = [table[name].reshape(-1, kinds).sum(axis=0) for name in ("messages", "lost")]
     return sums[0], sums[1]
 
 
 class Tally:
-    """Counts the messages of each kind in a round; ``lost KIND`` counts those that met a dead node.
+    """The number of messages of each kind in a round; ``lost KIND`` are those that met a dead node.
 
     `kinds` are the kinds that are counted; buckets record the senders and receivers of those in
     `recorded` and, with `groups`, also the groups of messages.
@@ -182,11 +189,11 @@ class Tally:
 
     @property
     def observer(self) -> Observer:
-        """The observer that counts these kinds in buckets; :meth:`take` adds its counts."""
+        """The observer that counts these kinds in buckets; :meth:`take` adds its counts here."""
         return Observer(self.kinds, self._recorded, self._groups)
 
     def take(self, taken: Mapping[str, Columns]) -> None:
-        """Add the counts of all buckets: the tables `MESSAGES`."""
+        """Add the counts of all buckets, from their tables `MESSAGES` in `taken`."""
         if MESSAGES in taken:
             sums = counted(taken[MESSAGES], len(self.kinds))
             for kind, messages, lost in zip(self.kinds, *sums, strict=True):
@@ -199,48 +206,48 @@ class Tally:
 
 
 class Counts:
-    """The counts of a bucket, by name."""
+    """Histograms of a bucket by name: how many things (nodes, groups, ...) have each value."""
 
     def __init__(self) -> None:
         self._parts: list[Columns] = []
 
     def add(self, name: str, values: np.ndarray) -> None:
-        """Count how often each whole number occurs in `values`, under a name."""
+        """Add the number of times that each whole number occurs in `values` to a histogram."""
         self.add_counts(name, *np.unique(values, return_counts=True))
 
     def add_counts(self, name: str, values: np.ndarray, counts: np.ndarray) -> None:
-        """Add ``counts[i]`` occurrences of the whole number ``values[i]`` under a name."""
+        """Add ``counts[i]`` things with the whole number ``values[i]`` to a histogram."""
         if len(values):
             value, count = values.astype(np.int64), counts.astype(np.int64)
             names = np.full(len(values), name)
             self._parts.append({"name": names, "value": value, "count": count})
 
     def add_total(self, name: str, count: int | np.integer) -> None:
-        """Add `count` occurrences of the value 0 under a name that counts no values."""
+        """Add `count` things with the value 0 to a histogram in which only their number matters."""
         self.add_counts(name, np.zeros(min(int(count), 1), np.int64), np.array([count]))
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the rows ``name, value, count``; without columns if there are no rows."""
+        """Return all histograms as rows ``name, value, count``; no columns if there are no rows."""
         return concatenate(self._parts) if self._parts else {}
 
 
 class Counted:
-    """The sums of the counts of all buckets, from the rows of :meth:`Counts.columns`."""
+    """The histograms of all buckets, summed, from the rows of :meth:`Counts.columns`."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
 
     def total(self, name: str) -> int:
-        """Return the number of things, whatever their value."""
+        """Return the number of things in a histogram, whatever their value."""
         return int(self.histogram(name).counts.sum())
 
     def by_value(self, name: str) -> dict[int, int]:
-        """Return the count of each value, sorted by value."""
+        """Return a histogram as a dict: value -> number of things, sorted by value."""
         found = self.histogram(name)
         return dict(zip(found.values.astype(int).tolist(), found.counts.tolist(), strict=True))
 
     def histogram(self, name: str) -> Histogram:
-        """Return the histogram of the values."""
+        """Return the histogram with a name, summed over buckets."""
         if not self._columns:
             return Histogram()
         named = self._columns["name"] == name

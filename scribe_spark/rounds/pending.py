@@ -1,6 +1,8 @@
 """Publications of a world until they are counted; buckets count their expected receivers.
 
-Systems use it whose publications arrive in their own round or never.
+Systems use this module if their publications arrive in their own round or never.
+
+A publication is *counted* when it is due, that is at its deadline, or at the end of the world.
 
 References
 ----------
@@ -38,9 +40,9 @@ PUBLISHED = "published"
 
 @dataclass
 class Expected(SortedTable):
-    """The expected receivers of publications, by (round, group, node).
+    """The expected receivers of publications that are not counted yet, by (round, group, node).
 
-    `count` is the number of publications of the round and group; the member received `got`.
+    `count` is the number of publications of the round and group; the member received `got` of them.
     """
 
     count: np.ndarray = field(default_factory=whole_numbers)
@@ -49,9 +51,10 @@ class Expected(SortedTable):
 
 @dataclass
 class Published(SortedTable):
-    """The publications that are not counted yet, by index.
+    """The publications that are not counted yet, summed by round and group; a row has a number.
 
-    `round`; the index of the `group`; the numbers of first and of repeated copies that arrived.
+    `group` is the index of the group, and the last columns are the numbers of first and of repeated
+    copies that arrived.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -60,10 +63,10 @@ class Published(SortedTable):
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
     def add(self, number: int, published: np.ndarray, first: np.ndarray, again: np.ndarray) -> None:
-        """Append the publications of a round; those of a group are one row.
+        """Append the publications of round `number`; those of a group become one row.
 
         `published`, `first` and `again` (G,) are the numbers of publications, of first copies and
-        of repeated copies.
+        of repeated copies of each group.
         """
         group = np.flatnonzero(published)
         index = len(self) + np.arange(len(group))
@@ -71,13 +74,16 @@ class Published(SortedTable):
         self.insert(index, round=number, group=group, **copies)
 
     def add_came(self, now: LivingRound, came: Columns) -> None:
-        """Append the publications of a round, from the tables :data:`CAME` of all buckets."""
+        """Append the publications of a round, with the copies that all buckets counted.
+
+        `came` has the tables :data:`CAME` of all buckets, one after the other.
+        """
         groups = len(now.group)
         first, again = (came[name].reshape(-1, groups).sum(axis=0) for name in ("first", "again"))
         self.add(now.number, np.bincount(now.publish.group, minlength=groups), first, again)
 
     def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
-        """Remove the publications up to round `last`, and return their receivers.
+        """Remove the publications up to round `last`, and return their accounts.
 
         `groups` is the number of groups; `taken` has the table :data:`DUE` of all buckets, if it
         exists.
@@ -98,7 +104,7 @@ class Published(SortedTable):
 
 
 def last_counted(now: LivingRound) -> int:
-    """Return the last round whose publications are counted at the end of a round."""
+    """Return the last round whose publications are counted at the end of the round `now`."""
     return now.number if now.is_last else now.number - now.deadline
 
 
@@ -111,12 +117,12 @@ def note_received(
     published: np.ndarray,
     heard: np.ndarray,
 ) -> None:
-    """Note which members of a bucket have received the publications of a round.
+    """Note in a bucket's table how many publications of round `number` each member has received.
 
     `members` are the ascending keys (group, node) of the members in the bucket, `published` (p,)
-    are the groups of the publications, and `heard` has a key for each node and publication that
-    reached the node, in any order.  `groups` and `size` are the numbers of groups and nodes, G and
-    K.
+    are the groups of the publications, and `heard` has the key (group, node) of each publication
+    that reached a node, in any order.  `groups` and `size` are the numbers of groups and nodes, G
+    and K.
     """
     count = np.bincount(published, minlength=groups)
     members = members[count[members // size] > 0]
@@ -129,10 +135,11 @@ def note_received(
 
 
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
-    """Count the publications up to a round, by round and group: the table :data:`DUE`.
+    """Write :data:`DUE`: the receivers of publications up to round `last`, by round and group.
 
-    A node that is no member any more is not expected to receive any.  `members` are the ascending
-    keys (group, node) of the members in the bucket; see :func:`note_received` for the rest.
+    A node that is no member any more is not expected to receive any publication.  `members` are the
+    ascending keys (group, node) of the members in the bucket; see :func:`note_received` for the
+    rest.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Environment:
-    """Facts about nodes, their lives, and the rules of the overlay."""
+    """What programs know around nodes: nodes, their lives, the network and the config's rules."""
 
     facts: KnowsRing  # all nodes, also those that arrive later
     bounds: np.ndarray  # int64, shape (B + 1,)
@@ -49,19 +49,19 @@ class Environment:
 
     @property
     def world_rules(self) -> RoundsConfig:
-        """The rules of detection, repair and maintenance in a world."""
+        """The config's rules of detection, repair and maintenance; only in a world."""
         assert self.world is not None, "not a world"
         return self.world
 
     @property
     def in_round(self) -> KnowsLives:
-        """The lives of nodes in a world."""
+        """The lives of all nodes; only in a world."""
         assert self.lives is not None, "not a world"
         return self.lives
 
 
 class RoundPlayer:
-    """Plays the programs of a round one after the other, which the orchestrator makes.
+    """The player of an orchestrator's programs in a round, with the lives of all nodes.
 
     The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
     of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
@@ -76,13 +76,13 @@ class RoundPlayer:
 
     @property
     def lives(self) -> Lives:
-        """The lives of all nodes in a world."""
+        """The lives of all nodes, which the orchestrator may change; only in a world."""
         assert self._lives is not None, "not a world"
         return self._lives
 
     @property
     def environment(self) -> Environment:
-        """The current environment, for a new program."""
+        """The environment of nodes as it is now; a program that is made now should get it."""
         if self._lives is None:
             return self._environment
         if self._changes != self.lives.changes:
@@ -96,7 +96,7 @@ class RoundPlayer:
         return self._environment
 
     def begin_round(self, number: int) -> None:
-        """Begin a round, and free data that only the previous round needed."""
+        """Begin round `number`, and free data that only the previous round needed."""
         self.engine.begin_round(number)
         for old in self._shared[:-1]:
             assert isinstance(self.engine, OnSpark)
@@ -104,7 +104,7 @@ class RoundPlayer:
         del self._shared[:-1]
 
     def observe(self, *, traffic: bool) -> None:
-        """Set whether senders and receivers are recorded from now on."""
+        """Set whether programs record senders and receivers of messages from now on."""
         observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
         self._environment = replace(self._environment, observer=observer)

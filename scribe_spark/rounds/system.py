@@ -59,7 +59,7 @@ RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 
 @dataclass(frozen=True)
 class OwnRounds:
-    """The rounds of a system within those of a world, in whole microseconds.
+    """The own rounds of a system beside the rounds of the world, in whole microseconds.
 
     Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
     own rounds that begin in it; the rest of the last one belongs to the next round.
@@ -84,11 +84,11 @@ class OwnRounds:
     own_us: int = 1
 
     def first(self, number: RoundNumber) -> RoundNumber:
-        """Return the first own round that begins in a round of the world."""
+        """Return the number of the first own round that begins in round `number` of the world."""
         return -(-number * self.world_us // self.own_us)
 
     def world_round(self, own: RoundNumber) -> RoundNumber:
-        """Return the round of the world in which an own round begins."""
+        """Return the number of the world's round in which the own round `own` begins."""
         return own * self.own_us // self.world_us
 
 
@@ -196,7 +196,7 @@ class LivingRound:
 
     @property
     def world_round(self) -> int:
-        """The number of the world's round."""
+        """The number of the round of the world in which this own round begins."""
         return self.own.world_round(self.number)
 
     @property
@@ -212,9 +212,10 @@ class LivingRound:
     def lost_copies(
         self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
     ) -> Lost | None:
-        """Return the losses of copies of publications; None: the network loses no copies.
+        """Return the losses of copies of publications; None if the network loses no copies.
 
-        `some` are indices in `publish`, by default all; `more` as in `Losses.of_publications`.
+        `facts` has the nodes, `some` are indices in `publish` (by default all), and `more` are
+        columns of links that are further keys of the draws, as in `Losses.of_publications`.
         """
         losses = Losses.of(facts, self.kernel)
         if losses is None:
@@ -224,7 +225,10 @@ class LivingRound:
         return losses.of_publications(key, publish.node, more)
 
     def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
-        """Return the jitter of copies of publications; None without jitter; see `lost_copies`."""
+        """Return the jitter of copies of publications; None without jitter.
+
+        The parameters are those of :meth:`lost_copies`.
+        """
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
@@ -241,7 +245,7 @@ class LivingRound:
 
     @property
     def parts(self) -> Parts:
-        """The parts of publications."""
+        """The rule by which publications are split into parts; by default one part each."""
         return Parts() if self.links is None else self.links.parts
 
     @property
@@ -262,7 +266,7 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """The receivers of publications, counted at the deadline or at the end of the world.
+    """The publications that are due in a round, with the numbers of their receivers.
 
     At the end of a round of the world, the publications of `deadline` rounds before are due, and a
     system counts them.  At the end of the last round, the system also counts all remaining ones,
@@ -327,7 +331,7 @@ class Publications(Rows):
 
 
 def notes_copies(measures: tuple[str, ...]) -> bool:
-    """Return True if a measure reads :data:`CARRIED`; all measures read :data:`DELIVERED`."""
+    """Return True if a measure (a name) reads :data:`CARRIED`; all read :data:`DELIVERED`."""
     return not {"link_stress", "node_stress", "bytes"}.isdisjoint(measures)
 
 
@@ -378,7 +382,7 @@ class Multicasts(Rows):
         return bool((self.size >= 0).any())
 
     def with_sizes(self, publish: Publishing) -> Multicasts:
-        """Return the publications of a schedule with their sizes, where these are not set."""
+        """Return the same publications with sizes; `publish` has those that are not set."""
         unset = self.size < 0
         size = self.size.copy()
         size[unset] = publish.size[self.number[unset]]
@@ -388,33 +392,33 @@ class Multicasts(Rows):
     def from_start(
         cls, group: np.ndarray, publication: np.ndarray, start: np.ndarray
     ) -> Multicasts:
-        """Return publications whose hops and delays count from their starts."""
+        """Return measured publications; their hops and delays count from the nodes `start`."""
         none = np.zeros(len(group), dtype=np.int64)
         return cls(group, publication, start, none, none)
 
     @classmethod
     def of_round(cls, now: LivingRound) -> Multicasts:
-        """Return the measured publications of a round, which start at their sources."""
+        """Return the publications of a round that are measured; they start at their sources."""
         publish = now.publish
         every = cls.from_start(publish.group, np.arange(len(publish)), publish.node)
         return every.measured(now.measures_all)
 
     def measured(self, every: bool) -> Multicasts:
-        """Return the publications of a round that are measured, sorted.
-
-        They are the first publication of each group, or `every` publication.
-        """
+        """Return the measured publications, sorted: all if `every`, else each group's first."""
         order = np.lexsort((self.publication, self.group))
         return self.take(order if every else order[run_starts(self.group[order])])
 
     def of_groups(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs of a row of `group` and a publication of the group: two indices."""
+        """Return each pair of an element of `group` and a publication of that group.
+
+        The result is two arrays: indices in `group`, and indices here.
+        """
         first, end = (np.searchsorted(self.group, group, side) for side in ("left", "right"))
         row, of = expand(first, end)
         return row, of
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Return the index of each publication, NONE if it is not there."""
+        """Return the index of each publication of a group here; NONE if it is not here: int64."""
         if (self.group[1:] > self.group[:-1]).all():  # one publication of a group
             of = find_sorted(self.group, group)
             return np.where(np.append(self.publication, NONE)[of] == publication, of, NONE)
@@ -424,7 +428,7 @@ class Multicasts(Rows):
 
 @dataclass(frozen=True)
 class SystemRound:
-    """The measures and publications of a round.
+    """What a system returns of a round: measures, publications that are due, and tables.
 
     Attributes
     ----------
@@ -458,7 +462,7 @@ class SystemRound:
 
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
-    """Play the own rounds of a system that begin in a round of the world.
+    """Play the own rounds of a system in a round of the world; return one result for all.
 
     ``play(round)`` plays an own round; ``now.number`` is the number of the world's round.
     """
@@ -514,7 +518,7 @@ def play_rounds_of_run(
     now: LivingRound,
     numbers: Iterable[int],
 ) -> SystemRound:
-    """Play own rounds of a run with some numbers, until the system says that no other one follows.
+    """Play the own rounds `numbers` of a run, until the system says that no other one follows.
 
     `kept` has the tables that the orchestrator keeps between own rounds.
     """
@@ -568,11 +572,14 @@ class SystemPlayer:
         self._shared: dict[str, Shared] = {}
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program on all buckets, as `Player.play` does."""
+        """Play a program on all buckets; `first` has its first messages, as in `Player.play`."""
         return self._engine.play(self._own(program), first)
 
     def play_some(self, programs: Steps) -> int:
-        """Play the first of several programs, or more, as `PlaysSteps.play_some` does."""
+        """Play the first of several programs and perhaps more; return how many were played.
+
+        `PlaysSteps.play_some` explains which programs are played together.
+        """
         return self._engine.play_some([self._own_step(one) for one in programs])
 
     def _own(self, program: Program) -> Program:
@@ -588,7 +595,7 @@ class SystemPlayer:
         return prefixed(name, self._prefix, self._reads + self._shares)
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
-        """Play an orchestrator's programs where the buckets are, as `Player.keep` does."""
+        """Play an orchestrator's programs where the buckets are kept, as `Player.keep` does."""
         of = self.facts, self.bounds, self._prefix, self._reads, self._shares
         called = self._prefix + called
         self._engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
@@ -613,9 +620,9 @@ class SystemPlayer:
         )
 
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
-        """Share arrays with all buckets once per round of the world, as `Player.share` does.
+        """Make arrays readable for all buckets, once in a round of the world; see `Player.share`.
 
-        `make` returns the arrays by name; it is called at the first use of the name.
+        `make` returns the arrays by name; it is called at the first use of `name`.
         """
         if name not in self._shared:
             self._shared[name] = self._engine.share(**make())
@@ -707,7 +714,7 @@ class SystemOnBuckets:
 
     @property
     def has_trees(self) -> bool:
-        """False if nodes of a system of the family ``tree`` may get several copies."""
+        """False if the system's family is ``tree``, but nodes may get several copies."""
         return True
 
     @property
@@ -738,11 +745,11 @@ class SystemOnBuckets:
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
-        """Return True for the tables of a bucket that stay until the next round."""
+        """Return True for a bucket's table (by its name) that stays until the next round."""
         return name in self.kept_in_buckets or name in self.kept
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """Return the sorted keys (group, node) of the members among the bucket's nodes."""
+        """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
         return tables.get(self.member_table, {}).get("key", whole_numbers())
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
@@ -775,7 +782,7 @@ class SystemOnBuckets:
         now: LivingRound,
         measure: Callable[[SystemRound], None] | None = None,
     ) -> SystemRound:
-        """Play the own rounds that begin in a round of the world; `now` as in `play_own_rounds`.
+        """Play the own rounds that begin in a round of the world; return one result for all.
 
         Parameters
         ----------
@@ -794,7 +801,10 @@ class SystemOnBuckets:
 
 
 def count_messages(player: SystemPlayer, now: LivingRound) -> None:
-    """Add up the messages that observers have counted in the buckets; a run has their rows."""
+    """Add the messages that observers have counted in buckets to the tally of the round.
+
+    In a run, also take the rows of recorded messages.
+    """
     if now.in_run:
         return
     now.tally.take(player.take(MESSAGES))

@@ -29,7 +29,7 @@ from scribe_spark.rounds.system import (
 
 @dataclass(frozen=True)
 class CheckedSystem(SystemOnBuckets):
-    """A user's object `system` with a check of each round; it is refused if it cannot be played.
+    """A user's system (`system`) whose rounds are checked; a bad one is refused at once.
 
     `units` are `System.measures_of_worlds`: the measures that a round may have.
     """
@@ -75,7 +75,7 @@ class CheckedSystem(SystemOnBuckets):
 
     @property
     def has_trees(self) -> bool:
-        """See `SystemOnBuckets`."""
+        """See `SystemOnBuckets.has_trees`."""
         return self.system.has_trees
 
     @property
@@ -128,9 +128,7 @@ class CheckedSystem(SystemOnBuckets):
                 raise self._fault(f"{where}: {words}")
 
     def _check_columns(self, where: str, columns: Mapping[str, Any], kinds: str) -> int:
-        """Refuse columns that are not arrays of one dimension and equal length; return
-        that length.
-        """
+        """Refuse columns that are not one-dimensional and equally long; return their length."""
         lengths = set()
         for name, column in columns.items():
             if not isinstance(column, np.ndarray) or column.ndim != 1:

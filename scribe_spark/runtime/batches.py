@@ -1,13 +1,14 @@
 """Tables that tasks make themselves: Arrow batches, with several kernels in the same task.
 
-Between two kernels in Spark, rows go through the JVM, which takes several times as long as the
-kernels.  Kernels that read few rows of saved tables run in the driver's process, without a job.
+A kernel here is a function from the batches of a partition to new batches.  Between two kernels in
+Spark, rows go through the JVM, which takes several times as long as the kernels.  Kernels that read
+few rows of saved tables run in the driver's process, without a job.
 
-Tables as Parquet on the driver's disk, written by the tasks themselves.  A table that Spark writes
-goes through the JVM row by row, and its hash is interpreted.  Here each task writes its rows by
-pyarrow, under its own name in a temporary folder, and its result names the file.  Spark takes one
-result per partition, even if a task runs several times; the driver moves the files of these results
-into place, and other files are deleted.
+Tables become Parquet on the driver's disk, written by the tasks themselves.  A table that Spark
+writes goes through the JVM row by row, and its hash is interpreted.  Here each task writes its rows
+by pyarrow, under its own name in a temporary folder, and its result names the file.  Spark takes
+one result per partition, even if a task runs several times; the driver moves the files of these
+results into place, and other files are deleted.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ EVERY: Among = MappingProxyType({})
 
 @dataclass(frozen=True)
 class DriverRows:
-    """Rows that the driver's process knows, and how many rows kernels make of them.
+    """Rows that the driver's process knows, and the number of rows that kernels make of them.
 
-    An integer n stands for the numbers 0 to n - 1 in a column ``id``.
+    An integer n as `rows` stands for the numbers 0 to n - 1 in a column ``id``.
     """
 
     spark: SparkSession
@@ -66,13 +67,13 @@ class DriverRows:
 
     @property
     def batches(self) -> list[pa.RecordBatch]:
-        """The rows in this process."""
+        """The rows as Arrow batches in the driver's process."""
         rows = self.rows
         return (pa.table({"id": np.arange(rows)}) if isinstance(rows, int) else rows).to_batches()
 
     @property
     def frame(self) -> DataFrame:
-        """The rows as a DataFrame; numbers are divided among all cores."""
+        """The rows as a DataFrame of Spark; numbers are divided among all cores."""
         if not isinstance(self.rows, int):
             return local_frame(self.spark, self.rows)
         tasks = max(1, min(self.rows, parallelism(self.spark)))
@@ -81,10 +82,10 @@ class DriverRows:
 
 @dataclass(frozen=True)
 class Batches:
-    """A table from kernels, computed when it is read.
+    """A table that kernels make, computed when it is read.
 
-    `parts` are pairs of rows and the function that makes the table's rows from them; None: these
-    rows.
+    `parts` are pairs of rows and the kernel that makes the table's rows from them; with None, these
+    rows are the table's.
     """
 
     parts: tuple[tuple[DataFrame | DriverRows, BatchKernel | None], ...]
@@ -94,7 +95,10 @@ class Batches:
     def of(
         cls, table: Table, columns: Sequence[str] | None = None, among: Among = EVERY
     ) -> Batches:
-        """Return columns of a table, and only rows with one of the values in `among`."""
+        """Return some columns of a table as `Batches`, and only the rows that `among` selects.
+
+        `among` maps a column to the values of which a row must have one.
+        """
         if not isinstance(table, Batches):
             table = _small.get(table, table)
         if isinstance(table, Batches):
@@ -104,14 +108,17 @@ class Batches:
 
     @classmethod
     def made(cls, rows: DataFrame, kernel: BatchKernel, schema: StructType | str) -> Batches:
-        """Return the table that a kernel makes from the rows of a DataFrame."""
+        """Return the table that a kernel makes from the rows of a DataFrame, with a schema."""
         return cls(((rows, kernel),), _schema(schema))
 
     @classmethod
     def saved(
         cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
     ) -> Batches:
-        """Return columns of a saved table that all tasks can read, as :meth:`of` does."""
+        """Return columns and rows of a saved table, a folder of Parquet files, as :meth:`of` does.
+
+        All tasks can read the folder.
+        """
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, *group) for f in files for group in _row_groups(f, among)]
         schema = from_arrow_schema(pq.read_schema(files[0]))
@@ -131,12 +138,12 @@ class Batches:
 
     @classmethod
     def numbered(cls, spark: SparkSession, count: int) -> Batches:
-        """Return the numbers 0 to `count` - 1 in a column ``id``."""
+        """Return a table of the numbers 0 to `count` - 1 in a column ``id``."""
         return cls(((DriverRows(spark, count, count), None),), _schema("id bigint"))
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
-        """Return the rows of several tables with the same columns."""
+        """Return one table with the rows of several tables, which have the same columns."""
         several = list(tables)
         return Batches(tuple(part for table in several for part in table.parts), several[0].schema)
 
@@ -149,7 +156,7 @@ class Batches:
     def each(
         self, make: Callable[[pa.RecordBatch], dict[str, pa.Array]], schema: StructType | str
     ) -> Batches:
-        """Return the table of the columns that ``make(batch)`` makes of each batch."""
+        """Return a table made of this one: ``make(batch)`` returns the columns of each batch."""
         wanted = to_arrow_schema(_schema(schema))
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -161,7 +168,7 @@ class Batches:
         return self.then(run, schema)
 
     def among(self, column: str, values: Iterable[Any]) -> Batches:
-        """Return the rows with one of several values in a column."""
+        """Return the rows that have one of several `values` in a column."""
         wanted = pa.array(list(values), to_arrow_schema(self.schema).field(column).type)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -177,7 +184,7 @@ class Batches:
         return table
 
     def select(self, columns: Sequence[str]) -> Batches:
-        """Return some of the columns."""
+        """Return the same rows with some of the columns."""
         wanted = list(columns)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,7 +194,7 @@ class Batches:
         return self.then(run, StructType([self.schema[name] for name in wanted]))
 
     def in_one_task(self) -> Batches:
-        """Return the same rows, which one task makes."""
+        """Return the same rows, made by one task instead of many."""
         if len(self.parts) > 1:
             return Batches.of(self.frame.coalesce(1))
         ((rows, kernel),) = self.parts
@@ -195,13 +202,13 @@ class Batches:
 
     @property
     def session(self) -> SparkSession:
-        """The session of the table."""
+        """The Spark session to which the table belongs."""
         rows, _ = self.parts[0]
         return rows.spark if isinstance(rows, DriverRows) else rows.sparkSession
 
     @property
     def frame(self) -> DataFrame:
-        """The table as a DataFrame."""
+        """The table as a DataFrame of Spark."""
         frames = [
             _frame(rows) if kernel is None else _frame(rows).mapInArrow(kernel, self.schema)
             for rows, kernel in self.parts
@@ -218,13 +225,13 @@ class Batches:
         return len(counts) == len(self.parts) and sum(counts) < _MANY_ROWS
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a small table, which this process makes."""
+        """Yield the Arrow batches of a small table, which this process makes."""
         for rows, kernel in self.parts:
             assert isinstance(rows, DriverRows)
             yield from rows.batches if kernel is None else kernel(rows.batches)
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows on the driver; small parts are made in this process."""
+        """Return the table as an Arrow table on the driver; this process makes its small parts."""
         one_by_one = [Batches((part,), self.schema) for part in self.parts]
         small = Batches.union([Batches((), self.schema), *(p for p in one_by_one if p.is_small)])
         large = one_by_one if not small.is_small else [p for p in one_by_one if not p.is_small]
@@ -246,7 +253,10 @@ _small: WeakKeyDictionary[DataFrame, Batches] = WeakKeyDictionary()
 
 
 def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-    """Return columns of a small table on the driver; of a DataFrame's rows those in `among`."""
+    """Return some columns of a small table as an Arrow table on the driver.
+
+    Of a DataFrame, only the rows that `among` selects: column -> possible values.
+    """
     if isinstance(table, pa.Table):
         return table.select(list(columns))
     for column, values in among.items():
@@ -259,7 +269,7 @@ def _frame(rows: DataFrame | DriverRows) -> DataFrame:
 
 
 def _row_groups(file: str, among: Among) -> Iterator[tuple[int, int]]:
-    """Yield the row groups of a file that may have rows with the values in `among`, with counts."""
+    """Yield the number and the rows of each row group of a file that may have values in `among`."""
     metadata = pq.read_metadata(file)
     places = {name: metadata.schema.names.index(name) for name in among}
     for number in range(metadata.num_row_groups):
@@ -290,7 +300,7 @@ def _after(first: BatchKernel | None, kernel: BatchKernel) -> BatchKernel:
 
 
 def by_text(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of each different text in a column, batch by batch."""
+    """Yield each different text in a column with its rows, for each batch."""
     for batch in batches:
         encoded = batch.column(column).dictionary_encode()
         texts = encoded.dictionary.to_pylist()
@@ -328,7 +338,7 @@ _KINDS = {"bigint", "int", "double", "boolean", "string", "binary"}
 
 
 def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[str, int]]:
-    """Write tables into folders, in place of existing ones, in one job.
+    """Write tables into folders (folder -> table) as Parquet, in one job; old ones are replaced.
 
     Rows of the driver need no job.  Return for each table the number of ``rows``, and the sums of
     both halves of their hashes (`core.row_hash`): ``high`` and ``low``.
@@ -350,7 +360,7 @@ def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[
 
 
 def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]]:
-    """Write the files of all tables beside their places; yield the rows :data:`_WRITTEN`."""
+    """Write the files of all tables beside their places; yield a row :data:`_WRITTEN` for each."""
     in_tasks = list[Batches]()
     for folder, table in tables.items():
         write = _writer(_arrow_schema(table), folder / _BESIDE)
@@ -364,7 +374,7 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
 
 
 def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:
-    """Move the listed files of a table into their place."""
+    """Move the files of a table whose names are `listed` into the table's folder."""
     if not listed:  # an empty table needs a file with its columns
         pq.write_table(schema.empty_table(), folder / _name(0), **_format(schema))
     for one in listed:
@@ -379,7 +389,7 @@ def _arrow_schema(table: Batches | pa.Table) -> pa.Schema:
 def _writer(
     schema: pa.Schema, folder: Path
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that writes the rows of a partition, and returns the file's path."""
+    """Return the kernel that writes the rows of a partition to a file, and returns its path."""
     options = _format(schema)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -402,7 +412,7 @@ def _writer(
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Add the file's name to an OSError, such as that of a full disk; pyarrow does not."""
+    """Return a context manager that adds the file's name to an OSError; pyarrow leaves it out."""
     try:
         yield
     except OSError as error:

@@ -84,7 +84,7 @@ def _read_json(text: str, schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def errors_of_tasks() -> Iterator[None]:
-    """Return a context manager that raises an `InputError` or a `RunError` of a task as such."""
+    """Return a context manager that raises a task's `InputError` or `RunError` without traces."""
     try:
         yield
     except Exception as error:
@@ -94,7 +94,7 @@ def errors_of_tasks() -> Iterator[None]:
 
 
 def _checkpoint(frame: DataFrame, eager: bool = False) -> DataFrame:
-    """Return the same rows with a plan of one leaf, computed now or by the first job."""
+    """Return the same rows with a plan of one leaf; with `eager`, they are computed now."""
     server = abilities(frame.sparkSession)
     if isinstance(server, Connected):
         if not server.checkpoints:
@@ -106,7 +106,7 @@ def _checkpoint(frame: DataFrame, eager: bool = False) -> DataFrame:
 
 
 def _is_reliable(context: SparkContext) -> bool:
-    """Return True if the user named a directory for checkpoints."""
+    """Return True if the user named a directory for checkpoints, so that they outlive executors."""
     directory = context.getCheckpointDir()
     return directory is not None and directory not in _scratch
 
@@ -135,7 +135,7 @@ def release(table: DataFrame) -> None:
 
 
 def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
-    """Persist a DataFrame; return it, and the function that frees it."""
+    """Persist a DataFrame; return it, and a function that frees its memory."""
     server = abilities(frame.sparkSession)
     if isinstance(server, Connected) and not server.caches:
         table = _checkpoint(frame)
@@ -153,7 +153,7 @@ def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
 
 
 def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-    """Return all rows of a partition, for a kernel that needs them together; None without rows."""
+    """Return all rows of a partition as one table, for a kernel that needs all; else None."""
     filled = [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(filled) if filled else None
 

@@ -33,7 +33,7 @@ _GUARD = (sys.executable, "-P", guard.__file__)
 
 
 class ConnectServer:
-    """A server that this process has started; the address has the token that the server expects."""
+    """A server that this process has started; its address contains the token that it expects."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
         self.process, self.url = process, url

@@ -32,7 +32,10 @@ _sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Distribute arrays to every executor as files; return names for :func:`open_array`."""
+    """Distribute named arrays to every executor as files; return names for :func:`open_array`.
+
+    The names of files are in the order of the arrays.
+    """
     server, seen = abilities(spark), None
     if isinstance(server, Connected):
         seen = server.shared_folder()
@@ -61,7 +64,7 @@ def arrays_of_rows(
 ) -> list[str]:
     """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
-    If tasks share no disk with this process, or the table is small, this process makes them.
+    If tasks share no disk with this process, or the table is small, this process makes the arrays.
     """
     spark = table.session
     if not (enabled("mapped_tables") and abilities(spark).shares_disk):
@@ -93,7 +96,7 @@ def _save(path: Path, array: np.ndarray) -> None:
 
 
 def discard_arrays(*names: str) -> None:
-    """Free the disk space of arrays on the driver's machine; they cannot be read any more."""
+    """Delete the files of arrays on the driver's machine; nobody can read the arrays any more."""
     for name in names:
         # emptied, not deleted: executors that start later still fetch every file
         for file in _sources.pop(name):
@@ -102,7 +105,7 @@ def discard_arrays(*names: str) -> None:
 
 @functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
-    """Return a distributed array, memory-mapped once per process."""
+    """Return the distributed array with a name, memory-mapped once per process."""
     if name in _sources:  # the driver's
         file: str | Path = _sources[name][0]
     else:
@@ -111,11 +114,11 @@ def open_array(name: str) -> np.ndarray:
 
 
 class Shared(Protocol):
-    """The interface of a value that tasks read."""
+    """The type of an object with a value that tasks can read."""
 
     @property
     def value(self) -> Any:
-        """The value."""
+        """The value that is shared, as a task reads it."""
 
     def destroy(self) -> None:
         """Free the value; it cannot be read any more."""
@@ -131,7 +134,7 @@ def share(spark: SparkSession, value: Any) -> Shared:
 
 @dataclass(frozen=True)
 class _SharedFile:
-    """A value in a file."""
+    """A value that is distributed as a file, which tasks read."""
 
     name: str
 

@@ -84,7 +84,7 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse a user and environment variables that Spark cannot use."""
+    """Refuse a user without a name, and environment variables that Spark cannot use."""
     try:
         with tempfile.TemporaryFile():
             pass
@@ -110,7 +110,7 @@ def blame_environment(error: Exception) -> InputError | None:
 
 
 def spark_failure(error: Exception) -> RunError:
-    """Return one line for a session that cannot start for another reason than the environment."""
+    """Return a one-line error for a session that cannot start although its environment is good."""
     reason = one_line(error)
     cures = (cure for sign, cure in _CURES if re.search(sign, reason, re.IGNORECASE))
     return RunError(f"Spark cannot start ({reason}); {next(cures, _NO_CURE)}")
@@ -133,7 +133,7 @@ def environment_of_machine() -> dict[str, str]:
 
 
 def names_address() -> bool:
-    """Return True if the environment has an address on which Spark listens."""
+    """Return True if an environment variable names the address on which Spark listens."""
     return any(os.environ.get(name) for name in (_ADDRESS, "SPARK_LOCAL_HOSTNAME"))
 
 
@@ -189,7 +189,7 @@ def _check_home(home: str) -> None:
 
 
 def _check_scratch(folders: str) -> None:
-    """Refuse folders that cannot be made or written, by a test."""
+    """Refuse scratch folders that cannot be made or written, by a test file in each."""
     for folder in folders.split(","):
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)

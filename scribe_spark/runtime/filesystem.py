@@ -75,7 +75,7 @@ class Files(Protocol):
         """Return the status of a file or folder; None if it does not exist."""
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all files and folders in a folder, by name."""
+        """Return the status of each file and folder in a folder, sorted by name."""
 
     def read(self, url: str, most: int = MOST_BYTES) -> bytes:
         """Return the content of a file of at most `most` bytes, else raise an UnfitFileError."""
@@ -280,7 +280,7 @@ class HadoopFiles:
             stream.close()
 
     def _move(self, beside: Any, path: Any) -> None:
-        """Replace a file by another one, in one step if the file system can do that."""
+        """Rename a file onto another one (`path`), in one step if the file system can do that."""
         try:
             files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
         except Exception:  # the file system has only the older interface
@@ -491,7 +491,7 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
 
 
 def _sign(error: BaseException) -> str | None:
-    """Return the words in an error that mean a full disk."""
+    """Return the words in an error that mean that a disk is full; None without such words."""
     if isinstance(error, OSError) and error.errno in _NUMBERS:
         return os.strerror(error.errno)
     found = _SIGN.search(_text(error))
@@ -499,7 +499,7 @@ def _sign(error: BaseException) -> str | None:
 
 
 def _text(error: BaseException) -> str:
-    """Return all texts of an error: its own words, Java's, and those of its causes."""
+    """Return all texts of an error and of its causes, also Java's, as one text."""
     parts, seen = [], error
     for _ in range(10):
         parts += [str(seen), str(getattr(seen, "_stackTrace", "") or "")]
@@ -523,7 +523,7 @@ def _named(error: BaseException, folders: Iterable[Path]) -> Path | None:
 
 
 def _fullest(folders: Iterable[Path]) -> Path | None:
-    """Return the folder with the least free space, if it is nearly full."""
+    """Return the folder with the least free space on its disk, if that is nearly full."""
     room: dict[Path, int] = {}
     for folder in folders:
         with suppress(OSError):

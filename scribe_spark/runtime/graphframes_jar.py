@@ -24,15 +24,15 @@ PATIENCE = 120
 
 
 def jars(folder: str | Path = FOLDER) -> list[str]:
-    """Return the jars in `folder`, in order; empty if there are none."""
+    """Return the paths of the jars in `folder`, in order; empty if there are none."""
     return sorted(str(path) for path in Path(folder, "jars").glob("*.jar"))
 
 
 def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
-    """Download the jar and its dependencies into `folder`; return the result in one line.
+    """Download GraphFrames' jar and its dependencies into `folder`; return the result as a line.
 
-    A failure is also written to ``folder/asked``, the Makefile's stamp, so that not every ``make``
-    tries again (``make graphframes`` does).
+    The download ends after `patience` seconds.  A failure is also written to ``folder/asked``, the
+    Makefile's stamp, so that not every ``make`` tries again (``make graphframes`` does).
     """
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)

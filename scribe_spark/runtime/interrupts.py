@@ -80,7 +80,7 @@ _last_words: Callable[[], str] | None = None
 
 
 def interrupted() -> bool:
-    """Return True after a signal."""
+    """Return True if a signal to end the process has come."""
     return _first is not None
 
 
@@ -104,7 +104,7 @@ def end_on_signals(last_words: Callable[[], str]) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Return a context manager that raises KeyboardInterrupt after a signal, at its end."""
+    """Return a context manager that notes a signal, and raises KeyboardInterrupt at its end."""
     noted = False
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -150,7 +150,10 @@ def begin(work: Callable[..., T], *given: Any) -> Future[T]:
 
 
 def end_started(result: Future[Any]) -> None:
-    """End all processes, also those that the thread of a result is about to start."""
+    """End all started processes, also those that a thread is about to start.
+
+    `result` is the future of the thread.
+    """
     last = time.monotonic() + _PATIENCE
     end_processes()
     while not wait([result], _ENDING).done and time.monotonic() < last:
@@ -158,7 +161,7 @@ def end_started(result: Future[Any]) -> None:
 
 
 def _start(work: Callable[..., T], *given: Any) -> Future[T]:
-    """Return the result of ``work(*given)`` in a thread."""
+    """Return the future of ``work(*given)``, which a new thread runs."""
     import psutil  # noqa: F401  (before there are processes to end: see _end)
 
     result = Future[T]()
@@ -250,7 +253,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: end started processes, print the line, and exit."""
+    """Handle a signal (its number): end started processes, print the last line, and exit."""
     for heeded in _heeded():
         signal.signal(heeded, signal.SIG_IGN)
     _note(number)
@@ -264,7 +267,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _note(number: int) -> None:
-    """Note the first signal, and let the next one end the process."""
+    """Note the number of the first signal, and let the next one end the process."""
     global _first
     _first = _first or number
     for heeded in _heeded():
@@ -285,7 +288,7 @@ def say(line: str) -> None:
 
 
 def _silence() -> None:
-    """Let only :func:`say` write to stderr, where interrupted calls would be reported."""
+    """Let only :func:`say` write to stderr, to which interrupted calls would write reports."""
     global _stderr
     if _stderr is None:
         with suppress(OSError), open(os.devnull, "w") as nowhere:
@@ -295,7 +298,7 @@ def _silence() -> None:
 
 @contextmanager
 def _handling(handler: _Handler) -> Iterator[None]:
-    """Return a context manager in which `handler` gets the first signal."""
+    """Return a context manager in which `handler` handles the first signal."""
     if not _is_main_thread():
         yield
         return

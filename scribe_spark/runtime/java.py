@@ -28,7 +28,7 @@ _REMEDY = f"Spark needs a full Java {OLDEST} or {NEWEST}: install one, or point 
 
 
 def java() -> str:
-    """Return the program that Spark starts: JAVA_HOME's, else the first on the PATH."""
+    """Return the path of the Java program that Spark starts: in JAVA_HOME, else on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
@@ -50,7 +50,7 @@ def check_java() -> int:
 
 
 def _version(*flags: str) -> tuple[bool, str]:
-    """Run ``java -version``; return True if it succeeds, and its output."""
+    """Return whether ``java -version``, with flags, succeeds, and what it prints."""
     try:
         done = subprocess.run(
             [java(), *flags, "-version"],
@@ -64,7 +64,7 @@ def _version(*flags: str) -> tuple[bool, str]:
 
 
 def _major(answer: str) -> int | None:
-    """Return 17 from ``openjdk version "17.0.15"``, 8 from ``java version "1.8.0_402"``."""
+    """Return the major version in Java's answer: 17 from ``17.0.15``, 8 from ``1.8.0_402``."""
     found = re.search(r'version "(?:1\.)?(\d+)', answer)
     return int(found.group(1)) if found else None
 

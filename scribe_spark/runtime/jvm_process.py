@@ -37,7 +37,10 @@ def is_submitted() -> bool:
 
 
 def submitted_settings() -> dict[str, str]:
-    """Return the settings of ``spark-submit`` and ``spark-defaults.conf``, by the trick."""
+    """Return the settings of ``spark-submit`` and ``spark-defaults.conf``: name -> value.
+
+    They are empty if the trick is not enabled.
+    """
     if not is_submitted() or not enabled("submitted_settings"):
         return {}
     SparkContext._ensure_initialized()  # without a connection, a SparkConf is empty
@@ -70,7 +73,7 @@ class JvmError(RuntimeError):
 
 
 class JvmWords:
-    """The output of the JVM to stdout and stderr, held back until :meth:`pass_on`."""
+    """What the JVM writes to stdout and stderr; it is held back until :meth:`pass_on`."""
 
     def __init__(self) -> None:
         read_end, self.write_end = os.pipe()
@@ -145,7 +148,11 @@ def await_jvm() -> None:
 
 
 def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
-    """Start the JVM for the sessions of this process, unless there is one or Spark starts it."""
+    """Start a JVM for this process's sessions, and return its output, which is held back.
+
+    A JVM of :func:`begin_jvm` with the same settings is taken.  The result is None if there is a
+    JVM already, or Spark starts one.
+    """
     global _begun
     if _is_not_ours():
         return None
@@ -160,7 +167,7 @@ def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
 
 
 def _is_not_ours() -> bool:
-    """Return True if there is a JVM, or Spark starts one."""
+    """Return True if this process need not start a JVM: it has one, or Spark starts one."""
     elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
     return elsewhere or SparkContext._gateway is not None or not enabled("jvm_words")
 
@@ -184,7 +191,7 @@ def _end_begun() -> None:
 
 
 def how_it_ended(process: Popen[bytes] | None) -> str | None:
-    """Return a few words about the end of a process; None while it runs, or without one."""
+    """Return a few words about how a process has ended; None while it runs, or without one."""
     if process is None:
         return None
     with suppress(TimeoutExpired):

@@ -72,7 +72,10 @@ def reach_master(master: str, patience: float = PATIENCE) -> None:
 
 
 def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
-    """Refuse a value if it has addresses and none of them accepts a connection."""
+    """Refuse the value of a field if it has addresses, and none accepts a connection in time.
+
+    `patience` is in seconds.
+    """
     reason = ""
     for host, port in addresses:
         try:
@@ -88,7 +91,7 @@ def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: fl
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Return the hosts and ports of `master`; empty if only Spark knows them."""
+    """Return the hosts and ports in the text `master`; empty if only Spark knows them."""
     if found := _STANDALONE.fullmatch(master):
         parts = [address.rpartition(":") for address in found["hosts"].split(",")]
         return [(host, int(port)) for host, _, port in parts]
@@ -113,7 +116,7 @@ _LIBRARIES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 def is_own(remote: str) -> bool:
-    """Return True if the server is to be started on this machine for the session."""
+    """Return True if the address `remote` asks for a server that this process starts."""
     return remote.startswith("local")
 
 

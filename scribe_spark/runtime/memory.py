@@ -20,7 +20,7 @@ _UNKNOWN = 8 * _GIB
 def heap_mib(
     nodes: int, limit: int | None = None, *, worlds: bool = False, mapped: bool = False
 ) -> int:
-    """Return the heap for `nodes` overlay nodes, in MiB.
+    """Return the size of the JVM's heap for `nodes` overlay nodes, in MiB.
 
     It is 3 GiB and 2.5 KiB per node; for worlds, whose tasks keep the knowledge of their nodes, 2
     GiB and 1 KiB, and half of that if tasks map tables from files (`mapped`); at most 60 % of

@@ -109,7 +109,7 @@ def collect_remote(
 
 @dataclass(frozen=True)
 class _RowsFound:
-    """A table of Spark with the wanted columns; of a text, its lines without the header."""
+    """A user's table that Spark has opened: its wanted columns; of a text, lines without header."""
 
     rows: DataFrame
     names: list[str]
@@ -170,7 +170,7 @@ def _arrow_type(field: StructField) -> pa.DataType:
 
 
 def _noted_types(spark: SparkSession, rows: DataFrame) -> dict[str, pa.DataType]:
-    """Return the types that Arrow noted in a small Parquet file, such as durations."""
+    """Return the types that Arrow noted in a small Parquet file, by column, such as durations."""
     files = spark.read.format("binaryFile").load([*rows.inputFiles()])
     one = files.where(F.col("length") <= _SMALL).orderBy("length", "path").limit(1)
     names = rows.columns
@@ -219,7 +219,7 @@ def _refuse_bad_cells(found: _RowsFound, kinds: Mapping[str, Kind], field: str, 
 
 @contextmanager
 def refuse_unreadable(field: str, path: str) -> Iterator[None]:
-    """Turn Spark's error about an unreadable table into an error of one line."""
+    """Return a context manager that turns Spark's error about a table into one line."""
     try:
         yield
     except SPARK_ERRORS as error:

@@ -77,7 +77,10 @@ _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Return True if the JVM's first compiler suffices: also for a plain run of any size."""
+    """Return True if the JVM's first compiler is enough: for small work, and any plain run.
+
+    `estimated_work` is the cost of all runs (`RunConfig.estimated_work`).
+    """
     return estimated_work <= max(_SHORT, nodes)
 
 
@@ -102,7 +105,7 @@ def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
 
 
 def archive_option() -> str:
-    """Return the option that starts the JVM from set-up's archive of classes; '' without one."""
+    """Return the JVM's option for set-up's archive of classes (a quicker start); '' without one."""
     if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
         return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
     archive = CLASS_ARCHIVE
@@ -113,7 +116,7 @@ def archive_option() -> str:
 
 
 def log_option() -> str:
-    """Return the option for the log settings beside this module; '' if they are not used."""
+    """Return the JVM's option for the log settings beside this module; '' if they are not used."""
     settings = Path(__file__).with_name("log4j2.properties")
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
         return ""
@@ -125,9 +128,10 @@ _LONGEST = 60.0  # the longest wait for the job, in seconds
 
 @contextmanager
 def warmed_up(spark: SparkSession) -> Iterator[None]:
-    """Start a job with a row for each core, on this machine only; wait for it at the end.
+    """Return a context manager that runs a job with a row for each core beside the block.
 
-    A thread that still works when Python ends can crash the process.
+    Only sessions on this machine are warmed up.  The end of the block waits for the job, as a
+    thread that still works when Python ends can crash the process.
     """
     server, thread = abilities(spark), threading.Thread(target=_play, args=(spark,), daemon=True)
     if isinstance(server, Classic) and server.shares_disk:
@@ -230,7 +234,7 @@ def begin(
 def _classic(
     execution: Execution | None, nodes: int, estimated_work: int | None, worlds: bool
 ) -> tuple[str, dict[str, str]]:
-    """Return the master and the settings of a classic session."""
+    """Return the master and the settings (name -> value) of a classic session."""
     if not is_submitted():
         check_environment()
     given = submitted_settings()
@@ -248,7 +252,10 @@ def _classic(
 
 
 def _work(execution: Execution | None, nodes: int, estimated_work: int | None, worlds: bool) -> int:
-    """Return the work that is not done by tasks that keep their buckets, in nodes."""
+    """Return the estimated work of jobs, as a number of nodes.
+
+    It is just `nodes` if tasks that keep their buckets do the rest.
+    """
     engine = "auto" if execution is None else execution.engine
     in_tasks = engine == "tasks" or (worlds and engine == "auto")
     return nodes if in_tasks else estimated_work or nodes
@@ -283,7 +290,7 @@ def _create(settings: dict[str, str], master: str) -> SparkSession:
 
 
 def _refusal(error: Exception, master: str) -> InputError | RunError:
-    """Return one line for a classic session that cannot start."""
+    """Return the error (one line) for a classic session that cannot start."""
     if on_this_machine(master):
         try:
             check_java()  # commands have done so before
@@ -345,13 +352,13 @@ def _own_session(master: str, settings: dict[str, str]) -> SparkSession:
 
 
 def _ask_no_more(client: Any, server: ConnectServer) -> None:
-    """Let a client give up at once if its server has ended."""
+    """Let the client of a server of this process give up at once if that server has ended."""
     server.process.wait()
     client.set_retry_policies([])
 
 
 def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSession:
-    """Set a session's folder for tables that its server does not keep, if there is one."""
+    """Tell a session which folder keeps tables that its server does not keep, if there is one."""
     server = abilities(spark)
     if execution is not None and execution.scratch is not None and isinstance(server, Connected):
         server.name_scratch(execution.scratch)
@@ -420,7 +427,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
 
 
 def _settings_of_machine(master: str) -> dict[str, str]:
-    """Return the result of `environment_of_machine` as settings for a running JVM."""
+    """Return the environment of `environment_of_machine` as settings for a running JVM."""
     if not on_this_machine(master):
         return {}
     settings = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
@@ -430,7 +437,7 @@ def _settings_of_machine(master: str) -> dict[str, str]:
 
 
 def _jars() -> list[str]:
-    """Return the user's jars, and GraphFrames' from set-up unless the user has one."""
+    """Return the user's jars for a session, and set-up's GraphFrames unless the user has one."""
     own = user_jars()
     has_graphframes = any("graphframes" in Path(jar).name for jar in own)
     return own if has_graphframes else [*own, *jars()]

@@ -53,7 +53,7 @@ def is_connect(spark: Any) -> bool:
 
 
 def abilities(spark: SparkSession) -> Classic | Connected:
-    """Return the abilities of a session."""
+    """Return the object that knows what a session can do: `Classic` or `Connected`."""
     if not is_connect(spark):
         return Classic(spark)
     if spark not in _connected:
@@ -67,7 +67,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def usable(trick: str, spark: SparkSession) -> bool:
-    """Return True if a trick (`tricks.TRICKS`) is enabled and possible in this session."""
+    """Return True if a trick (by its name) is enabled, and possible in this session."""
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
@@ -95,7 +95,7 @@ def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 class Classic:
-    """A session beside Spark's driver."""
+    """What a session beside Spark's driver can do, by its SparkContext."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -111,16 +111,16 @@ class Classic:
 
     @property
     def parallelism(self) -> int:
-        """Return the number of tasks that executors run at a time, as Spark counts them."""
+        """The number of tasks that executors run at a time, as Spark counts them."""
         return self._context.defaultParallelism
 
     @property
     def shares_disk(self) -> bool:
-        """True if all tasks read and write this machine's files."""
+        """True if all tasks read and write the files of this machine."""
         return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
-        """Return this process's name for tasks, and the address to listen on; None without one."""
+        """Return the name by which tasks reach this process, and the address where it listens."""
         if self.shares_disk:
             return LOOPBACK, LOOPBACK
         conf = self._context.getConf()
@@ -129,7 +129,7 @@ class Classic:
 
     @contextmanager
     def describing(self, description: str) -> Iterator[None]:
-        """Return a context manager in which jobs have a description."""
+        """Return a context manager in which new jobs have a description in Spark's UI."""
         before = self._context.getLocalProperty("spark.job.description")
         self._context.setJobDescription(description)
         try:
@@ -138,7 +138,7 @@ class Classic:
             self._context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
 
     def tag(self, tag: str, pool: str) -> None:
-        """Give the calling thread's jobs a tag, and a pool of their own."""
+        """Give the jobs of the calling thread a tag, and their own `pool` of Spark's scheduler."""
         self._context.addJobTag(tag)
         self._context.setLocalProperty("spark.scheduler.pool", pool)
 
@@ -158,7 +158,7 @@ class Classic:
 
 
 class Connected:
-    """The client of a Spark Connect server; its methods are those of :class:`Classic`, and more."""
+    """What the client of a Spark Connect server can do; as :class:`Classic`, and more."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
@@ -184,7 +184,7 @@ class Connected:
         return on_this_machine(self.master) and self._looked[1]
 
     def hosts(self) -> tuple[str, str] | None:
-        """Return the name and address of this process for tasks; None if they may not reach it."""
+        """Return name and address of this process for tasks, or None if they may not reach it."""
         return (LOOPBACK, LOOPBACK) if self.shares_disk else None
 
     @contextmanager
@@ -198,7 +198,7 @@ class Connected:
             self._spark.removeTag(tag)
 
     def tag(self, tag: str, pool: str) -> None:
-        """Give the calling thread's jobs a tag; the server decides about their pool."""
+        """Give the jobs of the calling thread a tag; the server decides about a pool."""
         self._spark.addTag(tag)
 
     def cancel_tagged(self, tag: str) -> None:
@@ -215,7 +215,10 @@ class Connected:
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
-        """The number of tasks at a time, and their access to our files; tasks get this package."""
+        """How many tasks run at a time, and whether they see our files; found by a job.
+
+        If tasks lack this package, they get it.
+        """
         partitions, sees, imports = self._look(scratch_folder())
         if not imports:
             self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
@@ -256,7 +259,7 @@ class Connected:
 
     @property
     def checkpoints(self) -> bool:
-        """True if DataFrames can be checkpointed; else they are written (:meth:`scratch_table`)."""
+        """True if DataFrames can be checkpointed; if not, tables go to :meth:`scratch_table`."""
         return self._refuses_checkpoints is None
 
     @property
@@ -274,11 +277,11 @@ class Connected:
 
     @property
     def scratch(self) -> str | None:
-        """The URL of our own part of the user's scratch folder; None without one."""
+        """The URL of this session's own part of the user's scratch folder; None without one."""
         return self._scratch
 
     def shared_folder(self) -> Path | None:
-        """Return a new folder that tasks can read, here or in the user's folder; or None."""
+        """Return a new folder that all tasks can read: here, or in the user's folder; else None."""
         if self.shares_disk:
             return scratch_folder()
         return _new_folder(local_path(str(self._scratch))) if self._tasks_see_scratch else None
@@ -297,7 +300,7 @@ class Connected:
         return self._look(_new_folder(folder))[1]
 
     def scratch_table(self) -> str:
-        """Return a location for a table that the server does not keep."""
+        """Return a new URL for a table that the server does not keep."""
         if self._scratch is None:
             why = f"the session keeps no tables ({self._refuses_checkpoints})"
             raise InputError("scratch", None, f"{why}; name a folder that its tasks can write")
@@ -314,7 +317,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
-    """Return the text of Spark's refusal of a call; None if Spark accepts it."""
+    """Return Spark's error text if the call ``attempt()`` fails; None if it succeeds."""
     try:
         attempt()
     except PySparkException as error:
@@ -325,7 +328,10 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _looker(
     folder: Path, token: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel of a task that tests its surroundings without this package."""
+    """Return the kernel of a task that tests its surroundings without this package: files, imports.
+
+    `token` is the content of a file in `folder`, which a task must see.
+    """
     shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -354,7 +360,7 @@ def _read(path: Path) -> str | None:
 
 
 def _zipped(folder: Path) -> Path:
-    """Write this package as an archive that Python imports from."""
+    """Write this package as a zip archive into `folder`, and return its path."""
     package, archive = Path(__file__).parents[1], folder / f"{_PACKAGE}.zip"
     with zipfile.ZipFile(archive, "w") as out:
         for file in sorted(package.rglob("*")):

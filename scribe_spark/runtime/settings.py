@@ -73,7 +73,7 @@ def sql_settings(partitions: int) -> dict[str, str]:
 
 @contextmanager
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Return a context manager with the SQL settings for supersteps; it restores others."""
+    """Return a context manager with the SQL settings for supersteps; it restores former ones."""
     settings = sql_settings(partitions)
     before = {name: read_setting(spark, name) for name in settings}
     set_all(spark, settings)
@@ -112,7 +112,7 @@ _AGAIN = 0.2
 
 
 def slots(spark: SparkSession, wanted: int = 1) -> int | None:
-    """Return the number of tasks that Spark runs at once, if known; wait for `wanted` slots."""
+    """Return the number of tasks that Spark runs at once, if known; wait for `wanted` ones."""
     found = _slots(spark)
     if found is None or found >= wanted or is_local_master(abilities(spark).master):
         return found

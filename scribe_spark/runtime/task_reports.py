@@ -105,7 +105,7 @@ class _Receiver:
 
 
 class Reporter:
-    """The side of a task: it sends reports to the driver, if it can reach it."""
+    """The end of a connection in a task, which sends reports to the driver if it can reach it."""
 
     def __init__(self, address: ReportAddress | None) -> None:
         self._connection: socket.socket | None = None
@@ -123,11 +123,11 @@ class Reporter:
 
     @property
     def is_heard(self) -> bool:
-        """True if the driver receives the reports."""
+        """True if the driver receives the reports of this task."""
         return self._connection is not None
 
     def report(self, what: Any) -> None:
-        """Send a value that JSON can write."""
+        """Send a report to the driver: any value that JSON can write."""
         if self._connection is None:
             return
         try:

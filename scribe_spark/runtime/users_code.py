@@ -24,9 +24,10 @@ _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 @contextmanager
 def analysed(field: str, name: str) -> Iterator[None]:
-    """Return a context manager that turns Spark's analysis errors into one line with the user's.
+    """Return a context manager that turns an analysis error of Spark into one line.
 
-    A `RunError` gets the name in front.
+    The line is an `InputError` of `field` and `name`, with file and line of the user's code.  A
+    `RunError` gets `name` in front.
     """
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True

@@ -33,7 +33,7 @@ from scribe_spark.topology.topohub import KM_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A node or an edge of a file.
+    """A node or an edge of a graph file, with its attributes as texts.
 
     Attributes
     ----------
@@ -57,14 +57,14 @@ class Element:
 
 @dataclass(frozen=True)
 class Elements:
-    """The nodes and edges of a file in its order; ids are unique, and edges end at nodes."""
+    """The nodes and edges of a graph file, in its order; ids are unique, and edges end at nodes."""
 
     nodes: list[Element]
     edges: list[Element]
     is_directed: bool
 
     def __post_init__(self) -> None:
-        """Raise a ValueError for two nodes of one id, and for an edge without its nodes."""
+        """Raise a ValueError for two nodes of one id, or an edge without its nodes."""
         known: dict[str, Element] = {}
         for node in self.nodes:
             if (other := known.setdefault(node.ends[0], node)) is not node:
@@ -92,7 +92,7 @@ _ID = re.compile(r"[0-9]{1,19}")
 
 
 def graph_of_elements(elements: Elements, source: str) -> Graph:
-    """Return the checked router graph of the elements of a file, which messages call `source`."""
+    """Return the checked router graph of the elements of a file; errors call the file `source`."""
     if not elements.nodes:
         raise InputError(FIELD, source, "has no nodes; needs at least one router")
     reader = _AttributeReader(elements, source)
@@ -117,7 +117,7 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
 
 
 class _AttributeReader:
-    """Reads the attributes of all elements one after the other, and notes its assumptions.
+    """Reads the attributes of all elements one after the other, and notes what it assumes.
 
     `ends` has the indices of the nodes of each edge, int64 of shape (E, 2).  An undirected edge
     begins at the lower index, so that edges between the same nodes are parallel.
@@ -145,7 +145,10 @@ class _AttributeReader:
     # --- delays
 
     def delays(self, places: np.ndarray | None) -> list[float]:
-        """Return the delay of each edge in ms, also of self-loops."""
+        """Return the delay of each edge in ms, also of edges from a node to itself.
+
+        `places` are longitude and latitude of the nodes, or None.
+        """
         for name, read in (("latency", _latency), ("delay_ms", DELAY_MS.number)):
             if self._has(name):
                 for edge in self._edges:
@@ -172,7 +175,10 @@ class _AttributeReader:
         return list(km / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
-        """Return the delay between two nodes of a router, from self-loops; None without them."""
+        """Return the delay (us) between two hosts of each router, from edges `loops` to itself.
+
+        Without such edges, the result is None.
+        """
         if loops.empty or not self._has("latency", "delay_ms"):
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
@@ -196,7 +202,7 @@ class _AttributeReader:
         return own
 
     def link_rates(self) -> dict[str, list[int]]:
-        """Return the rate of each edge in bits per second; nothing if no edge has a rate."""
+        """Return the column ``rate`` of edges (bits per second); no column without rates."""
         if not self._has("bandwidth"):
             return {}
         for edge in self._edges:
@@ -207,7 +213,7 @@ class _AttributeReader:
     # --- places
 
     def places(self) -> np.ndarray | None:
-        """Return longitude and latitude of each node in order; None if no node has them."""
+        """Return longitude and latitude (degrees) of each node; None if no node has them."""
         found = np.full((len(self._nodes), 2), np.nan)
         for row, node in enumerate(self._nodes):
             for side, (key, bounds) in enumerate(_PLACE.items()):
@@ -221,7 +227,7 @@ class _AttributeReader:
         return found
 
     def _place_between(self, found: np.ndarray, unknown: np.ndarray) -> None:
-        """Place nodes without coordinates at the mean of their located neighbours, in steps."""
+        """Give each node without coordinates the mean of its located neighbours, step by step."""
         ends = np.unique(np.concatenate([self.ends, self.ends[:, ::-1]]), axis=0)
         ends = ends[ends[:, 0] != ends[:, 1]]
         known, count = ~unknown, int(unknown.sum())
@@ -246,7 +252,10 @@ class _AttributeReader:
     # --- hosts
 
     def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
-        """Return the rate of hosts at each router in bits per second, by id; None without rates."""
+        """Return the rate (bit/s) of hosts at each router; None without rates.
+
+        `way` is up or down, and `order` sorts routers by id.
+        """
         found = np.zeros(len(order), dtype=np.int64)
         for row, node in enumerate(self._nodes):
             for key in _RATES[way]:
@@ -263,7 +272,7 @@ class _AttributeReader:
         return found[order]
 
     def shares(self, order: np.ndarray) -> np.ndarray | None:
-        """Return the share of nodes at each router, by id; None without shares."""
+        """Return the share of the hosts at each router, in `order` of ids; None without shares."""
         if not any("share" in node.values for node in self._nodes):
             self.notes.append("nodes are spread over all routers evenly")
             return None
@@ -273,7 +282,7 @@ class _AttributeReader:
     # --- properties that are not simulated
 
     def note_directions(self, links: pd.DataFrame) -> None:
-        """Note the links that are added or ignored."""
+        """Note for the user which links are added or ignored, as edges have one direction."""
         if self._is_directed:
             pairs = set(zip(links["src"], links["dst"], strict=True))
             alone = sum((dst, src) not in pairs for src, dst in pairs)
@@ -290,8 +299,9 @@ class _AttributeReader:
                 self.notes.append(f"{name} of edges {why}")
 
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
-        """Return the losses of links (of parallel links, the quickest one's); None
-        without losses.
+        """Return the losses of links, both ways: ``src, dst, loss``; None without losses.
+
+        The table has lossy links only.  Of parallel links, the quickest one counts.
         """
         given = ["packet_loss" in edge.values for edge in self._edges]
         loss = [self._value(edge, "packet_loss", LOSS.number, 0.0) for edge in self._edges]
@@ -313,7 +323,10 @@ class _AttributeReader:
         return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
 
     def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
-        """Return an attribute of an element, or the default; a refusal names the element."""
+        """Return an attribute of the element `of` by ``read(text)``, or the default if it has none.
+
+        An error names the element.
+        """
         if name not in of.values:
             return default
         value = of.values[name]
@@ -339,7 +352,7 @@ def _latency(text: str) -> float:
 
 
 def _on_sphere(places: np.ndarray) -> np.ndarray:
-    """Return longitudes and latitudes in degrees as points of the unit sphere."""
+    """Return points of the unit sphere, (n, 3), from longitudes and latitudes in degrees."""
     longitude, latitude = np.radians(places).T
     around = np.cos(latitude)
     return np.stack(
@@ -348,6 +361,6 @@ def _on_sphere(places: np.ndarray) -> np.ndarray:
 
 
 def _degrees_of(points: np.ndarray) -> np.ndarray:
-    """Return the longitudes and latitudes of points at any distance from the centre."""
+    """Return longitudes and latitudes (degrees) of points (n, 3), however far from the centre."""
     x, y, z = points.T
     return np.degrees(np.stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))], axis=1))

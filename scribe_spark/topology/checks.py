@@ -24,7 +24,7 @@ from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the greatest value of a number."""
+    """The least and the greatest possible value of a number of a network."""
 
     least: float
     most: float
@@ -35,7 +35,7 @@ class Bounds:
         return (values >= self.least) & (values <= self.most)
 
     def number(self, cell: object) -> float:
-        """Return the number in a file's cell; a ValueError names the bounds."""
+        """Return the number in a cell of a file; a ValueError names the bounds."""
         number = real_number(cell)
         if not self.hold(number):
             raise ValueError(f"must be {self}")
@@ -135,7 +135,10 @@ def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
 
 
 def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
-    """Return (rows, mask of bad rows, remedy) of each rule; a rule may rely on earlier ones."""
+    """Yield each rule of :func:`check`: rows, a mask of bad rows, and a remedy.
+
+    A rule may rely on the rules before it.
+    """
     ids, edges = graph.vertices["id"], graph.edges
     shown = graph.vertices[["id"]]
     yield shown, ~_whole(ids), "vertex ids must be whole numbers"
@@ -176,7 +179,7 @@ def _whole(ids: pd.Series) -> np.ndarray:
 
 
 def _islands(graph: Graph) -> list[np.ndarray]:
-    """Return the ids of each connected component, the largest component first."""
+    """Return the router ids of each connected component, the largest component first."""
     ids = np.sort(graph.vertices["id"].to_numpy())
     src = index_sorted(ids, graph.edges["src"].to_numpy())
     dst = index_sorted(ids, graph.edges["dst"].to_numpy())

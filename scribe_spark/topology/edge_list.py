@@ -72,7 +72,7 @@ def remote_edge_list(url: str, spark: SparkSession) -> Graph:
 
 
 def _start(path: str) -> bytes:
-    """Return the first lines of a text without comments; nothing of a folder or a broken file."""
+    """Return the first lines of a text without comments; nothing for a folder or a broken file."""
     if local_path(path).is_dir():
         return b""
     try:
@@ -120,7 +120,7 @@ def _bare_list(path: str) -> Graph:
 
 
 def _fault(data: bytes, line: re.Match[bytes]) -> str:
-    """Return the fault of a line, and the remedy."""
+    """Return what is wrong with a line of a list, and the remedy, in words."""
     text = shown(line[0].decode("utf-8", "replace").strip(), 60)
     number = data.count(b"\n", 0, line.start()) + 1
     if not _BARE.fullmatch(line[0]):

@@ -66,7 +66,10 @@ def edges_network(config: TopologyConfig) -> Graph:
 
 
 def _links(frame: pd.DataFrame, names: Sequence[str], what: str, path: str) -> pd.DataFrame:
-    """Return the edges with indices in `names`: ``src, dst, delay_ms, loss``."""
+    """Return the edges as ``src, dst, delay_ms, loss``; both ends are indices in `names`.
+
+    `what` is the word for a name in messages.
+    """
     at = {name: index for index, name in enumerate(names)}
     ends = {}
     for new, column in (("src", "source"), ("dst", "target")):
@@ -90,7 +93,10 @@ def _latency(text: str) -> float:
 
 
 def _own_delays(loops: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return the delay between two nodes of each region in microseconds, and a note."""
+    """Return the delay (us) between two nodes of each region, and a note for the user.
+
+    `loops` are the edges from a region to itself.
+    """
     own_us = np.zeros(len(names), dtype=np.int64)
     own_us[loops["src"]] = np.rint(loops["delay_ms"] * MICROSECONDS).astype(np.int64)
     lacking = len(names) - len(loops)
@@ -106,7 +112,10 @@ def _lan_note(lan_ms: float) -> str:
 
 
 def _losses(links: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the losses of edges, both ways; of a pair with two edges, each has its own."""
+    """Return the losses of links, both ways: ``src, dst, loss``.
+
+    If a pair has two edges, each direction has its own loss.
+    """
     if not links["loss"].any():
         return None
     back = links.rename(columns={"src": "dst", "dst": "src"})
@@ -124,7 +133,7 @@ def _refused(path: str, remedy: str, frame: pd.DataFrame, bad: np.ndarray) -> In
 
 
 def place_nodes(graph: Graph, path: str, nodes: int, seed: int) -> Graph:
-    """Return a graph whose N nodes have the regions and the rates of a nodes file."""
+    """Return the graph with N nodes, whose regions and rates are in the nodes file at `path`."""
     table = read_nodes(path)
     if table.count != nodes:
         raise InputError("nodes", nodes, f"must be {table.count}, the number of nodes in {path}")
@@ -135,7 +144,7 @@ def place_nodes(graph: Graph, path: str, nodes: int, seed: int) -> Graph:
 
 
 def _places(hosts: Hosts, table: NodesFile, path: str, seed: int) -> np.ndarray | None:
-    """Return the router of each node, one of its region; None if the table has no regions."""
+    """Return the index of each node's router, drawn in its region; None for a table without any."""
     if table.region is None:
         return None
     places = np.empty(table.count, dtype=np.int32)

@@ -120,7 +120,7 @@ def from_given(given: GivenGraph) -> Graph:
 
 
 def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
-    """Refuse vertex ids that are texts other than numbers; the message says how to number them."""
+    """Refuse vertex ids that are texts but no numbers; the error says how to number vertices."""
     for name in names:
         if name in rows and pd.api.types.infer_dtype(rows[name], skipna=True) == "string":
             numbers = converted(column_of(rows[name]), "int")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """The nodes at each router, in the order of router ids; None for unknown properties."""
+    """Properties of the nodes at routers: shares, rates, places and regions; None if unknown."""
 
     #: float64 or None: the share of all nodes at each router (their sum is 1); None: equal shares.
     shares: np.ndarray | None = None
@@ -40,7 +40,7 @@ class Hosts:
     down_of_node: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
-        """Return the least rate up and the least rate down, if there are any."""
+        """Return the least rates up and down of all routers and nodes that have one (bit/s)."""
         rates = self.up, self.down, self.up_of_node, self.down_of_node
         found = (rate[rate > 0] for rate in rates if rate is not None)
         return [int(rate.min()) for rate in found if len(rate)]
@@ -55,11 +55,10 @@ class Hosts:
         down: int = 0,
         validation_us: int = 0,
     ) -> NodeRates:
-        """Return the rates of nodes: from the class, else from the nodes file, else from the
-        settings, else from the router.
+        """Return the rates of nodes (numbers), from classes, nodes file, settings or routers.
 
-        `routers` has the index of each node's router.  The settings `up` and `down` are bits per
-        second, or 0 if the network's file decides.
+        The first of these that has a rate counts.  `routers` has the index of each node's router.
+        The settings `up` and `down` are bits per second, or 0 if the network's file decides.
         """
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]
@@ -84,8 +83,7 @@ WEIGHT_DECIMALS = 6
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A router graph on the driver; its size depends on the number of routers R, not on the nodes
-    N.
+    """A router graph on the driver; its size depends on the number of routers, not on the nodes.
 
     Attributes
     ----------
@@ -120,7 +118,7 @@ class Graph:
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):
-    """Return the ``vertices`` of a :class:`Graph` in their types, ascending by id."""
+    """Return routers as the ``vertices`` of a :class:`Graph` in their types, ascending by id."""
     frame = pd.DataFrame({"id": ids, "kind": kind, "domain": domain, "x": x, "y": y})
     frame = frame.astype({"domain": "Int64", "kind": object, "x": "float64", "y": "float64"})
     return frame.sort_values("id", kind="stable", ignore_index=True)

@@ -66,7 +66,7 @@ def read_gml(text: str) -> Elements:
 
 
 def _entries(text: str) -> list[Entry]:
-    """Return the entries outside all blocks; the others are in the lists of their blocks."""
+    """Return the entries outside all blocks of a GML text; a block is an entry with a list."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     blocks: list[list[Entry]] = [[]]
     begins: list[tuple[str, list[Entry], int]] = []  # the open blocks
@@ -116,7 +116,7 @@ def _block(entry: Entry) -> list[Entry]:
 
 
 def _flag(entries: list[Entry], name: str) -> tuple[str | None, int]:
-    """Return the value of a flag, 0 or 1, and its line; None if the graph does not have it."""
+    """Return the value (0, 1, or None if it is absent) and the line of a flag of the graph."""
     found = [(value, line) for key, value, line in entries if key == name]
     for value, line in found:
         if len(found) > 1 or value not in ("0", "1"):
@@ -180,7 +180,7 @@ def read_graphml(text: str) -> Elements:
 
 @dataclass(slots=True)
 class _Key:
-    """A declared attribute of the elements of a domain; None as name: a key of yEd."""
+    """A declared attribute of nodes, edges or the graph; ``name`` is None for figures of yEd."""
 
     id: str
     name: str | None
@@ -197,7 +197,7 @@ class _Datum(NamedTuple):
 
 @dataclass(slots=True)
 class _Tag:
-    """An XML element: its name, attributes and line, and the data in it."""
+    """An XML element: its name, attributes and line, and the ``data`` elements in it."""
 
     name: str
     attributes: dict[str, str]
@@ -208,7 +208,7 @@ class _Tag:
 
 
 class _GraphReader:
-    """Reads the XML; a key may be declared after the elements that use the key."""
+    """Reads the XML of GraphML; a key may be declared after the elements that use it."""
 
     def __init__(self, text: str) -> None:
         #: The graphs outside other graphs, and all nodes and edges.
@@ -263,7 +263,7 @@ class _GraphReader:
                 self._keys[outside.attributes["id"]].default = text
 
     def _declare(self, tag: _Tag) -> None:
-        """Add a key; refuse two keys of one id, or of one name for the same elements."""
+        """Add a declared key; refuse two of one id, or of one name for the same elements."""
         given = tag.attributes
         for name in ("id", "attr.name"):
             if name not in given and (name == "id" or "yfiles.type" not in given):
@@ -304,7 +304,10 @@ class _GraphReader:
         return _EDGE_DEFAULTS[usual]
 
     def element(self, tag: _Tag, names: tuple[str, ...]) -> Element:
-        """Return a node or an edge with the texts of its data, and the defaults of other keys."""
+        """Return a node or an edge: its data as texts by key, and the defaults of other keys.
+
+        `names` are the attributes of the tag that name its ends.
+        """
         ends = [tag.attributes.get(name) for name in names]
         for name, end in zip(names, ends, strict=True):
             if end is None:

@@ -87,7 +87,7 @@ def graph_of_links(
 
 
 def no_links() -> pd.DataFrame:
-    """Return the ``edges`` of a graph without links."""
+    """Return an empty table ``edges`` for a graph without links."""
     frame = pd.DataFrame({"src": [], "dst": [], "delay_ms": [], "weight": []})
     return frame.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
 

@@ -18,13 +18,13 @@ _NOTES = (
 
 
 def pair_network(config: TopologyConfig) -> Graph:
-    """Return the network of a config, which :func:`with_nodes` completes."""
+    """Return the network of pairs of a config, still without nodes (see :func:`with_nodes`)."""
     law = PairDelay.parse(config.pair_delay)
     return Graph(router_frame([]), no_links(), PAIRS, notes=(_NOTES,), pairs=law)
 
 
 def with_nodes(graph: Graph, nodes: int) -> Graph:
-    """Return a network of pairs with N nodes; router i is that of node i."""
+    """Return the network of pairs with N nodes; router i is the router of node i."""
     places = np.arange(nodes, dtype=np.int32)
     return replace(graph, vertices=router_frame(np.arange(nodes)), hosts=Hosts(places=places))
 

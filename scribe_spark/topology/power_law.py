@@ -26,7 +26,7 @@ HOP_MS = 1.0
 
 
 def generate(routers: int, links: int, seed: int) -> Graph:
-    """Return a connected graph that grows router by router, each linked to earlier ones.
+    """Return a connected graph that grows router by router; a new one has links to earlier ones.
 
     The undirected links, at least R - 1, are spread evenly over the routers that bring them.  Of
     several links between two routers one is kept, so there are a few fewer.  Routers ``0 .. R - 1``

@@ -20,9 +20,10 @@ from scribe_spark.topology.graph import Graph
 
 
 def link_rates(graph: Graph, config: TopologyConfig) -> np.ndarray | None:
-    """Return the rate of each row of ``graph.edges``: int64.
+    """Return the rate (bit/s) of each row of ``graph.edges``: int64.
 
-    None if the rates are unknown, or if the network is too large for its routes to be kept.
+    The result is None if the rates are unknown, or if the network is too large for its routes to be
+    kept.
     """
     edges, vertices = graph.edges, graph.vertices
     if len(vertices) > MOST_ROUTERS:

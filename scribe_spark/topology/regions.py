@@ -58,7 +58,7 @@ SHIPPED = ("azure", "continents", "corrosion19")
 
 @dataclass(frozen=True, eq=False)
 class RegionMatrix:
-    """One-way latencies between regions."""
+    """The one-way latencies between regions, with their names and shares of the nodes."""
 
     #: The names of the regions.
     names: tuple[str, ...]
@@ -72,12 +72,12 @@ class RegionMatrix:
 
 
 def is_shipped(regions: str) -> bool:
-    """Return True if `regions` names a matrix of the package, not a file."""
+    """Return True if the text `regions` names a matrix of the package, not a file."""
     return regions in SHIPPED
 
 
 def is_matrix(start: bytes) -> bool:
-    """Return True if a file with this start is a matrix of latencies, not a table of links."""
+    """Return True if a file that begins with the text `start` is a matrix of latencies."""
     if start.lstrip()[:1] in (b"{", b"["):
         return b'"regions"' in start or b'"from"' in start
     try:
@@ -178,7 +178,10 @@ class _RegionReader:
     # --- forms
 
     def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from, to``, `unit`, and perhaps ``share``."""
+        """Return the matrix of rows with the keys ``from``, ``to``, `unit`, and perhaps ``share``.
+
+        `unit` is the name of the latencies.
+        """
         entries, shares = [], {}
         for where, row in rows:
             one, other = row.get("from", ""), row.get("to", "")
@@ -298,7 +301,10 @@ class _RegionReader:
         return RegionMatrix(names, us, self._shares(shares, names), meaning)
 
     def _meaning(self, unit: str) -> str:
-        """Return the meaning of the latencies with a name; refuse a setting that contradicts it."""
+        """Return the meaning of latencies called `unit`: one-way, or round trip.
+
+        A setting that contradicts the name is refused.
+        """
         known, given = _MEANINGS[unit], self._latency
         if None not in (known, given) and known != given:
             remedy = (
@@ -359,7 +365,7 @@ def region_network(config: TopologyConfig, seed: int) -> Graph:
 
 
 def used_settings(config: TopologyConfig) -> dict[str, str]:
-    """Return the settings that the matrix of a config decides, by flat name."""
+    """Return the settings that the matrix of a config decides: flat name -> value."""
     if config.regions is None:
         return {}
     return {"region_latency": read_matrix(config.regions, config.region_latency).latency}
@@ -368,7 +374,7 @@ def used_settings(config: TopologyConfig) -> dict[str, str]:
 def graph_of_regions(
     matrix: RegionMatrix, jitter_us: int, lan_us: int, seed: int, source: str
 ) -> Graph:
-    """Return the network of a matrix.
+    """Return the network of a matrix: a router for each region or, with jitter, for each site.
 
     `jitter_us` is the greatest additional delay of a pair of sites; `lan_us` decides the note about
     short delays.

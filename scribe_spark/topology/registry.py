@@ -48,7 +48,7 @@ def register_topology(kind: TopologyKind) -> TopologyKind:
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
-    """Return the kind and the argument in `topology`; None without the name of a kind."""
+    """Return the kind and the argument in a text ``KIND:ARGUMENT``; None for other texts."""
     if isinstance(topology, GivenGraph):
         return None
     name, colon, argument = topology.partition(":")
@@ -116,7 +116,7 @@ def _loaded(config: NetworkConfig, spark: SparkSession | None) -> Graph:
 
 
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """Return the graph of a kind; most are cached, as a run needs its graph twice."""
+    """Return the graph that a kind makes; most are cached, as a run needs its graph twice."""
     return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
 
 
@@ -143,7 +143,7 @@ _ROUTER_COLUMNS: dict[str, Kind] = {"node": "int", "router": "int"}
 
 
 def _place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
-    """Return a graph whose N nodes are at the routers of a table ``node, router``."""
+    """Return the graph with N nodes, whose routers are in the table at `path`: ``node, router``."""
     if not is_local(path):
         raise InputError(
             _NODE_ROUTERS, path, "is not on this machine; copy the file to a local path"
@@ -162,7 +162,7 @@ def _place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
 
 
 def _direct(graph: Graph) -> Graph:
-    """Return the graph with links of equal weight, so that the route of a pair is its link."""
+    """Return the graph with links of equal weight, so that a link is the route of its ends."""
     ids, edges = graph.vertices["id"], graph.edges
     lacking = len(ids) * (len(ids) - 1) - len(edges)
     if lacking:

@@ -51,7 +51,7 @@ def topohub_network(name: str) -> Graph:
 
 
 def _names(folder: Traversable, prefix: str = "") -> list[str]:
-    """Return the names of all networks in a folder of topohub's data: ``sndlib/germany50``, ..."""
+    """Return the names (``sndlib/germany50``) of all networks in a folder of topohub's data."""
     found = []
     for entry in folder.iterdir():
         if entry.is_dir():

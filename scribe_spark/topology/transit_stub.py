@@ -60,13 +60,12 @@ def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _exact(p: float) -> np.ndarray:
-    """Return the probability for 0, 1, ..., 300 routers; a sum of positive terms, so it is
-    accurate.
+    """Return the probability that a graph is connected, for 0, 1, ..., 300 routers.
 
-    Of n + 1 routers, put the last one aside.  The component of the first router among the others
-    has k + 1 routers: k of n - 1 are chosen; they are connected with the first; at least one of the
-    k + 1 has a link to the router put aside, and none has a link to the n - k - 1 others, which are
-    connected with the router put aside.
+    All terms of the sum are positive, so it is accurate.  Of n + 1 routers, put the last one aside.
+    The component of the first router among the others has k + 1 routers: k of n - 1 are chosen;
+    they are connected with the first; at least one of the k + 1 has a link to the router put aside,
+    and none has a link to the n - k - 1 others, which are connected with the router put aside.
     """
     connected = np.ones(_EXACT + 1)
     if p == 1:
@@ -102,7 +101,7 @@ def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
 
 
 def _draws(sizes: np.ndarray, p: float) -> float:
-    """Return the mean number of pairs to draw until every domain is connected."""
+    """Return the mean number of pairs of routers to draw until every domain is connected."""
     pairs = sizes * (sizes - 1) / 2 + _OVERHEAD
     return float((pairs / connected_probability(sizes, p)).sum())
 
@@ -112,9 +111,10 @@ def _draws(sizes: np.ndarray, p: float) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """The sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
+    """The sides of the squares in which the points of routers are drawn, in grid units (1 ms).
 
-    They are G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
+    They are G for the whole grid, S_T for a transit domain and S_S for a stub.  Squares never
+    exceed the grid, which matters for tiny graphs only.
     """
 
     grid: int
@@ -123,7 +123,7 @@ class Scales:
 
     @classmethod
     def of(cls, params: TopologyConfig) -> Scales:
-        """Return the scales that GT-ITM's users derive from the sizes."""
+        """Return the sides of squares that GT-ITM's users derive from the sizes in `params`."""
         most_transit = params.transit_size + 3 * params.transit_domains
         most_stubs = params.stubs_per_transit + 3 * most_transit
         most_stub_size = params.stub_size + 3 * most_stubs
@@ -160,7 +160,7 @@ def _check_one(n: int, p: float, field: str) -> None:
 
 
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
-    """Return the longest of the shortest paths of a graph, in hops; None if it is not connected.
+    """Return the greatest distance of two routers in hops; None if the graph is not connected.
 
     Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
     take longer to make than the search.
@@ -180,7 +180,7 @@ def hop_diameter(n: int, links: np.ndarray) -> int | None:
 
 
 def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
-    """Return the first `n` distinct grid points of a uniform stream, in its order."""
+    """Return the first `n` distinct points of a stream of grid points in [0, scale)^2: (n, 2)."""
     drawn = rng.random_raw(n) % np.uint64(scale * scale)
     while len(cells := pd.unique(drawn)) < n:
         drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
@@ -198,7 +198,10 @@ def _rounded(x: float) -> int:
 
 @dataclass(frozen=True)
 class Weights:
-    """Policy weights of the kinds of links: w_tt, w_ts, w_ss, and 1 inside a domain."""
+    """Policy weights of the kinds of links: transit to transit, transit to stub, stub to stub.
+
+    A link inside a domain has weight 1.
+    """
 
     inter_domain: int
     transit_stub: int
@@ -207,10 +210,10 @@ class Weights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> Weights:
-        """Return the policy weights of links.
+        """Return the policy weights of links, from hop diameters.
 
-        They follow from hop diameters: of the graph of domains (`top`), and the
-        greatest ones of a transit and of a stub domain.
+        `top` is the diameter of the graph of domains; `transit` and `stub` are the greatest ones of
+        a transit and of a stub domain.
         """
 
         def h(x: int) -> int:
@@ -262,7 +265,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of domains and stubs, before any point or link is drawn."""
+    """The numbers of routers of each domain and stub, before any point or link is drawn."""
 
     #: int64, shape (T,): routers of each transit domain.
     transit: np.ndarray
@@ -297,7 +300,7 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Draw the routers and links of the transit domains.
+    """Return the routers and links of the transit domains, drawn.
 
     Domain i has ``sizes.transit[i]`` routers in a square around ``places[i]``, moved into the grid.
     """
@@ -316,7 +319,7 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Draw the stubs; return the transit router of each stub, and their routers and links.
+    """Return the transit router of each stub, and the routers and links of all stubs, drawn.
 
     The routers of a stub are in a square that contains its transit router.
     """
@@ -335,7 +338,7 @@ def _stubs(
 
 
 def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
-    """Return one link per stub, from its transit router to a random router of the stub."""
+    """Return a link for each stub, from its transit router (`owners`) to a random router of it."""
     gateways = [
         stubs.member(stub, _stream(seed, "gateway", stub)) for stub in range(len(stubs.sizes))
     ]
@@ -343,7 +346,7 @@ def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
 
 
 def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.ndarray:
-    """Return a link for each direction of each top-level edge, between random routers."""
+    """Return random links of domains: for each edge between two domains, one per direction."""
     ends = []
     for one, other in np.concatenate([top_links, top_links[:, ::-1]]).tolist():
         rng = _stream(seed, "inter-domain", one * len(transit.sizes) + other)
@@ -384,7 +387,10 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Return links with a weight and their rounded Euclidean length (1 unit = 1 ms)."""
+    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points.
+
+    One grid unit is 1 ms.
+    """
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -409,7 +415,7 @@ def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Domains:
-    """All transit domains, or all stubs; their routers have consecutive numbers."""
+    """All transit domains, or all stubs, as a graph; a domain's routers have adjacent numbers."""
 
     first: int
     #: int64, shape (domains,): the number of routers of each domain, and the id of its first
@@ -433,7 +439,7 @@ class _Domains:
 
 
 def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _Domains:
-    """Return the graphs of domains as one object, with routers numbered from `first`."""
+    """Return the graphs of domains as one object; the first router gets the number `first`."""
     sizes = np.array([len(points) for points, _ in graphs], dtype=np.int64)
     starts = first + np.cumsum(sizes) - sizes
     return _Domains(
@@ -449,7 +455,7 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` counts >= 1 with the sum ``n * mean``, scattered around `mean`: int64.
+    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64.
 
     3n times, a random count that exceeds 1 gives one unit to a random count.
     """
@@ -462,7 +468,7 @@ def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
 
 
 def _below(n: int, rng: np.random.Philox) -> int:
-    """Return a uniform whole number in [0, n), from the next bits of a stream."""
+    """Return a uniform whole number in [0, n), from the next bits of the stream `rng`."""
     return int(rng.random_raw()) % n
 
 

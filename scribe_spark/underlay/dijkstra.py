@@ -32,7 +32,7 @@ _EXACT = 2**53  # up to here, different whole numbers differ in float64
 
 @dataclass(frozen=True)
 class LinkArrays:
-    """Directed links in (dst, src) order, as whole numbers, ready for :func:`route_block`."""
+    """Directed links as arrays of whole numbers, sorted by (dst, src), for :func:`route_block`."""
 
     #: int64, shape (R,): router ids, ascending.
     routers: np.ndarray
@@ -47,13 +47,16 @@ class LinkArrays:
 
     @functools.cached_property
     def graph(self) -> csr_array:
-        """The costs as a sparse (R, R) matrix."""
+        """The costs of the links as a sparse (R, R) matrix."""
         r = len(self.routers)
         return csr_array((self.cost, (self.src, self.dst)), shape=(r, r))
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
-        """Return the links as arrays; their ends are positions in the sorted `routers`."""
+        """Return a table of links as arrays; `tie` and `seed` choose among routes of equal weight.
+
+        The ends of links are positions in the sorted `routers`.
+        """
         routers = np.sort(np.asarray(routers, dtype=np.int64))
         src = index_sorted(routers, links["src"].to_numpy())
         dst = index_sorted(routers, links["dst"].to_numpy())
@@ -70,13 +73,17 @@ class LinkArrays:
 
 
 def _whole_numbers(weight: np.ndarray) -> np.ndarray:
-    """Return weights, rounded to 1e-6, as the least whole numbers in the same proportion."""
+    """Return weights in the least whole numbers of the same proportion, after rounding to 1e-6."""
     units = np.rint(weight * 1e6).astype(np.int64)
     return units // np.gcd.reduce(units) if len(units) else units
 
 
 def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return weight * base + second, with a base above the second cost of any least-weight path."""
+    """Return costs by which routes are compared by weight, then by the `second` cost: int64.
+
+    The cost of a link is weight * base + second, with a base above the second cost of any
+    least-weight path among `r` routers.
+    """
     if not len(weight):
         return np.empty(0)
     graph = csr_array((weight.astype(float), (src, dst)), shape=(r, r))
@@ -90,10 +97,10 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 
 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes from some routers (indices, shape (S,)) to all: shape (S, R).
+    """Return the routes from some routers (`sources`, indices, shape (S,)) to all routers.
 
     The result is ``delay_us`` (int64), the delay of the route, and ``pred`` (int32), the index of
-    the router before the last on it (-1 at the source).
+    the router before the last on it (-1 at the source); both have the shape (S, R).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)
@@ -113,7 +120,10 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start of each route's last link (an index, -1 at the source), and its delay."""
+    """Return, for each route, the router before the last, and the delay (us) of the last link.
+
+    Both have the shape (S, R); a router is an index, -1 at the source.
+    """
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
@@ -136,7 +146,11 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Sum `step` (a number of each route's last link) over all links of each route: (S, R)."""
+    """Return the sum of `step` over all links of each route: (S, R).
+
+    `pred` has the router before the last on each route, and `step` a number of the route's last
+    link.
+    """
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step
@@ -150,12 +164,12 @@ def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def bounded_delay(delay_us: np.ndarray) -> np.ndarray:
-    """Return delays as int32, with :data:`TOO_LONG` for longer ones."""
+    """Return delays (us) as int32; longer ones become :data:`TOO_LONG`."""
     return np.minimum(delay_us, TOO_LONG).astype(np.int32)
 
 
 def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) -> None:
-    """Refuse routes from `sources` (indices) that take :data:`TOO_LONG` microseconds or longer."""
+    """Refuse routes from `sources` (indices) that take :data:`TOO_LONG` microseconds or more."""
     if delay_us.max(initial=0) < TOO_LONG:
         return
     row, target = np.argwhere(delay_us >= TOO_LONG)[0]

@@ -34,10 +34,10 @@ from scribe_spark.underlay.withheld import Withheld
 
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
-    """Return 1 - the product of (1 - loss) over the links of each route: float64, shape (R, R).
+    """Return the share of packets lost on each route: float64, shape (R, R).
 
-    `pred` has the predecessors of `RouteMatrices`; a link from a router to itself is between two of
-    its nodes.
+    It is 1 - the product of (1 - loss) over the links of the route.  `pred` has the predecessors of
+    `RouteMatrices`; a link from a router to itself is between two of its nodes.
 
     Examples
     --------
@@ -93,7 +93,10 @@ class HopGraph:
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """Return the graph of links from ``src[i]`` to ``dst[i]`` (routers), both ways."""
+        """Return the graph of links from ``src[i]`` to ``dst[i]``; the arrays have both directions.
+
+        The ends are indices of `routers` routers.
+        """
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)
@@ -103,11 +106,11 @@ class HopGraph:
 
     @functools.cached_property
     def low(self) -> list[tuple[int, np.ndarray]]:
-        """Return data for each bit of a link's number among the links to its receiver, lowest
-        first.
+        """For each bit of a link's number (lowest first), which links lack the bit.
 
-        These are the number of routers that have links with the bit set and, for each link to them,
-        all ones if the link does not have the bit, else 0.
+        Numbers count the links to one receiver.  A bit has the number of routers with such a link,
+        and for each link to these routers a word: all ones if the link's number lacks the bit, else
+        0.
         """
         number = np.arange(len(self.receiver)) - self.first[self.receiver]
         bits = []
@@ -118,7 +121,7 @@ class HopGraph:
         return bits
 
     def met(self, words: np.ndarray) -> np.ndarray:
-        """Return, for each of the first routers, the OR of `words` over the links to it."""
+        """Return, for each router that the links of `words` lead to, the OR of their words."""
         return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
 
     def _routers(self, links: int) -> int:
@@ -127,7 +130,7 @@ class HopGraph:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The results of searches from up to 64 routers."""
+    """The results of breadth-first searches from up to 64 routers to all routers."""
 
     graph: HopGraph
     #: int64, shape (S,): indices, ascending.
@@ -137,7 +140,7 @@ class Search:
 
     @classmethod
     def of(cls, graph: HopGraph, sources: np.ndarray) -> Search:
-        """Search from `sources` until every router is reached."""
+        """Return the results of searches from `sources` (indices) to every router."""
         reached = np.zeros(len(graph.place), dtype=np.uint64)
         reached[graph.place[sources]] = _ONE << np.arange(len(sources), dtype=np.uint64)
         planes = [np.zeros_like(reached)]
@@ -156,11 +159,14 @@ class Search:
         return cls(graph, sources, np.stack(planes))
 
     def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Return the hops between indices, row by row; every source is one of `sources`."""
+        """Return the hops from each `source` to its `router` (indices): int64.
+
+        Every source is one of `sources`.
+        """
         return self._read(self.planes, source, self.graph.place[router])
 
     def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the router before the last on each route, and the link between them.
+        """Return, for each route, the router before the last (an index) and the last link's number.
 
         Of several such routers on shortest paths, it is the one of least index; `router` is not
         `source`.
@@ -171,7 +177,10 @@ class Search:
 
     @functools.cached_property
     def _last(self) -> np.ndarray:
-        """Return the planes of the number of the last link: the first link on a shortest path."""
+        """The numbers of the routers' last links, by bits: the first link on a shortest path.
+
+        The shape is (bits, R), uint64; a word has a bit for each source.
+        """
         graph = self.graph
         # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
         low = self.planes[0]
@@ -198,7 +207,7 @@ class Search:
 
 
 def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, Search]]:
-    """Search from each router in `source` once; yield positions in `source`, and a search."""
+    """Search from each different router in `source`; yield indices in `source`, and a search."""
     distinct, number = np.unique(source, return_inverse=True)
     by_source = np.argsort(number, kind="stable")
     number = number[by_source]
@@ -208,7 +217,7 @@ def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, 
 
 
 def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the hops between router indices, row by row: int64."""
+    """Return the number of hops from router a to router b (indices), row by row: int64."""
     found = np.empty(len(a), dtype=np.int64)
     for rows, search in searches(graph, a):
         found[rows] = search.hops(a[rows], b[rows])
@@ -218,7 +227,7 @@ def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nearest(
     graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
-    """Return, for each query router, the nearest candidate of each segment (`Kernel.nearest`).
+    """Return each query's nearest candidate in each segment, as `Kernel.nearest` does.
 
     One search starts from all candidates of a segment at once.
     """
@@ -230,7 +239,7 @@ def nearest(
 
 
 def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
-    """Return, for each router, the position of its nearest candidate; of equals, the first."""
+    """Return the index in `candidates` of each router's nearest one; of equals, the first."""
     best = np.full(len(graph.place), _FAR)
     np.minimum.at(best, graph.place[candidates], np.arange(len(candidates)))
     while len(graph.sender):
@@ -247,7 +256,7 @@ def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """The queries of kernels by breadth-first searches, over distributed arrays."""
+    """The queries of routes by breadth-first searches, over distributed arrays."""
 
     routers: str
     links: str
@@ -260,7 +269,7 @@ class HopKernel(RouterIds):
 
     @property
     def graph(self) -> HopGraph:
-        """The links in the layout for searches."""
+        """The graph of the links, in the layout for searches."""
         return _graph(self.routers, self.links)
 
     @property
@@ -298,7 +307,7 @@ class HopKernel(RouterIds):
 
 
 def _on_links(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of each link with packets, and the number of packets."""
+    """Return sender, receiver and number of packets of each link that has packets."""
     link = np.flatnonzero(totals)
     sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
     return sender, receiver, totals[link]
@@ -310,15 +319,16 @@ def _graph(routers: str, links: str) -> HopGraph:
 
 
 class HopUnderlay(Underlay):
-    """An underlay over links of one weight and delay."""
+    """An underlay whose links have one weight and one delay; routes are searched on demand."""
 
     @classmethod
     def of(
         cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
     ) -> HopUnderlay:
-        """Distribute the graph to all executors, once.
+        """Return an underlay whose graph every executor gets once.
 
-        `links` has ``src, dst, delay_ms``; all have one weight and one delay.
+        `links` has ``src, dst, delay_ms``; all have one weight and one delay.  `lan_us` is the
+        delay of a LAN link.
         """
         ends = np.stack([index_sorted(routers, links[end].to_numpy()) for end in ("src", "dst")])
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0

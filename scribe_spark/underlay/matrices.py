@@ -52,7 +52,7 @@ _FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class RouteMatrices:
-    """Routes between all pairs of routers."""
+    """The delays and predecessors of the routes between all pairs of routers."""
 
     #: int64, shape (R,): router ids, ascending: the order of rows and columns.
     routers: np.ndarray
@@ -67,7 +67,7 @@ class RouteMatrices:
 
 
 def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMatrices:
-    """Return routes with an additional delay (in microseconds) between two nodes of one router."""
+    """Return the routes with delays (us) between two nodes of one router added on the diagonal."""
     if own_us is None:
         return routes
     np.fill_diagonal(routes.delay_us, own_us)
@@ -106,14 +106,14 @@ def compute_routes(
 
 
 def units(links: LinkArrays, components: list[PendantComponent]) -> int:
-    """Return the number of units of work for all routes."""
+    """Return the number of units of work, blocks of routes, of which all routes consist."""
     return len(_blocks(_core(links, components))) + len(_blocks(components))
 
 
 def route_unit(
     links: LinkArrays, components: list[PendantComponent], unit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return the routes of a unit of work, as rows of `schemas.ROUTES`.
+    """Return the routes of one unit of work (its number), as rows of `schemas.ROUTES`.
 
     The first units are blocks of the core's routers, the others blocks of pendant components.
     """
@@ -126,7 +126,7 @@ def route_unit(
 
 
 def _core(links: LinkArrays, components: list[PendantComponent]) -> np.ndarray:
-    """Return the indices of the routers in no pendant component, ascending."""
+    """Return the indices of the core's routers (in no pendant component), ascending."""
     in_core = np.ones(len(links.routers), dtype=bool)
     for component in components:
         in_core[component.routers] = False
@@ -182,7 +182,7 @@ def unpack_routes(
 
 
 def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arguments of :func:`pack_routes`."""
+    """Return the sources, delays and predecessors in a packed row: undo :func:`pack_routes`."""
     cell = {name: row.column(name)[0].as_py() for name in schemas.ROUTES.names}
     s, t = cell["sources"], cell["targets"]
     codec = pa.Codec("zstd")
@@ -213,7 +213,7 @@ def nearest(
     candidates: np.ndarray,
     starts: np.ndarray,
 ) -> np.ndarray:
-    """Return the nearest candidates, as `protocol.Kernel.nearest` does.
+    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does.
 
     `delay_us` (R, R) are the delays of routes, `exits` the result of
     :func:`~scribe_spark.underlay.pendant.pendant_exits`.
@@ -243,7 +243,10 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the positions of all pairs of a query and a candidate in one pendant component."""
+    """Yield all pairs of a query and a candidate in one pendant component, as indices.
+
+    `of_query` and `of_candidate` are the numbers of their components.
+    """
     order = np.argsort(of_candidate, kind="stable")
     grouped = of_candidate[order]
     low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
@@ -262,10 +265,10 @@ def _first_and_second(
     component: np.ndarray,
     starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest candidate of each segment, and the nearest one in another component.
+    """Return each query's nearest candidate of each segment, and the nearest in another component.
 
     Both are positions in `candidates`, shape (Q, K); the second is -1 if there is none, and has no
-    meaning if the first is in the core.
+    meaning if the first is in the core.  `component` has the number of each candidate's component.
     """
     lengths = np.diff(np.r_[starts, len(candidates)])
     first = np.empty((len(queries), len(starts)), dtype=np.int64)
@@ -286,7 +289,10 @@ def _first_and_second(
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the index of each segment's first least value, row by row: int64, shape (rows, K)."""
+    """Return the column of the least value of each segment, row by row: int64, shape (rows, K).
+
+    Of equal values, the first counts; segment k begins at column ``starts[k]``.
+    """
     ends = [*starts[1:], values.shape[1]]
     segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
     return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)
@@ -297,7 +303,7 @@ def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):
-    """The queries of kernels by matrices, which are distributed arrays; fields are their names."""
+    """The queries of routes by matrices; its fields name the distributed arrays."""
 
     delay: str
     pred: str
@@ -314,7 +320,7 @@ class MatrixKernel(RouterIds):
         return self.delay, self.pred, self.exits, self.routers, *some
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the delays (R, R) as int32, the predecessors (R, R) and the router ids (R,)."""
+        """Return three arrays: delays (R, R) as int32, predecessors (R, R), and router ids (R,)."""
         return open_array(self.delay), open_array(self.pred), open_array(self.routers)
 
     @property
@@ -365,7 +371,7 @@ class MatrixKernel(RouterIds):
 
 
 class MatrixUnderlay(Underlay):
-    """An underlay by matrices, for up to 10,000 routers."""
+    """An underlay that keeps the routes of all pairs of routers: for up to 10,000 routers."""
 
     @classmethod
     def of(
@@ -377,9 +383,11 @@ class MatrixUnderlay(Underlay):
         loss: np.ndarray | None = None,
         rates: pd.DataFrame | None = None,
     ) -> MatrixUnderlay:
-        """Distribute the matrices to all executors, once.
+        """Return an underlay whose matrices every executor gets once.
 
         `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); None: unknown.
+        `lan_us` is the delay of a LAN link, and `loss` has the share of packets lost on each route
+        (R, R), or None.
         """
         made = {
             "delay": routes.delay_us,

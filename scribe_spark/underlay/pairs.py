@@ -52,7 +52,7 @@ def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PairKernel(RouterIds):
-    """The queries of kernels, by hashes of pairs; it has no arrays.
+    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class PairKernel(RouterIds):
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """No arrays."""
+        """The names of the distributed arrays that the kernel reads: none."""
         return ()
 
     @property
@@ -82,7 +82,7 @@ class PairKernel(RouterIds):
 
     @property
     def least_us(self) -> int:
-        """A lower bound of the delays."""
+        """A lower bound of the delays between different nodes, in microseconds."""
         return int(delays_of_bits(self.law, np.zeros(1, dtype=np.uint64))[0])
 
     def index(self, routers: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class PairKernel(RouterIds):
         return found
 
     def _nearest_of(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Return the position of each query's nearest candidate, the first compared of equals."""
+        """Return the position of each query's nearest candidate, the first of equals."""
         size = len(candidates)
         width = min(size, MOST_CANDIDATES)
         first = np.zeros(len(queries), dtype=np.int64)
@@ -138,5 +138,8 @@ class PairKernel(RouterIds):
 
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:
-    """Return the underlay of N nodes without a graph."""
+    """Return the underlay of N nodes without a graph; `law` gives the delays.
+
+    `jitter` is the greatest additional delay of a copy, in millionths of the pair's delay.
+    """
     return Underlay(PairKernel(law, seed, jitter), np.arange(nodes), links=0, lan_us=0)

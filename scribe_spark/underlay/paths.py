@@ -21,7 +21,10 @@ SOURCES = 32
 
 
 def last_links(pred: np.ndarray) -> LastLink:
-    """Return the routes of a matrix of predecessors (R, R); links are numbered src * R + dst."""
+    """Return a LastLink, a function that gives the last link of routes.
+
+    `pred` is the matrix of predecessors (R, R); links are numbered src * R + dst.
+    """
 
     def last(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = pred[source, target].astype(np.int64)
@@ -33,10 +36,10 @@ def last_links(pred: np.ndarray) -> LastLink:
 def path_links(
     last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return every link of the routes from ``source[i]`` to ``target[i]``, indices of routers.
+    """Return every link of the routes from ``source[i]`` to ``target[i]``: two columns.
 
-    The columns are the route's row i and the link's number; ``last(source, target)`` returns the
-    router before the last one and the number of the last link.
+    They are the route's i and the link's number.  Sources and targets are indices of routers;
+    ``last(source, target)`` returns the router before the last one and the number of the last link.
     """
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
@@ -52,10 +55,11 @@ def path_links(
 def packets_on_links(
     pred: np.ndarray, source: np.ndarray, target: np.ndarray, packets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the links with packets (src * R + dst), ascending, and their packets.
+    """Return the numbers of links with packets (src * R + dst), ascending, and their packets.
 
-    All packets from a source that pass a router take the same link to it, so the packets through
-    each router are added up along the routes; links come last.
+    Route i goes from ``source[i]`` to ``target[i]`` and has ``packets[i]``; `pred` is the matrix of
+    predecessors.  All packets from a source that pass a router take the same link to it, so the
+    packets through each router are added up along the routes; links come last.
     """
     r = len(pred)
     links, sums = [], []
@@ -89,9 +93,10 @@ def packets_on_links(
 def merged_links(
     last: LastLink, routers: int, tree: np.ndarray, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
-    """Return every link of each tree's merged routes, once per tree (IP multicast).
+    """Return the number of every link of each tree's merged routes, once per tree (IP multicast).
 
-    All routes of a tree have the same source.
+    Route i goes from ``source[i]`` to ``target[i]`` and belongs to ``tree[i]``; all routes of a
+    tree have the same source.  `last` is a LastLink, and `routers` the number of routers.
     """
     order = np.argsort(tree, kind="stable")
     names, first = np.unique(tree[order], return_index=True)
@@ -113,7 +118,7 @@ _MARKS = 2**25  # bytes
 def _merged(
     last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Yield the links of trees of routes, level by level, from the ends of the routes to the roots.
+    """Yield the links of some trees of routes, level by level, from their ends to the roots.
 
     Tree t has its root at ``root[t]``, and a route to each ``target[i]`` with ``tree[i] == t``; a
     link that routes of a tree share occurs once.

@@ -24,7 +24,7 @@ NO_COMPONENT = -1
 
 @dataclass(frozen=True)
 class PendantComponent:
-    """A part of the network that one bridge joins to the core, as a stub to its transit router."""
+    """A part of the network that a bridge joins to the core, as a stub to its transit router."""
 
     #: int64: indices, ascending.
     routers: np.ndarray

@@ -22,7 +22,10 @@ from scribe_spark.underlay.withheld import Withheld
 
 
 class Kernel(Protocol):
-    """The queries of numpy kernels on executors; picklable.  Routers are indices in id order."""
+    """The interface of queries of routes, for numpy kernels on executors; picklable.
+
+    Routers are indices in the order of their ids.
+    """
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -30,7 +33,7 @@ class Kernel(Protocol):
 
     @property
     def all_pairs_limit(self) -> int:
-        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+        """The number of candidates up to which all `delays` are cheaper than :meth:`nearest`."""
 
     @property
     def least_us(self) -> int:
@@ -38,7 +41,7 @@ class Kernel(Protocol):
 
     @property
     def seed(self) -> int:
-        """The seed of the jitter."""
+        """The seed that keys the draws of the jitter."""
 
     @property
     def jitter(self) -> int:
@@ -49,10 +52,10 @@ class Kernel(Protocol):
         """False if the network has no links, so that packets are on no link between routers."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Return the indices of router ids."""
+        """Return the index of each router, given by its id."""
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """Return the router ids of indices."""
+        """Return the id of each router, given by its index."""
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
@@ -75,38 +78,40 @@ class Kernel(Protocol):
         """
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays of routes between router indices in microseconds, row by row."""
+        """Return the delay (us) of the route from a to b (indices of routers), row by row."""
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """Return the share of packets lost on routes between router indices: float64, row by row.
+        """Return the share of packets lost on each route from a to b (indices): float64.
 
         None if the network loses no packets.
         """
 
     @property
     def withheld(self) -> Withheld | None:
-        """The nodes that forward no copies; None: all nodes forward."""
+        """The nodes that withhold copies of other nodes' publications; None: all nodes forward."""
 
     def withholding(self, withheld: Withheld | None) -> Self:
-        """Return the kernel of the same network, with other nodes that withhold copies."""
+        """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
 
     def without_losses(self) -> Self:
         """Return the kernel of the same network, on which no packet is lost, or withheld."""
 
     @property
     def link_rates(self) -> np.ndarray | None:
-        """The rate of each directed core link in bits per second: int64, by the number of the link.
+        """The rate of each directed link between routers, in bits per second: int64.
 
-        None if the rates are unknown.
+        The index is the number of the link.  None if the rates are unknown.
         """
 
     def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return every link of every route: the row of the route, and the number of the link."""
+        """Return all links of the routes from a to b (indices): row of the route, and number."""
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each directed core link, from the packets on routes.
+        """Return the packets on each directed link between routers, from the packets on routes.
+
+        Such a link is a *core link*; LAN links are not counted.
 
         Parameters
         ----------
@@ -124,7 +129,7 @@ class Kernel(Protocol):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each directed core link, if the routes of each tree are merged.
+        """Return the packets on each directed core link if the routes of each tree are merged.
 
         Parameters
         ----------
@@ -141,7 +146,7 @@ class Kernel(Protocol):
 
 
 def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the delays D between different nodes in microseconds, row by row: int64.
+    """Return the delays D between pairs of different nodes in microseconds: int64.
 
     `a` and `b` are the router indices of the nodes.  D is the delay of the route between the
     routers, and of the LAN links of the two nodes, `lan_us` each.
@@ -150,8 +155,9 @@ def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np
 
 
 def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the least rate of the links on each route, row by row: float64; infinite without
-    links.
+    """Return the least rate (bit/s) of the links on each route from a to b: float64.
+
+    It is infinite for a route without links.
     """
     least = np.full(len(a), np.inf)
     if kernel.link_rates is not None:
@@ -161,7 +167,7 @@ def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class RouterIds:
-    """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
+    """The part of a :class:`Kernel` that translates between ids and indices of routers."""
 
     #: The name of the array with router ids, ascending.
     routers: str
@@ -183,11 +189,11 @@ class RouterIds:
         raise NotImplementedError
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Return the indices of router ids."""
+        """Return the index of each router, given by its id."""
         return index_sorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """Return the router ids of indices."""
+        """Return the id of each router, given by its index."""
         return open_array(self.routers)[index]
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
@@ -195,7 +201,7 @@ class RouterIds:
         return None
 
     def withholding(self, withheld: Withheld | None) -> Self:
-        """Return the kernel of the same network, with other nodes that withhold copies."""
+        """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
         return replace(self, withheld=withheld)  # type: ignore[type-var]
 
     def without_losses(self) -> Self:
@@ -214,7 +220,7 @@ class RouterIds:
 
 @dataclass(frozen=True)
 class Underlay:
-    """The router network under the overlay.
+    """The router network under the overlay, with the delays of routes.
 
     Attributes
     ----------
@@ -233,7 +239,7 @@ class Underlay:
     lan_us: int
 
     def release(self) -> None:
-        """Free the disk space of its files; the object cannot be used afterwards."""
+        """Free the disk space of the network's files; the object cannot be used afterwards."""
         discard_arrays(*self.kernel.arrays)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:

@@ -24,10 +24,10 @@ _SOURCES = 64
 
 
 def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) -> None:
-    """Refuse a network whose routes cannot be found, or take too long.
+    """Refuse a graph whose routes cannot be found, or take too long.
 
     The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
-    routers.
+    routers.  `tie` and `seed` choose among routes of equal weight.
     """
     if graph.pairs is not None:
         return
@@ -57,7 +57,7 @@ def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
 
 
 def _hops(graph: csr_array, source: int) -> np.ndarray:
-    """Return the hops from a router to all others: int64, shape (R,)."""
+    """Return the number of hops from the router `source` to each router: int64, shape (R,)."""
     _, before = breadth_first_order(graph, source)
     return depths(np.where(before < 0, NONE, before).astype(np.int64))
 
@@ -73,7 +73,7 @@ _ROUTES = 2_500_000
 
 
 def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
-    """Return sizes and means over links and routes, as texts by name.
+    """Return sizes of a graph, and means over its links and routes: name -> text.
 
     Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
     routers, over the pairs from 200 of them.  A network of pairs has neither.

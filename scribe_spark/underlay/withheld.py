@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Withheld:
-    """The nodes that withhold copies: drawn ones, or those of a list; picklable.
+    """The nodes that withhold copies of publications: drawn ones, or those of a list; picklable.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Withheld:
     announcements: bool = False
 
     def of_nodes(self, node: np.ndarray) -> np.ndarray:
-        """Return True for the numbers of nodes that withhold copies."""
+        """Return True for nodes (given by number) that withhold copies."""
         if self.nodes is not None:
             return find_sorted(open_array(self.nodes), node) >= 0
         drawn = draws.bits_np(self.seed, "withhold", node) >> np.uint64(11)
@@ -62,7 +62,7 @@ class Withheld:
 
 
 def withheld_nodes(config: ExperimentConfig) -> Withheld | np.ndarray | None:
-    """Return the nodes that forward no copies: a rule, or their numbers (ascending); None: none.
+    """Return the nodes that forward no copies: a rule, or numbers (ascending); None: none.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def withheld_nodes(config: ExperimentConfig) -> Withheld | np.ndarray | None:
 
 
 def _listed(path: str, nodes: int) -> np.ndarray:
-    """Return the nodes of a table (column ``node``)."""
+    """Return the numbers of the nodes in a table's column ``node``."""
     node = read_table(path, "withhold", {"node": "int"})["node"].to_numpy(np.int64)
     if (bad := np.flatnonzero((node < 0) | (node >= nodes))).size:
         row = int(bad[0])

@@ -49,7 +49,7 @@ _LEAF_SET, _LEAF_SETS_BACK = "leaf set", "answer"
 
 @dataclass(frozen=True)
 class ExchangeLeafSets(WaveProgram):
-    """The exchange in rounds of two supersteps: leaf sets are sent, then answered.
+    """Nodes with a new leaf exchange leaf sets, in rounds of two supersteps: send, then answer.
 
     A node that receives a leaf set from a node outside of its own leaf set answers with its own.
     Without these answers, more than l/2 nodes of a wave that arrive between two neighbours would
@@ -69,7 +69,7 @@ class ExchangeLeafSets(WaveProgram):
         return self._send(bucket, tables, distinct(np.concatenate(senders))) if senders else {}
 
     def _send(self, bucket: int, tables: Tables, senders: np.ndarray) -> Outbox:
-        """Nodes send their leaf sets to their leaves."""
+        """Let nodes (`senders`, positions) send their leaf sets to their leaves."""
         states, is_alive = self.states(bucket, tables), self.environment.is_alive
         sets = states.distinct_leaves(senders - states.first)
         there = live_only(is_alive, sets)
@@ -82,7 +82,7 @@ class ExchangeLeafSets(WaveProgram):
         return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
 
     def _receive(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Merge received leaf sets; answer senders that are not in the own leaf set."""
+        """Merge received leaf sets into the receivers' own; answer senders that are no leaves."""
         states = self.states(bucket, tables, LEAVES)
         sets, senders = inbox[_LEAF_SET]["leaves"], inbox[_LEAF_SET]["sender"]
         first, last = states.first, states.first + len(states.own)
@@ -103,7 +103,7 @@ class ExchangeLeafSets(WaveProgram):
         senders: np.ndarray,
         at: np.ndarray,
     ) -> np.ndarray:
-        """Offer leaf sets and senders to receivers; return indices of nodes that changed."""
+        """Offer leaf sets and their senders to receivers; return the indices of changed nodes."""
         different = distinct_indices(len(states.own), receiver)
         # most leaf sets are complete already, and need not be compared
         lacking = np.zeros(len(states.own), dtype=bool)
@@ -113,7 +113,7 @@ class ExchangeLeafSets(WaveProgram):
         return take_leaves(states, receiver[some], offered[at[some]], only_new=True)
 
     def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
-        """Merge the leaf sets in answers; return the nodes whose leaf set changed.
+        """Merge the leaf sets in answers; return the nodes whose leaf set has changed.
 
         These nodes also offer their routing table to their leaf set (P33).
         """
@@ -135,7 +135,7 @@ _ANNOUNCEMENT, _ROW = "announcement", "row"
 
 @dataclass(frozen=True)
 class Announce(WaveProgram):
-    """Arrived nodes announce themselves; nodes with a new leaf are put into the table `GAINED`."""
+    """Arrived nodes announce themselves; the table `GAINED` gets the nodes with a new leaf."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -169,13 +169,13 @@ class Announce(WaveProgram):
         return {_ANNOUNCEMENT: announcement, _ROW: self._rows(states, arrived)}
 
     def _digits(self, states: States, arrived: np.ndarray) -> np.ndarray:
-        """Return each arrived node's own digit in each row: int64, shape (w, rows)."""
+        """Return the digits of each arrived node's nodeId, one for each row: int64, (w, rows)."""
         nodes = states.known.take(arrived)
         rows = range(states.cells.shape[1])
         return np.stack([ids.digit_np(nodes.hi, nodes.lo, row, states.b) for row in rows], axis=1)
 
     def _rows(self, states: States, arrived: np.ndarray) -> Columns:
-        """Return the rows of arrived nodes that have two entries or more."""
+        """Return the rows with two or more entries in the routing tables of arrived nodes."""
         cells = states.cells[arrived - states.first]
         node, row = np.nonzero(np.count_nonzero(cells >= 0, axis=2) > 1)
         entries = cells[node, row]
@@ -183,7 +183,7 @@ class Announce(WaveProgram):
         return {AT: at, "row": row[one], "entries": entries[one]}
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Offer the announced nodes to the leaf sets and routing tables of the receivers."""
+        """Offer announced nodes to the leaf sets and routing tables of the nodes that are told."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         came = inbox[_ANNOUNCEMENT]
         index, arrived = came[AT] - states.first, came["arrived"]
@@ -206,7 +206,7 @@ _INTRODUCTION, _INTRODUCED_ROW = "introduction", "row"
 
 @dataclass(frozen=True)
 class Introduce(WaveProgram):
-    """Nodes of the wave ask the nodes on their routes for earlier ones, and greet these.
+    """Nodes of the wave ask the nodes on their routes for earlier nodes of it, and greet them.
 
     All steps see the overlay after the announcements and the exchange.
     """
@@ -228,7 +228,7 @@ class Introduce(WaveProgram):
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask each node on the route for the current rows that it supplied before."""
+        """Ask each node on a route for the current state of the rows that it sent before."""
         arrived = self.wave.arriving[self.mine(bucket)]
         if not len(arrived):
             return {}
@@ -243,7 +243,10 @@ class Introduce(WaveProgram):
         return {_QUESTION: question, _LEARN: {AT: arrived}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> dict[str, Columns]:
-        """Name the nodes of the wave that arrived before the asking node."""
+        """Answer with nodes of the wave in these rows that arrived before the asking node.
+
+        The rows are those of the answering node's table for which it was asked.
+        """
         states = self.states(bucket, tables)
         one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])
         asker = came["arrived"][one]
@@ -253,7 +256,7 @@ class Introduce(WaveProgram):
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Add the named nodes to the routing table; send the new ones the node and its row."""
+        """Add the named nodes to the routing table; send new entries this node and its row."""
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})
@@ -269,7 +272,7 @@ class Introduce(WaveProgram):
         }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Add the nodes that sent an introduction, and the entries of their rows."""
+        """Add the nodes that sent an introduction to tables, and the entries of their rows."""
         states, kernel = self.states(bucket, tables, CELLS), self.environment.kernel
         came = inbox[_INTRODUCTION]
         take_cells(states, kernel, came[AT] - states.first, came["arrived"])
@@ -285,9 +288,9 @@ class Introduce(WaveProgram):
 
 
 def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for entries (m, k) that are nodes of the wave and arrived before each row's node.
+    """Return True for each entry (m, k) that arrived in this wave before the row's node.
 
-    The argument `place` is `WaveProgram.place`.
+    `place` is `WaveProgram.place`; `node` (m,) has the nodes.
     """
     return (entries >= 0) & (place[entries] < place[node][:, None])
 
@@ -300,11 +303,12 @@ def _take_named(
     index: np.ndarray,
     position: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes (indices).
+    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes.
 
-    Return each pair once: ``arrived``, the index of the arrived node; ``to``, the earlier node;
-    ``row``, the row of the arrived node's table in which the earlier node is new, or -1 for a leaf
-    that is not new in the table.
+    `arrived` has all arrived nodes, and `index` the receiver of each `position`, as indices in
+    `states`; `place` is `WaveProgram.place`.  Return each pair once: ``arrived``, the index of the
+    receiver in `arrived`; ``to``, the earlier node; ``row``, the row of the receiver's table in
+    which the earlier node is new, or -1 for a leaf that is not new in the table.
     """
     leaves = states.distinct_leaves(arrived)
     holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))

@@ -24,7 +24,7 @@ from scribe_spark.rounds.player import Environment, RoundPlayer
 
 
 def arrive(player: RoundPlayer, wave: Wave, number: int, of_wave: str = "") -> None:
-    """Let a wave of dead or new nodes arrive; their old tables are cleared.
+    """Let a wave of dead or new nodes arrive; their old tables are cleared before.
 
     A wave without contacts is the first one in an overlay without live nodes.  The draws of the
     maintenance of routing tables have the keys `number` (of the wave in a run, of the round in a
@@ -54,7 +54,7 @@ def _asking(environment: Environment, wave: Wave) -> Iterator[Program]:
 
 
 def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
-    """Yield the programs that tell other nodes of the arrived ones; they follow `_asking`."""
+    """Yield the programs, after those of `_asking`, that tell other nodes of the arrived nodes."""
     yield Announce(environment, wave)
     yield ExchangeLeafSets(environment, wave)
     if environment.rules.introduce:
@@ -63,7 +63,7 @@ def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
 
 @dataclass(frozen=True)
 class _Forget(WaveProgram):
-    """Clear the tables of nodes that arrive in an overlay without a live node."""
+    """Clear the tables of arriving nodes, if the overlay has no live node."""
 
     silent: ClassVar[bool] = True
 

@@ -54,10 +54,10 @@ _AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 
 @dataclass(frozen=True)
 class Discover(WaveProgram):
-    """Arriving nodes search for near contacts, from the contacts that the wave gives them.
+    """Arriving nodes search for near contacts; searches start at the contacts of the wave.
 
-    A question takes two supersteps.  A probe only measures a delay, so it is counted but not sent
-    as a message.  Each arriving node probes a node once.
+    A question to a node, with its answer, takes two supersteps.  A probe only measures a delay, so
+    it is counted but not sent as a message.  Each arriving node probes a node once.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -74,7 +74,7 @@ class Discover(WaveProgram):
         return outbox
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Answer with the leaf set or a row; row -1 stands for an empty table."""
+        """Answer questions with the leaf set or a row of the table; row -1 is of an empty table."""
         states = self.states(bucket, tables)
         index, phase = came[AT] - states.first, came["phase"]
         row = np.where(phase == _LAST_ROW, _last_row(states.cells[index]), came["row"])
@@ -92,7 +92,7 @@ class Discover(WaveProgram):
         return {_FOUND: concatenate(some)}
 
     def _move(self, tables: Tables, came: Columns) -> Outbox:
-        """Probe the named nodes, and ask the nearest one the next question."""
+        """Let arriving nodes probe the nodes that answers name, and ask the nearest one again."""
         arriving, phase, row = came[AT], came["phase"], came["row"]
         at = self._nearest(tables, arriving, came["asked"], came["entries"])
         ends = (phase == _ROW_0) & (at == came["asked"])
@@ -107,9 +107,9 @@ class Discover(WaveProgram):
     def _nearest(
         self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
-        """Return the live node that is nearest to the arriving node, for each search.
+        """Return the live node (a position) that is nearest to the arriving node of each search.
 
-        The candidates of row i are the present node ``at[i]`` and the nodes ``others[i]`` (NONE
+        The candidates of search i are the present node ``at[i]`` and the nodes ``others[i]`` (NONE
         where there is none), to all of which the arriving node measures the delay.
         """
         known, is_alive = self.environment.facts.ring, self.environment.is_alive
@@ -123,7 +123,10 @@ class Discover(WaveProgram):
         return scored(score.min(axis=1))
 
     def _probe(self, tables: Tables, pairs: np.ndarray) -> None:
-        """Count probes of nodes that were not probed before."""
+        """Count probes of nodes that were not probed before.
+
+        `pairs` are keys (arriving node, probed node).
+        """
         before = tables[PROBED]["pair"] if PROBED in tables else pairs[:0]
         new = np.setdiff1d(pairs, before, assume_unique=True)
         tables[PROBED] = {"pair": np.sort(np.r_[before, new])}
@@ -140,7 +143,7 @@ def _searches(
 
 
 def _last_row(cells: np.ndarray) -> np.ndarray:
-    """Return the deepest row of each table that has an entry, -1 for an empty table."""
+    """Return the last row with an entry in each routing table, -1 for an empty table."""
     row = np.arange(cells.shape[1])
     return np.where(cells.max(axis=2) >= 0, row, -1).max(axis=1)
 
@@ -165,7 +168,7 @@ _KEPT = {_ANSWER: ROUTES, _ROWS: _ENTRIES, _LEAF_SET: _LEAF_SETS}
 
 @dataclass(frozen=True)
 class JoinMessages(WaveProgram):
-    """Nodes send a join message to their contact, which routes it to the new nodeId.
+    """Nodes send a join message to their contact; nodes on its route to the new nodeId answer.
 
     Leaf sets and routing tables do not change; :func:`take_answers` uses the answers later.
     """
@@ -200,7 +203,7 @@ class JoinMessages(WaveProgram):
         return {_JOIN: unrouted({AT: contact, "arriving": arriving, "row": row})}
 
     def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Route join messages to the edge of the bucket; the last nodes send leaf sets."""
+        """Route join messages to the edge of the bucket; the last nodes send their leaf sets."""
         states, sent = self.states(bucket, tables), dict[str, list[Columns]]()
 
         def visit(messages: Columns) -> tuple[np.ndarray, Columns]:
@@ -222,7 +225,7 @@ class JoinMessages(WaveProgram):
     def _visit(
         self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
     ) -> tuple[np.ndarray, Columns]:
-        """Answer join messages at the nodes that they visit; add the answers to `sent`."""
+        """Answer join messages at the nodes that they visit; append the answers to `sent`."""
         ring, is_alive, observer = (
             states.known,
             self.environment.is_alive,
@@ -275,7 +278,10 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
 def entries_of_rows(
     states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows `first` to `last` of nodes' tables: index in `at`, row, and entries."""
+    """Return rows `first` to `last` of nodes' routing tables: index in `at`, row, and entries.
+
+    `at` are indices of nodes in `states`.
+    """
     place = np.arange(states.cells.shape[1])
     one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
     return one, row, states.cells[at[one] - states.first, row]

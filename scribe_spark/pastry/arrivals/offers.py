@@ -1,8 +1,9 @@
 """Offers of nodes to leaf sets and routing tables, in any order.
 
-Each side of a leaf set keeps the l/2 nearest nodes, each cell the nearest node that it is offered.
-In a living overlay, the sides of a leaf set may differ in length and contain dead nodes.  Every
-offer is made to both sides; a side never takes over a leaf of the other side.
+An *offer* is a node that another node may take into its tables.  Each side of a leaf set keeps the
+l/2 nearest nodes, each cell the nearest node that it is offered.  In a living overlay, the sides of
+a leaf set may differ in length and contain dead nodes.  Every offer is made to both sides; a side
+never takes over a leaf of the other side.
 
 References
 ----------
@@ -35,14 +36,17 @@ _ROWS = 2**13
 
 
 def side_columns(states: States, side: int) -> slice:
-    """Return the columns of `States.leaves` that contain a side, nearest leaf first."""
+    """Return the columns of `States.leaves` with a side (larger or smaller), nearest leaf first."""
     return slice(0, states.half) if side == LARGER else slice(states.half, 2 * states.half)
 
 
 def places_out(
     size: int | np.int32, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """Return the distance in ring positions from a node to a position on one side; 0 for itself."""
+    """Return how many ring positions a position is away from a node on one side; 0 for the node.
+
+    `size` is the number of nodes.
+    """
     out = (position - node) * (1 - 2 * side)
     out += (out < 0) * size  # four times faster than a remainder
     return out
@@ -54,8 +58,9 @@ def take_leaves(
     """Offer nodes to leaf sets; return the indices of the nodes whose leaf set changed, ascending.
 
     Each side keeps the l/2 nearest nodes; the result does not depend on the order of the offers.
-    The offers, shape (m,) or (m, k), are live nodes or :data:`NONE`; a node ignores an offer of
-    itself.  With `only_new`, leaves of either side are not offered again.
+    `index` has the receivers, as indices in `states`.  The offers, shape (m,) or (m, k), are
+    positions of live nodes or :data:`NONE`; a node ignores an offer of itself.  With `only_new`,
+    leaves of either side are not offered again.
     """
     offers = offers if offers.ndim == 2 else offers[:, None]
     nodes = distinct_indices(len(states.own), index)
@@ -68,7 +73,10 @@ def take_leaves(
 
 
 def _room(states: States, index: np.ndarray, side: int) -> np.ndarray:
-    """Return the distance below which an offer enters a side: int32, the ring's size if any."""
+    """Return the distance (positions) below which an offer enters a side of each leaf set: int32.
+
+    It is the ring's size if the side is not full.
+    """
     last = states.leaves[index, side_columns(states, side).stop - 1]
     out = places_out(len(states.known), states.own[index], last, side)
     return np.where(last >= 0, out, len(states.known)).astype(np.int32)
@@ -82,9 +90,10 @@ def _entering(
     rooms: list[np.ndarray],
     only_new: bool,
 ) -> list[tuple[np.ndarray, int]]:
-    """Return the offers that enter each side, as keys ``to * width + distance``, and the width.
+    """Return, for each side, the offers that enter it, as keys, and the width of keys.
 
-    The value `to` is an index into `nodes`.
+    A key is ``to * width + distance``, where `to` is an index in `nodes`; `rooms` are the results
+    of :func:`_room`.
     """
     size, own = np.int32(len(states.known)), states.own[nodes].astype(np.int32)
     widths = [1 + int(room.max(initial=0)) for room in rooms]
@@ -113,7 +122,7 @@ def _entering(
 def _fill_side(
     states: States, nodes: np.ndarray, keys: np.ndarray, width: int, side: int
 ) -> np.ndarray:
-    """Put offered nodes into one side of leaf sets; return the rows of `states` that have changed.
+    """Put offered nodes into one side of leaf sets; return the rows of `states` that changed.
 
     A side keeps the l/2 nearest of its leaves and the offers.  `keys` are ``i * width + d`` for an
     offer to ``nodes[i]`` (a row of `states`) that is d places away on the ring.
@@ -140,7 +149,10 @@ def _fill_side(
 
 
 def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """Return True for leaf sets that would change if all live nodes (ascending) were offered."""
+    """Return True for leaf sets that would change if all live nodes were offered to them.
+
+    `index` has indices in `states`, and `live` positions, ascending.
+    """
     size, own, lacks = len(states.known), states.own[index], np.zeros(len(index), dtype=bool)
     is_live = np.zeros(size, dtype=bool)
     is_live[live] = True
@@ -157,7 +169,7 @@ def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndar
 
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return True where the node at a position is in the leaf set."""
+    """Return True where the node `index` in `states` has `position` in its leaf set."""
     held = np.empty(len(index), dtype=bool)
     position = position.astype(np.int32)
     for start in range(0, len(index), _ROWS):  # rows that stay in the cache
@@ -184,11 +196,12 @@ def take_cells(
     position: np.ndarray,
     cell: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Offer nodes to routing tables (by index); return True for changed nodes: bool, shape (n,).
+    """Offer nodes to routing tables (`index` in `states`); return True for changed nodes: bool.
 
     Each cell keeps the nearest of its entry and the offers.  Among equally near nodes it keeps the
     one with the smallest nodeId, so the result does not depend on the order of the offers.  A node
-    ignores an offer of itself.  The cells, ``row * 2**b + col``, are computed if omitted.
+    ignores an offer of itself.  The cells, ``row * 2**b + col``, are computed if omitted.  The
+    result has the shape (n,).
     """
     changed = np.zeros(len(states.own), dtype=bool)
     for start in range(0, len(index), _CELLS_AT_ONCE):
@@ -199,10 +212,10 @@ def take_cells(
 
 
 def take_rows(states: States, kernel: Kernel, row: np.ndarray, entries: np.ndarray) -> None:
-    """Offer the nodes of routing table rows to each other; writes `states.cells`.
+    """Offer the nodes of each routing table row to each other; this writes `states.cells`.
 
-    The rows have the shape (m, 2**b) and the numbers `row`.  Two nodes of a row share exactly `row`
-    digits.  Receivers are the nodes of the row that are in `states.own`.
+    The rows (`entries`) have the shape (m, 2**b) and the numbers `row`.  Two nodes of a row share
+    exactly `row` digits.  Receivers are the nodes of the row that are in `states.own`.
     """
     base, first, last = 2**states.b, states.first, states.first + len(states.own)
     width, flat = states.cells.shape[1] * base, states.cells.reshape(-1)
@@ -252,7 +265,8 @@ def _take_nearer(
 ) -> np.ndarray:
     """Put nearer offers into cells; return the indices of changed nodes, with repetitions.
 
-    The slot of an offer is an index into the flattened `States.cells`; `present` is its entry.
+    The slot of an offer is an index into the flattened `States.cells`; `position` is the offered
+    node, and `present` the entry of the slot.
     """
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     router = states.known.router
@@ -272,9 +286,9 @@ def _take_nearer(
 
 
 def cells_of(states: States, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the cells of nodes' tables where other nodes belong, ``row * 2**b + col``: int64.
+    """Return the cell of a node's table in which another node belongs: ``row * 2**b + col``, int64.
 
-    All nodes are given as positions.
+    `node` and `other` are positions.
     """
     known, b = states.known, states.b
     hi, lo = known.hi[other], known.lo[other]
@@ -297,10 +311,13 @@ def cells_in_rows(
 
 
 def scores(known: Ring, kernel: Kernel, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return numbers that sort other nodes by (delay from a node, nodeId), given as positions."""
+    """Return a number for each other node, which sorts by (delay from a node, nodeId).
+
+    Nodes are positions.
+    """
     return kernel.delays(known.router[node], known.router[other]) << _POSITION | other
 
 
 def scored(score: np.ndarray) -> np.ndarray:
-    """Return the positions of the other nodes in scores of :func:`scores`."""
+    """Return the positions of the other nodes, from their scores (:func:`scores`)."""
     return score & (2**_POSITION - 1)

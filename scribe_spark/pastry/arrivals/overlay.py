@@ -51,7 +51,7 @@ def arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> PastryOverlay:
-    """Return the overlay after the last wave; the caller must call ``release``."""
+    """Return the overlay after nodes have arrived in waves; the caller must call ``release``."""
     rules = config.for_tasks()
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
@@ -100,9 +100,9 @@ def _environment(
 
 @dataclass(frozen=True)
 class Grown:
-    """The overlay after a wave: states (the next wave changes them), live nodes, and all messages.
+    """The overlay after a wave: the states of all nodes, the live nodes, and counted messages.
 
-    The messages are counted by `Kind`, over all waves so far.
+    The next wave changes the states.  The messages are counted by `Kind`, over all waves so far.
     """
 
     number: int
@@ -119,7 +119,7 @@ def grow(
     kernel: Kernel,
     bounds: np.ndarray,
 ) -> Iterator[Grown]:
-    """Yield the overlay after each wave in the memory of this process, from the first node on.
+    """Yield the overlay after each wave, from the first node on, played in this process.
 
     Nodes with wave -1 in the plan do not arrive.  Each bucket is played in a thread
     (`in_task.thread_bounds`).
@@ -138,14 +138,14 @@ def grow(
 
 
 def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
-    """Return the rows that a kernel yields in a single task; lazy."""
+    """Return the rows that a kernel yields in a single task, with a schema; lazy."""
     return spark.range(0, 1, 1, 1).mapInArrow(kernel, schema)
 
 
 def _first_waves(
     ring: BucketRing, initial: int, kernel: Kernel, rules: OverlayConfig, seed: int, last: int
 ) -> BatchKernel:
-    """Return a kernel that plays the waves up to `last` and yields the tables of all buckets."""
+    """Return a kernel that plays the waves up to number `last`, and yields all buckets' tables."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def _planned(
     rules: OverlayConfig,
     seed: int,
 ) -> WavePlan:
-    """Plan all waves in a task."""
+    """Return the plan of all waves, made in a task."""
     facts = ring.facts
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,7 +187,7 @@ def _planned(
 
 
 def _messages(tables: BucketTables) -> np.ndarray:
-    """Return the number of messages of each kind, summed over buckets."""
+    """Return the numbers of messages by kind, summed over the tables of all buckets."""
     rows = read_rows(tables.rows(MESSAGES).toArrow().to_batches())
     return sum(
         (counted(row.read(), len(Kind))[0] for row in rows), start=np.zeros(len(Kind), np.int64)

@@ -37,7 +37,7 @@ LATER = np.int64(2**63 - 1)
 
 @dataclass(frozen=True)
 class Wave:
-    """The nodes that arrive together: a part of arrays (int64) that all buckets can read.
+    """The nodes that arrive together: a range of arrays (int64) that all buckets can read.
 
     The arrays are ``arriving``, the positions of the nodes of this wave and of others, ascending in
     each wave; ``order``, numbers that increase in the order of arrival; and ``contact``, the
@@ -65,21 +65,24 @@ class Wave:
         return self.arrays["contact"][self.first : self.last]
 
     def arrived(self, nodes: int) -> np.ndarray:
-        """Return the nodes of this wave and of earlier ones, among all `nodes`: ascending."""
+        """Return the nodes of this wave and of earlier ones, ascending.
+
+        `nodes` is the number of all nodes.
+        """
         there = np.zeros(nodes, dtype=bool)
         there[self.arrays["arriving"][: self.last]] = True
         return np.flatnonzero(there)
 
     @classmethod
     def of_nobody(cls) -> Wave:
-        """Return a wave without nodes, in an environment with lives."""
+        """Return a wave without nodes, for an environment in which nodes have lives."""
         return cls(dict.fromkeys(("arriving", "order", "contact"), whole_numbers()), 0, 0)
 
     @classmethod
     def of_round(cls, environment: Environment, ordered: np.ndarray, number: int) -> Wave:
-        """Return the wave of nodes (positions, in the order of arrival) that arrive in a round.
+        """Return the wave of the nodes `ordered` that arrive in round `number`.
 
-        None of the nodes is alive yet.
+        They are positions in the order of arrival; none of the nodes is alive yet.
         """
         place = np.argsort(ordered)
         arriving = ordered[place]
@@ -89,7 +92,7 @@ class Wave:
 
 @dataclass(frozen=True)
 class WaveProgram(NodeProgram):
-    """A program of the arrival of a wave."""
+    """A program that plays a step of the arrival of a wave."""
 
     wave: Wave
 
@@ -108,13 +111,16 @@ class WaveProgram(NodeProgram):
         return self.everybody[first:last]
 
     def mine(self, bucket: int) -> np.ndarray:
-        """Return the indices, in the wave's arrays, of the wave's nodes in a bucket."""
+        """Return the places in the wave's arrays of the wave's nodes in a bucket."""
         first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
         return np.arange(first, last)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The rank of arrival of each node; :data:`LATER` for nodes outside of the wave."""
+        """The rank of each node in the order of arrival: int64, shape (K,).
+
+        Nodes outside of the wave have :data:`LATER`.
+        """
         place = np.full(len(self.environment.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
@@ -134,7 +140,7 @@ def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
 
 
 def wave_size(before: int, growth: float) -> int:
-    """Return the size of the wave after n nodes, exactly: max(1, floor(n (growth - 1)))."""
+    """Return the size of the wave after n = `before` nodes: max(1, floor(n (growth - 1)))."""
     return max(1, int(before * (Fraction(str(growth)) - 1)))
 
 
@@ -149,7 +155,7 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
 def waves_of_round(
     known: Ring, nodes: np.ndarray, number: int, seed: int, live: int, growth: float
 ) -> list[np.ndarray]:
-    """Return the waves (positions, in the order of arrival) of the nodes that arrive in a round.
+    """Return the waves in which the given nodes arrive in a round: positions, in order of arrival.
 
     The order is drawn; `live` nodes are alive before the first wave.
     """
@@ -172,7 +178,7 @@ def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WavePlan:
-    """The wave and the contact of each node; arrays of shape (K,), sorted by nodeId.
+    """The number of the wave and the contact of each node; arrays of shape (K,), by nodeId.
 
     The plan is made before the first wave: a contact depends on which nodes arrived before, not on
     their tables.
@@ -206,7 +212,7 @@ class WavePlan:
         return cls(wave, rank, contact)
 
     def waves(self, share: Callable[..., Shared]) -> list[Wave]:
-        """Return all waves, whose arrays ``share(**arrays)`` makes readable for all buckets."""
+        """Return all waves; ``share(**arrays)`` makes their arrays readable for all buckets."""
         arriving = np.flatnonzero(self.wave >= 0)
         arriving = arriving[np.argsort(self.wave[arriving], kind="stable")]
         order, contact = self.rank[arriving], self.contact[arriving]
@@ -223,8 +229,8 @@ def planned_contacts(
 ) -> np.ndarray:
     """Return the contact of each node, or the start of its search (``discovered``): positions.
 
-    Nodes of wave 0 have none: -1.  The arguments `wave`, `rank` and `drawn` are the wave, the rank
-    of arrival and random bits (uint64) of each node.
+    Nodes of wave 0 have none: -1.  The argument `contact` is the rule of contacts; `wave`, `rank`
+    and `drawn` are the wave, the rank of arrival and random bits (uint64) of each node.
     """
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
@@ -233,7 +239,10 @@ def planned_contacts(
 
 
 def contacts_in_round(environment: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
-    """Return the contact of each node that arrives in a round; -1 if no node is alive."""
+    """Return the contact (a position) of each node that arrives in round `number`.
+
+    It is -1 if no node is alive.
+    """
     known, lives, contact = environment.facts.ring, environment.in_round, environment.rules.contact
     live = lives.live()
     if not len(live):
@@ -250,7 +259,10 @@ def contacts_in_round(environment: Environment, arriving: np.ndarray, number: in
 def _nearest_contacts(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return each node's nearest live node; ties go to the smallest preference."""
+    """Return the nearest live node of each node; ties go to the smallest `preference`.
+
+    `wave` has the number of each node's wave; nodes of earlier waves are alive.
+    """
     if not kernel.has_links:
         return _nearest_of_earlier(known, wave, preference, kernel)
     routers, of = np.unique(known.router, return_inverse=True)
@@ -274,7 +286,7 @@ def _nearest_contacts(
 def _nearest_of_earlier(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return `_nearest_contacts` if no two nodes share a router, wave by wave."""
+    """Return the result of `_nearest_contacts`, wave by wave, if no two nodes share a router."""
     contact = np.full(len(known), -1, dtype=np.int64)
     preferred = np.argsort(preference)
     for members in _nodes_of_waves(wave):
@@ -288,7 +300,10 @@ def _nearest_of_earlier(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the node nearest to each router among `members`; ties go to the first of these."""
+    """Return the node of `members` nearest to each router; of equals, the first one.
+
+    Nodes are positions, routers indices.
+    """
     # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]
@@ -296,9 +311,10 @@ def nearest_nodes(
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Draw a live node as the contact of each arriving node, see :func:`planned_contacts`.
+    """Return a drawn live node as the contact of each arriving node (:func:`planned_contacts`).
 
-    The node's random bits modulo the number of live nodes are an index of the live nodes by nodeId.
+    The node's random bits (`drawn`) modulo the number of live nodes are an index of the live nodes
+    by nodeId.
     """
     contact = np.full(len(wave), -1, dtype=np.int64)
     live = np.zeros(len(wave), dtype=bool)
@@ -311,6 +327,6 @@ def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _nodes_of_waves(wave: np.ndarray) -> list[np.ndarray]:
-    """Return the nodes of each wave, sorted by nodeId."""
+    """Return the positions of the nodes of each wave, ascending."""
     order = np.argsort(wave, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)
