@@ -48,7 +48,7 @@ def at_root(kind: str) -> str:
 
 @dataclass
 class Transmissions:
-    """The transmissions of a kind by a bucket's nodes in a superstep."""
+    """The sent messages of one kind, by a bucket's nodes in a superstep, until they are counted."""
 
     kind: str
     sizes: np.ndarray | None = None  # the sizes of publications by number, with a schedule
@@ -94,7 +94,10 @@ class SessionProgram:
         sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages to their end or the edge of the bucket, see `route_to_edge`."""
+        """Route messages to their end or the edge of the bucket.
+
+        The result is that of `route_to_edge`; hops are added to `sent`.
+        """
         first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
@@ -110,7 +113,10 @@ class SessionProgram:
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
 
     def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
-        """Return messages after a hop; messages with ``hops, delay_us`` add the hop."""
+        """Return messages after a hop to the nodes `to`.
+
+        Columns ``hops, delay_us``, if there are any, count the hop.
+        """
         if _WAY[0] not in messages:
             return messages
         hop = (to != messages[AT]).astype(np.int64), self.sessions.delays(messages[AT], to)
@@ -208,7 +214,7 @@ class Members(SortedTable):
 
 @dataclass
 class Lists(SortedTable):
-    """Entries of member lists, by (session, node, member)."""
+    """Entries of member lists, by (session, node, member): the next hop to the member."""
 
     next: np.ndarray = field(default_factory=whole_numbers)
     #: The round of the member's JOIN, and the round in which the entry was written.
@@ -241,7 +247,7 @@ class ForgetDead(SessionProgram):
 
 
 class Record(SessionProgram):
-    """Write the entries of TREEs that arrived; their members stop waiting."""
+    """Write the list entries of TREEs that arrived; their members stop waiting."""
 
     silent: ClassVar[bool] = True
 
@@ -251,7 +257,7 @@ class Record(SessionProgram):
 
 
 def record(sessions: Sessions, tables: Tables) -> None:
-    """Write entries over older ones; members whose last JOIN is answered stop waiting."""
+    """Write new list entries over older ones; members whose last JOIN is answered stop waiting."""
     if listed := take_tables(tables, LISTED):
         tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
@@ -266,9 +272,10 @@ def record(sessions: Sessions, tables: Tables) -> None:
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
-    """Return the lists with new entries; of several for a member, the largest number is kept.
+    """Return the member lists with new entries, the columns `listed`.
 
-    All TREEs that reach a member through a node have the same next hop at that node.
+    Of several entries for a member, that with the largest number is kept. All TREEs that reach a
+    member through a node have the same next hop at that node.
     """
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
@@ -292,7 +299,7 @@ class NextHops(SessionProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the edges of the multicast."""
+        """Write the edges of the multicast, as `dissemination.EDGES`; no message is sent."""
         size, lists = self.sessions.size, read_table(Lists, tables, LISTS)
         place, onward = lists.key // size, lists.next
         good = self.sessions.is_good(onward, lists.written)
@@ -384,7 +391,10 @@ class SendTree(SessionProgram):
 
 
 def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
-    """Return messages to the nodes on the ways of TREEs; ``first`` marks the starts."""
+    """Return messages to the nodes on the ways of TREEs that arrived.
+
+    ``first`` marks the nodes where TREEs started.
+    """
     path = arrived["path"]
     row, column = np.nonzero(path >= 0)
     node = path[row, column]
@@ -452,7 +462,7 @@ class Prune(SessionProgram):
 
 
 def _largest(came: Columns) -> dict[str, np.ndarray]:
-    """Keep the LEAVE with the largest number for each member."""
+    """Return the LEAVE with the largest number for each member, of all that came."""
     order = order_of(came["session"], came["member"], came["number"])
     last = last_of_runs(came["session"][order], came["member"][order])
     return take(came, order[last])

@@ -32,7 +32,7 @@ class FloodingConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse to send more copies than a run can have members."""
+        """Refuse a flooded overlay in runs that would send too many copies."""
         copies = (config.groups.count or 0) * config.overlay.nodes
         if self.over == "overlay" and copies > MOST_COPIES:
             remedy = (

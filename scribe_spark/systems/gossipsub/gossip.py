@@ -78,7 +78,7 @@ class Held(SortedTable):
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for the table's rows of the publications `message`; K is `size`."""
+        """Return True for the rows of the publications `message`; `size` is the number of nodes."""
         return np.isin(self.key // size, message)
 
 
@@ -107,7 +107,7 @@ class Lacking(PublicationProgram):
         }
 
     def lacking(self, tables: Tables, arrivals: Arrivals, message: np.ndarray) -> np.ndarray:
-        """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
+        """Return the sorted keys (message, node) of live subscribers that lack a message: int64."""
         if not len(message):
             return message
         topic, node = divided(read_table(Subscribers, tables, SUBSCRIBERS).key, self._size)
@@ -167,7 +167,7 @@ class Recall(Lacking):
         return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
 
     def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
-        """Dial for the sources of some messages; return the peers to which they send."""
+        """Dial for the sources of some messages; return the peers to which the sources send."""
         names, rules = self.topics.names, self.topics.rules
         directory = self.topics.directory
         topic, source = self.messages.topic[message], self.messages.source[message]
@@ -187,7 +187,10 @@ class Recall(Lacking):
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
-    """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops, or 0."""
+    """Return `Arrivals.way` (us) of first copies of earlier heartbeats by the clock of hops, or 0.
+
+    `key` has the keys (publication, node), `size` is the number of nodes.
+    """
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:
         noted = tables[DELIVERED]
@@ -227,7 +230,10 @@ class Gossip(Lacking):
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
+        """Record IHAVEs or IWANTs that came, in a run; in a world, note what an IWANT asks for.
+
+        There, an IWANT asks for all messages of its topic.
+        """
         if self.topics.in_run:
             message = self.parts.publication(came["message"])
             told = {"message": message, "node": came[AT], "sender": came["sender"]}
@@ -257,7 +263,10 @@ class Gossip(Lacking):
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which places send IHAVE: row of the place, and peer."""
+        """Return the peers to which nodes send IHAVE: row in `places`, and position of the peer.
+
+        `places` are keys (topic, node).
+        """
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
@@ -272,7 +281,10 @@ class Gossip(Lacking):
     def _told_that_matter(
         self, tables: Tables, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
+        """Count the IHAVEs of places; return those to nodes that live and lack a publication.
+
+        `places` are keys (topic, node).
+        """
         space, size = self.topics.space, self._size
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         first, last = self._connected(tables, connections).rows(places)
@@ -291,7 +303,10 @@ class Gossip(Lacking):
         return find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
+        """Return the row ranges of places in the table of connections.
+
+        They are found once, because only `mesh.Dial` changes the table.
+        """
         if CONNECTED not in tables:
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
         return read_table(Runs, tables, CONNECTED)
@@ -325,9 +340,9 @@ class Gossip(Lacking):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the draws of the peers outside of the meshes of some places, ascending.
 
-        These are the index of the place, the link and the bits (uint64) of each peer, and the
-        number of peers of each place that get IHAVE, those with the smallest draws.  `rows` has the
-        row ranges of the places in `connections`.
+        A place is a key (topic, node). The arrays are the index of the place, the link and the bits
+        (uint64) of each peer, and the number of peers of each place that get IHAVE, those with the
+        smallest draws. `rows` has the row ranges of the places in `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -385,7 +400,7 @@ class Gossip(Lacking):
 
 
 def _distinct(rows: Columns) -> Columns:
-    """Return rows without repeats, sorted."""
+    """Return the rows of a table without repeats, sorted by all columns."""
     rows = take(rows, order_of(*rows.values()))
     return take(rows, run_starts(*rows.values()))
 

@@ -168,7 +168,7 @@ class CountCopies(PublicationProgram):
         return firsts, again, by_iwant
 
     def _rows(self, kind: str, sent: Columns) -> Iterator[Columns]:
-        """Yield the rows of `rounds.system.CARRIED` of messages that were sent in the heartbeat."""
+        """Yield rows of `rounds.system.CARRIED`: messages of a kind sent in the heartbeat."""
         if not sent or not self.notes_copies:
             return
         message = sent["message"]
@@ -286,7 +286,7 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
 
 @dataclass
 class _Heartbeat:
-    """One heartbeat, which has the number of the own round; changes `published`."""
+    """One heartbeat, whose number is that of the own round; playing it changes `published`."""
 
     system: LiveGossipSub
     player: SystemPlayer
@@ -359,14 +359,14 @@ class _Heartbeat:
 
     @property
     def _named_parts(self) -> Parts:
-        """The parts that an IHAVE or IWANT names: one, or those of a publication (W16)."""
+        """The parts of a publication that an IHAVE or IWANT names: one, or all (rule W16)."""
         links = self.now.links
         if links is None or self.topics.rules.announce == "part":
             return Parts()
         return links.parts
 
     def _messages(self) -> Messages:
-        """Return the publications as messages."""
+        """Return the stored publications as `Messages`, for the programs."""
         published = self.published
         of, now = (published.topic, published.source, published.round), self.now
         source = now.ring.node[published.source] + published.turn * len(now.ring)
@@ -380,7 +380,10 @@ class _Heartbeat:
         return Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
-        """Return the first publication of each topic in the world's round; all of a schedule."""
+        """Return the measured publications: the first of each topic in the world's round.
+
+        With a schedule, all publications are measured.
+        """
         published, now = self.published, self.now
         is_new = published.round == now.own.first(now.world_round)
         message = np.flatnonzero(is_new | now.in_run)
@@ -457,7 +460,7 @@ class _Heartbeat:
 def _by_message(
     taken: Mapping[str, np.ndarray], published: _PublishedMessages
 ) -> dict[str, np.ndarray]:
-    """Sum the counts of buckets by message."""
+    """Sum the counts that buckets have made, by message."""
     buckets = (-1, len(published))
     return {
         name: column.reshape(buckets).sum(axis=0) if len(published) else column
@@ -510,7 +513,7 @@ class Go(TopicsProgram):
         return marked
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
-        """Return the places of marked subscribers before the events, ascending."""
+        """Return the places (topic, node) of marked subscribers before the events, ascending."""
         place = read_table(Subscribers, tables, SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
@@ -617,7 +620,7 @@ class CountRound(PublicationProgram):
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late.
 
-        The counts are those of the first part of a publication.
+        A publication in parts has the counts of its first part.
         """
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))

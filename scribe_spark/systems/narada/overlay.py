@@ -82,7 +82,7 @@ class Narada(GrownOverlays):
 def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
     """Return the entry of `meshes` at which each publication starts, or NONE.
 
-    It is that of the source, or of the member nearest to a source that is no member.
+    It is the entry of the source, or of the member nearest to a source that is no member.
     """
     root = meshes.find(overlays.of, overlays.source)
     root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)

@@ -49,7 +49,7 @@ def distances(network: Network, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class NaradaPeriod:
-    """A period of the groups of a builder; :meth:`play` has the order of its rules."""
+    """The rules of a period, for the groups of a builder; :meth:`play` has their order."""
 
     def __init__(self, rules: NaradaConfig, state: dict[str, Columns], period: Period) -> None:
         self._rules, self._period, self._state = rules, period, state
@@ -106,7 +106,7 @@ class NaradaPeriod:
         self._join(key_of(period.join, size))
 
     def _quit(self, quits: np.ndarray) -> None:
-        """End all links of members that a mask marks, and say so."""
+        """End all links of members that `quits` (a mask) marks, and tell their neighbours."""
         of = self._meshes
         quits &= of.is_in
         told = quits[of.a]
@@ -115,7 +115,7 @@ class NaradaPeriod:
         of.is_in &= ~quits
 
     def _join(self, joins: np.ndarray) -> None:
-        """Let newcomers wait; those of a new group begin in a drawn order."""
+        """Let newcomers (keys) wait; those of a new group begin in a drawn order."""
         of, size, number = self._meshes, len(self._ring), self._period.group_number
         members = distinct(np.r_[of.key[of.is_in], self._waiting])
         joins = joins[find_sorted(members, joins) < 0]
@@ -145,7 +145,7 @@ class NaradaPeriod:
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
     def _hear_numbers(self) -> None:
-        """Note higher refresh numbers, and the members that are heard of first by them."""
+        """Record higher refresh numbers in the vectors of neighbours, and unknown members."""
         of = self._meshes
         heard, number = of.cells["heard"], of.cells["number"]
         told = np.where(heard >= 0, number, NONE)
@@ -159,12 +159,12 @@ class NaradaPeriod:
         number[news], heard[news] = best[news], self._now
 
     def _own_cells(self) -> np.ndarray:
-        """Return the cells of members about themselves."""
+        """Return the cells of members about themselves, by ascending entries."""
         e = np.flatnonzero(self._meshes.is_in)
         return self._meshes.cell(e, e)
 
     def _silence(self, cells: np.ndarray) -> np.ndarray:
-        """Return the periods since the last receipt of a higher number."""
+        """Return the periods since the entries of cells last received a higher refresh number."""
         return self._now - self._meshes.cells["heard"][cells]
 
     def _drop_silent(self) -> None:
@@ -200,7 +200,7 @@ class NaradaPeriod:
         return e[useful], j[useful]
 
     def _strangers(self, rows: CellRows) -> np.ndarray:
-        """Return the places in rows of known members that are no neighbours."""
+        """Return the indices in rows of cells about known members that are no neighbours."""
         of = self._meshes
         known = of.cells["heard"] >= 0
         known[of.cell(of.a, of.b)] = False
@@ -208,7 +208,10 @@ class NaradaPeriod:
         return np.flatnonzero(known[rows.cell])
 
     def _utility(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return by how much links from `e` to `j` shorten the ways of `e`, in `_WHOLE`."""
+        """Return by how much links from entries `e` to `j` shorten the ways of `e`: sums of shares.
+
+        A share 1 is the number `_WHOLE`.
+        """
         of, rows = self._meshes, CellRows(self._meshes, e)
         cost = of.cells["cost"]
         direct = distances(self._network, of.node[e], of.node[j])
@@ -220,7 +223,10 @@ class NaradaPeriod:
         return rows.sums(gain)
 
     def _least_use(self, e: np.ndarray, degree: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the use that a link must have, from the members known and the degrees."""
+        """Return the use that links from `e` must have, from members known and degrees.
+
+        `degree` and `other` are the numbers of links of the two ends.
+        """
         return self._rules.threshold * (self._known[e] * degree * other)
 
     def _drop_useless(self) -> None:
@@ -321,7 +327,7 @@ class NaradaPeriod:
             self._begin_joining(find_sorted(self._meshes.key, newcomers))
 
     def _begin_joining(self, e: np.ndarray) -> None:
-        """Let newcomers, one after the other, link drawn members."""
+        """Let newcomers (entries `e`), one after the other, link drawn members."""
         of = self._meshes
         of.is_in[e] = True
         mine = of.cell(e, e)

@@ -46,7 +46,7 @@ class Nice(GrownOverlays):
         return NicePeriod(self.rules, state, period).play(state)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of members, and those of guests to rendezvous points: rule V9."""
+        """Return the edges of members, and those of sources that are no members: rule V9."""
         size, state = len(network.ring), overlays.state
         layers = layers_of(state.get(CLUSTERS), size)
         silent = state.get(SILENT, {})
@@ -82,7 +82,10 @@ class Nice(GrownOverlays):
         return edges["layer"] != first["layer"]
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Count members, those that wait, layers, clusters and peers, added over members."""
+        """Return sums over groups: members, those that wait, layers, clusters and peers.
+
+        ``unsound`` counts the clusters whose size is out of bounds.
+        """
         found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
         rows = state.get(CLUSTERS)
         if rows is None or not len(rows["node"]):

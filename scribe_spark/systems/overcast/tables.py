@@ -28,7 +28,7 @@ MEMBERS, CHILDREN, CERTIFICATES = "members", "children", "certificates"
 
 @dataclass
 class Members(SortedTable):
-    """The members, by key (group, node): positions and rounds; NONE: unset.
+    """The members and pointers, by key (group, node): positions and rounds; NONE: unset.
 
     A member that is not alive is a *pointer*: it is still among the ancestors of others.
     """
@@ -54,11 +54,11 @@ class Known(SortedTable):
     """The knowledge of nodes about others, by key (group, node that knows, known node)."""
 
     def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of owners (keys group, node): the index of the owner, the row."""
+        """Return the rows of owners (keys of group and node): index in `owner`, and row."""
         return expand(*(np.searchsorted(self.key, (owner + more) * size) for more in (0, 1)))
 
     def groups(self, size: int) -> np.ndarray:
-        """Return the group of each row; a division of all keys would take longer."""
+        """Return the group of each row, found without a division of all keys."""
         last = int(self.key[-1]) // size**2 if len(self) else NONE
         group = np.arange(last + 2)
         return np.repeat(group[:-1], np.diff(np.searchsorted(self.key, group * size**2)))
@@ -94,7 +94,7 @@ class Certificates(Known):
 
     @property
     def rank(self) -> np.ndarray:
-        """The order of certificates of one node: the number, then death."""
+        """The order of certificates of one node, a higher one is newer: number, then death."""
         return self.number * 2 + ~self.alive
 
     def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +104,7 @@ class Certificates(Known):
         return index[index >= 0], row[index >= 0]
 
     def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
-        """Return the certificates `row` as the nodes `to` (keys group, node) get them.
+        """Return the certificates `row` as the nodes `to` (keys of group and node) get them.
 
         A node gets no certificate of itself.
         """
@@ -119,7 +119,7 @@ class Certificates(Known):
         self.fresh[row] = False
 
     def merge(self, told: Certificates) -> None:
-        """Take certificates that are news: a higher number, or the death at an equal one."""
+        """Take the certificates `told` that are news: a higher number, or a death."""
         told = told.take(np.lexsort((told.rank, told.key)))
         told = told.take(last_of_runs(told.key))
         row = self.find(told.key)

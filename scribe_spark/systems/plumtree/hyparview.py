@@ -130,7 +130,7 @@ class HyParView:
         self._clock.send("refuse", refused, refused.sender, nodes=nodes)
 
     def on_accept(self, accepts: ClockEvents) -> None:
-        """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
+        """Take in a node that has taken the receiver in, or refuse it (rule Y6)."""
         expected = self._answered(accepts, accepts.sender) | (accepts["priority"] == _NEWCOMER)
         new = ~self.neighbours.has(accepts.place, accepts.sender)
         full = self.neighbours.count(accepts.place) == self.rules.active
@@ -210,7 +210,10 @@ class HyParView:
         self.neighbours.add(events.place, node)
 
     def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
-        """Drop senders that are neighbours; nodes may then ask all other passive nodes again."""
+        """Drop senders that are neighbours; living ones (`alive`) become passive.
+
+        The nodes may then ask all other passive nodes again.
+        """
         has = self.neighbours.has(events.place, events.sender)
         events, alive = events.take(has), alive[has]
         self._refused[events.place] = False
@@ -221,7 +224,7 @@ class HyParView:
         self._refuse(events)
 
     def _answered(self, events: ClockEvents, node: np.ndarray) -> np.ndarray:
-        """End the requests to nodes; return True where there was one."""
+        """End the requests of nodes to `node`; return True where there was one."""
         answered = self._asked[events.place] == node
         self._asked[events.place[answered]] = NONE
         return answered
@@ -233,7 +236,10 @@ class HyParView:
         self._refused[events.place[row], slot] = True
 
     def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
-        """Remove nodes (by default the senders) that are gone; end requests to them."""
+        """Remove nodes (by default the senders) from the views of those who lost them.
+
+        Requests to them end.
+        """
         node = events.sender if node is None else node
         self._answered(events, node)
         self._drop_passive(events, node)
@@ -247,7 +253,10 @@ class HyParView:
     def _into_passive(
         self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
-        """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
+        """Add nodes (k, m) to the passive views of k nodes; full views lose nodes first (Y7).
+
+        Nodes that were `sent` before are lost first.
+        """
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
         views = [one.take(events.place, axis=0).T for one in (self.neighbours.node, self.passive)]
         known, asked = map(np.ascontiguousarray, (np.concatenate(views), nodes.T))
@@ -298,7 +307,7 @@ class HyParView:
             )
 
     def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
-        """Return three drawn nodes of `active`, and four drawn passive nodes: (k, 7)."""
+        """Return three drawn nodes of `active` (k, a), and four drawn passive nodes: (k, 7)."""
         passive = self.passive[events.place]
         return np.concatenate(
             [

@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # not on executors
 
 
 class Plumtree:
-    """The publications of a bucket's places, and the handlers of Plumtree's messages.
+    """The publications at a bucket's places, and the handlers of Plumtree's messages.
 
-    The state of a place has a row for each publication in its room: number `_base[p] + place`.
+    A *place* is a node in the overlay of a room, such as a group. The state of a place has a row
+    for each publication in its room: number `_base[p] + place`.
     """
 
     messages: ClassVar[dict[str, Control | Payload]] = {
@@ -60,7 +61,7 @@ class Plumtree:
     # --- commands
 
     def on_publish(self, starts: ClockEvents) -> None:
-        """Publish (rule Z1)."""
+        """Let sources publish: give their publications to their neighbours (rule Z1)."""
         hops = np.zeros(len(starts), dtype=np.int32)
         self._deliver(starts, starts["value"], hops)
         self._push(starts, starts["value"], hops)
@@ -150,12 +151,12 @@ class Plumtree:
     # --- the parts of handlers
 
     def split(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the publications and places of rows of the state."""
+        """Return the publications (indices) and places of rows of the state."""
         publication = np.searchsorted(self._ends, row, side="right")
         return publication, row - self._base[publication]
 
     def _row(self, events: ClockEvents) -> np.ndarray:
-        """Return the rows of the state of publications at places."""
+        """Return the row of the state of each event's publication at its place."""
         return self._base[events["publication"]] + events.place
 
     def _deliver(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
@@ -178,13 +179,19 @@ class Plumtree:
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
     def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
-        """Wake the nodes of events after `wait_us`: the timers of the events' publications."""
+        """Wake the nodes of events after `wait_us`, as timers of the events' publications.
+
+        `again` is a number that the wake-up carries.
+        """
         at_us = events.time_us + wait_us
         self._timer_us[self._row(events)] = at_us
         self._clock.wake("wait", events, at_us, publication=events["publication"], again=again)
 
     def _orders(self, place: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return the order of the announcements of present neighbours; others come last."""
+        """Return in which order neighbours announced a publication: shape (k, slots).
+
+        Neighbours without an announcement come last.
+        """
         order, near = self._order.take(row, axis=0), self.neighbours
         told = self._tenancy.take(row, axis=0) == near.tenancy.take(place, axis=0)
         told &= (order > 0) & (near.node.take(place, axis=0) >= 0)

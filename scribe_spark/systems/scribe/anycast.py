@@ -54,7 +54,7 @@ MOST_LISTED = 100_000
 
 @dataclass(frozen=True)
 class Anycasts(Rows):
-    """Anycasts to be made: the user's number, which keys draws, the group and the origin.
+    """Anycasts to be sent: the user's number, which keys random draws, the group and the origin.
 
     Groups are indices, nodes are positions.
     """
@@ -193,7 +193,10 @@ class Anycast(RoundProgram):
         return accepts
 
     def _walk(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> None:
-        """Mark the nodes as visited, list their neighbours in the tree, and go on (A3 to A6)."""
+        """Mark nodes as visited, list their neighbours in the tree, and go on (A3 to A6).
+
+        The walks are at the nodes in the rows `row` of `Entries`.
+        """
         if not len(row):
             return
         at, entries = walks[AT], scribe.state.entries
@@ -225,7 +228,7 @@ class Anycast(RoundProgram):
 
 
 def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
-    """Send messages on to other nodes."""
+    """Send the anycasts `walks` on to the nodes `to`; count the messages."""
     delay_us = walks["delay_us"] + scribe.delay(walks[AT], to)
     moved = {**walks, "messages": walks["messages"] + 1, "delay_us": delay_us}
     moved.pop(AT)
@@ -233,7 +236,7 @@ def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
 
 
 def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
-    """Note the results of messages; NONE: nobody accepts."""
+    """Record that anycasts end; `accepted` is the member that accepts, NONE: nobody does."""
     results = {name: walks[name] for name in ("anycast", "messages", "delay_us")}
     results["visited"] = np.count_nonzero(walks["visited"] >= 0, axis=1)
     results["accepted"] = np.broadcast_to(accepted, len(walks["anycast"])).copy()
@@ -241,7 +244,7 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
 
 
 def _refuse_long(lengths: np.ndarray) -> None:
-    """Refuse messages with too many nodes in their lists."""
+    """Refuse, as bad input, anycasts with too many nodes in their lists."""
     if lengths.max() > MOST_LISTED:
         remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
         raise InputError("nodes in the lists of an anycast", lengths.max(), remedy)

@@ -17,12 +17,15 @@ SOURCE = 2**SOURCE_BITS - 1
 
 
 def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:
-    """Return the turns of publications in a world with a schedule; with 0 nodes, all are 0."""
+    """Return how many publications of the same source, group and round came before each one.
+
+    Only a world with a schedule has more than one; with 0 as `nodes`, all turns are 0.
+    """
     return (publication & SOURCE) // nodes if nodes else np.zeros_like(publication)
 
 
 def first_parts(round: RoundOfGroups, publication: np.ndarray) -> np.ndarray:
-    """Return the ids of the first parts of the publications of messages: W13."""
+    """Return the ids of the first parts of the publications to which parts belong: rule W13."""
     return publication - turns_of(publication, round.nodes) % round.parts.sent * round.nodes
 
 
@@ -33,7 +36,7 @@ def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
 
 
 def key_in_round(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return keys that tell apart the publications of one round; see `RoundOfGroups.sizes`."""
+    """Return keys of publications that are unique in a round; see `RoundOfGroups.sizes`."""
     return group << SOURCE_BITS | publication & SOURCE
 
 
@@ -53,14 +56,14 @@ def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.n
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return keys of publications whose deadline has not passed; negative for the others."""
+    """Return keys of publications before their deadline; negative for the others."""
     return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
 
 
 def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
-    """Return keys of (round, group, source) for publications since a round; older ones: NONE."""
+    """Return keys (round, group, source) of publications since the round `since`; older: NONE."""
     age = (publication >> SOURCE_BITS) - since
     parts = age, group, publication & SOURCE
     keys = mixed_key(parts, (len(scribe.groups), _names(scribe)))
@@ -68,14 +71,14 @@ def publication_keys(
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and ids of publications from keys that count rounds from 0."""
+    """Return the groups and ids of publications from :func:`publication_keys` since round 0."""
     key, name = np.divmod(keys, _names(scribe))
     round, group = np.divmod(key, len(scribe.groups))
     return group, publication_ids(round, name)
 
 
 def _names(scribe: Scribe) -> int:
-    """Return how many different publications of a group in a round ids can tell apart."""
+    """Return how many publications of one group in one round the ids can tell apart."""
     round = scribe.round
     if not round.nodes:
         return node_numbers(scribe.ring)
@@ -83,7 +86,7 @@ def _names(scribe: Scribe) -> int:
 
 
 def node_numbers(known: Ring) -> int:
-    """Return the number that follows the greatest number of a node."""
+    """Return the least number greater than all numbers of nodes."""
     return int(known.node.max()) + 1
 
 

@@ -193,8 +193,8 @@ def note_deliveries(
     """Record a round's publications, the members that missed them, and late deliveries.
 
     `got` has group, publication and node of the round's deliveries; `again` and `first` have the
-    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member,
-    by default of each delivery.
+    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member.
+    By default, each delivery counts as a first copy.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
@@ -246,7 +246,10 @@ def note_deliveries(
 def _places(
     scribe: Scribe, keys: np.ndarray, group: np.ndarray, publication: np.ndarray
 ) -> np.ndarray:
-    """Return the places of publications among sorted `keys`, NONE for other publications: int32."""
+    """Return the index of each publication in the sorted `keys`, NONE without one: int32.
+
+    The keys are those of :func:`pending_keys`.
+    """
     places = np.empty(len(group), dtype=np.int32)
     for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
         some = slice(start, start + _ROWS_AT_ONCE)
@@ -255,7 +258,7 @@ def _places(
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
-    """Update the fates of publications that were sent again; drop those that are given up."""
+    """Update the fates of publications that were sent `again`; drop those that are given up."""
     if not len(again.group):
         return
     state = scribe.state
@@ -277,10 +280,10 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 def publications_due(
     state: ScribeState, round: RoundOfGroups, everything: bool = False
 ) -> PublicationResults:
-    """Count and remove the publications whose deadline is a round.
+    """Count and remove the publications whose deadline is the given round.
 
-    Only members among the nodes of this state are counted.  The deadline is in rounds after the
-    publication.  With `everything` (at the end of a world), all open publications are counted.
+    Only members among the nodes of this state are counted. The deadline is in rounds after the
+    publication. With `everything` (at the end of a world), all open publications are counted.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
@@ -296,7 +299,10 @@ def publications_due(
 def _results(
     state: ScribeState, round: RoundOfGroups, published: int, rows: np.ndarray
 ) -> PublicationResults:
-    """Return outcomes of the publications of one round (rows of `ScribeState.publications`)."""
+    """Return outcomes of one round's publications, in the given rows.
+
+    `published` is that round; rows are of `ScribeState.publications`.
+    """
     entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
@@ -337,7 +343,7 @@ def _results(
 
 
 def _forget(state: ScribeState, due: np.ndarray) -> None:
-    """Remove publications that are due."""
+    """Remove the publications that `due` marks, and what is stored about them."""
     gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
     state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
@@ -455,7 +461,7 @@ def _forget_former_members(scribe: Scribe) -> None:
 
 
 def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """Return the newest publication that members, as (group, node), had before, or NONE."""
+    """Return the newest publication that members (keys) had before this round, or NONE."""
     state = scribe.state
     newest = state.newest[pair // state.size]
     joined = state.entries.joined[state.entries.find(pair)]

@@ -78,7 +78,7 @@ class PlayEvents(RoundProgram):
         entries.member[scribe.entry(*events.quit)] = False
 
     def _measure(self, scribe: Scribe, gone: Gone) -> None:
-        """Announce dead roots, which children may suspect, and dead parents, for the measures."""
+        """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
         scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
@@ -106,7 +106,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
-    """Return the pairs (group, node) whose node is in the bucket."""
+    """Return those pairs (group, node) whose node is in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])

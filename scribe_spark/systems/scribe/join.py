@@ -103,7 +103,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
     """Return the JOINs of nodes that enter the tree because other nodes' JOINs visit them.
 
-    Each of `joins` visits the node ``pair[which]``; `pair` is ascending.
+    Each of `joins` visits the node ``pair[which]``; `pair` has keys (group, node), ascending.
     """
     own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
@@ -196,7 +196,7 @@ class SendJoins(JoinProgram):
             self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:
-        """Let every waiting node send a JOIN."""
+        """Let every waiting node (one without a parent) send a JOIN."""
         send_on(scribe, first_joins(scribe))
 
 

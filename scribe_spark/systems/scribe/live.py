@@ -75,7 +75,10 @@ _OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES}.difference(OF_TH
 
 @dataclass(frozen=True)
 class LiveScribe(SystemOnBuckets):
-    """Scribe in a world; ``application(nodes)`` returns a user's application on the upcalls."""
+    """Scribe as a system of worlds.
+
+    ``application(nodes)`` returns a user's application on the upcalls.
+    """
 
     rules: ScribeConfig
     trees: TreesConfig
@@ -99,7 +102,7 @@ class LiveScribe(SystemOnBuckets):
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
-        """Return True for the state, and for deliveries and copies, which views read."""
+        """Return True for tables that stay in the buckets: the state, and those that views read."""
         return name not in _OF_A_ROUND
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
@@ -142,7 +145,7 @@ class LiveScribe(SystemOnBuckets):
         )
 
     def _round(self, player: SystemPlayer, now: LivingRound) -> RoundOfGroups:
-        """Return what the programs of groups need to know of the round `now`."""
+        """Return the parameters of the round `now` that the programs of groups need."""
         assert now.groups is not None
         make = self.application
         if self.rules.reliable:
@@ -187,7 +190,10 @@ class LiveScribe(SystemOnBuckets):
     # --- publications
 
     def multicasts(self, taken: Sent, source: str, *, several: bool = False) -> Multicasts:
-        """Return the first publication of each group that a root accepted, or all: rule S25."""
+        """Return the first publication of each group that a root accepted in the round: rule S25.
+
+        With `several`, all accepted publications are returned.
+        """
         if several:
             rows = taken.take(np.lexsort((taken.publication, taken.group)))
         else:
@@ -208,7 +214,7 @@ class LiveScribe(SystemOnBuckets):
     def _tables(
         self, taken: Mapping[str, Columns], round: RoundOfGroups, now: LivingRound
     ) -> dict[str, pa.Table]:
-        """Return `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
+        """Return the tables `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
         size = len(now.ring)
         before, after = (trees_of(taken, names, now.watched, size) for names in _MOMENTS)
         of_nodes = now.group, now.ring, now.alive
@@ -232,17 +238,17 @@ def _names(now: LivingRound) -> np.ndarray:
 
 
 def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
-    """Return `RoundOfGroups.sizes`."""
+    """Return the field `RoundOfGroups.sizes`: the sizes of the publications of the round."""
     key = key_in_round(now.publish.group, _names(now))
     order = np.argsort(key)
     return {"key": key[order], "size": now.publish.size[order]}
 
 
 def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Multicasts, Begun]:
-    """Add the numbers, times and sizes of publications.
+    """Return the measured publications, and those that begin, with numbers, start times and sizes.
 
-    Those of earlier rounds begin with the round, have the size of the world, and follow the others
-    by number.
+    Publications of the round take them from the schedule. Publications of earlier rounds, which
+    roots accept only now, get time 0, the config's message size, and numbers after all others.
     """
     publish, names = now.publish, _names(now)
     order = np.lexsort((names, publish.group))
@@ -293,7 +299,10 @@ def _publications(taken: Mapping[str, Columns]) -> Publications:
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:
-    """Return JOINs with the numbers of groups and nodes and the ids of routers, sorted."""
+    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted.
+
+    Users' numbers of groups and nodes, and the ids of routers, replace indices and positions.
+    """
     rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
     batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
     table = pa.Table.from_batches([batch])

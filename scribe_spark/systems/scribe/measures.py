@@ -90,7 +90,7 @@ class MeasureGroups(RoundProgram):
 
 
 def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
-    """Count the entries of trees, and the rows of a round's tables."""
+    """Count the entries of trees, and the rows of a round's tables, into `counts`."""
     entries = scribe.state.entries
     counts.add_total("members", np.count_nonzero(entries.member))
     counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
@@ -265,7 +265,7 @@ def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
 
 
 def _add_up(scribe: Scribe, came: Columns) -> None:
-    """Record dead nodes without a waiting child in any bucket; answer the buckets that asked."""
+    """Record dead nodes whose children no bucket still waits for; answer buckets that asked."""
     death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
     waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
     died, node = scribe.split(death[~waits])
@@ -347,7 +347,10 @@ class SeeTrees(RoundProgram):
 
 
 def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return the tables :data:`TREES_SEEN` of some nodes; trees that are too large are cut."""
+    """Return what nodes know of watched groups' trees, as the tables :data:`TREES_SEEN`.
+
+    Trees that are too large are cut.
+    """
     size, entries, children = state.size, state.entries, state.children
     first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
     small = last - first <= MOST_NODES
@@ -426,7 +429,10 @@ def tree_rows(
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Combine `schemas.WATCHED_TREES` of several rounds; a missing parent becomes None."""
+    """Combine `schemas.WATCHED_TREES` of several rounds in one table.
+
+    A missing parent becomes None.
+    """
     parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
     if not parts:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
@@ -435,7 +441,10 @@ def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
-    """Return columns of `schemas.WATCHED_TREES`, with indices of groups and positions of nodes."""
+    """Return rows of `schemas.WATCHED_TREES` for one tree, before or after a round (`moment`).
+
+    Groups are indices and nodes are positions.
+    """
     n = len(tree.node)
     return {
         "round": np.full(n, number),

@@ -179,12 +179,12 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
 
 
 def drop_children(scribe: Scribe, came: Columns) -> None:
-    """Drop the children that refused a message."""
+    """Drop the children that refused a message (`came`)."""
     scribe.state.children.discard(scribe.edge(came["group"], came[AT], came["child"]))
 
 
 def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:
-    """Record deliveries to members: publication, hops and delay."""
+    """Append deliveries to members to a table: publication, hops and delay."""
     columns = got.to_columns()
     columns["publication"] = columns.pop("message")
     del columns["sender"]
@@ -202,9 +202,9 @@ _OWN = ("number", "start", "floor", "since")
 
 @dataclass
 class MessageStore:
-    """Messages by index, with their contents.
+    """Messages to children by index, with the publications that they contain.
 
-    `start` and `since` are NOTHING if unset, `floor` is -1 if unset.  Message i has ``lengths[i]``
+    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
     contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
@@ -236,7 +236,7 @@ class MessageStore:
             tables[_INSIDE] = {name: getattr(self, name) for name in names}
 
     def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of messages without their contents."""
+        """Return the columns of messages (indices) without the publications in them."""
         return {name: getattr(self, name)[index] for name in _OWN}
 
     def add(self, messages: Columns, contents: Columns) -> np.ndarray:
@@ -283,7 +283,10 @@ class MessageStore:
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
-        """Return ``call, number, publication`` of contents; calls are positions in `index`."""
+        """Return the publications in messages: ``call`` (position in `index`), their number and id.
+
+        The columns are ``call, number, publication``.
+        """
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
 
@@ -372,7 +375,10 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """Collect messages to children; `came` has the message that each node handles."""
+        """Collect the messages of an application to children of the nodes `pair`.
+
+        `came` has the received message that each node handles, if any.
+        """
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
@@ -421,7 +427,10 @@ class Emitter:
         self._send_away(payloads.take(np.flatnonzero(away)))
 
     def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
-        """Return the sizes of the publications in messages; an empty message has none."""
+        """Return the sizes (bytes) of the publications in messages that are sent `times` times.
+
+        An empty message has size NONE.
+        """
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         sent = times[of] > 0
@@ -462,7 +471,7 @@ class Emitter:
     ) -> np.ndarray:
         """Return ``test(publication, sent)`` for messages with publications, False for others.
 
-        The first publication of a message decides.
+        `sent` are the payloads of these messages; the first publication of a message decides.
         """
         messages, found = self.messages, payloads.sender != payloads.node
         found &= messages.lengths[payloads.message] > 0
@@ -534,7 +543,10 @@ def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
 
 
 def _take_questions(scribe: Scribe) -> list[Columns]:
-    """Return the questions after the last heartbeats, as rows of :data:`ADDED`."""
+    """Return the questions of children after the last heartbeats, as rows of :data:`ADDED`.
+
+    The stored questions are deleted.
+    """
     questions = scribe.state.questions
     if not len(questions):
         return []

@@ -110,7 +110,10 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
-    """Store the values that the application keeps in the groups' states at the roots."""
+    """Store new values of the application in the groups' states at the roots `pair`.
+
+    `values` has ``call`` (index in `pair`) and ``value``.
+    """
     call = values["call"]
     if not len(call):
         return

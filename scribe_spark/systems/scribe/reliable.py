@@ -28,10 +28,10 @@ _ROUND = 32  # bits
 
 @dataclass
 class _BufferRecords(AtNodes):
-    """The reception state of nodes.
+    """What nodes have received: the columns of their memory, by (group, node).
 
     A node has had all messages up to number `last` (NONE before the first message), and all
-    messages published since round `since`.  Messages up to `floor` are lost.
+    messages published since round `since`. Messages up to `floor` are lost.
     """
 
     last: np.ndarray = field(default_factory=whole_numbers)
@@ -41,7 +41,10 @@ class _BufferRecords(AtNodes):
 
 @dataclass
 class _Served(SortedTable):
-    """The messages sent to children: those up to `at`; children need all since round `since`."""
+    """What parents have sent to children: messages up to `at`; children need all since `since`.
+
+    `at` is a place, `since` a round.
+    """
 
     at: np.ndarray = field(default_factory=whole_numbers)
     since: np.ndarray = field(default_factory=whole_numbers)
@@ -200,7 +203,10 @@ class Reliable(Remembering):
         return end, first
 
     def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Keep messages, give up gaps too old for the buffer, and find deliverable messages."""
+        """Keep messages, give up gaps too old for the buffer, and find deliverable messages.
+
+        Message i, a `number` and a `name`, came to the node in row ``rows[of[i]]``.
+        """
         self.rings.write(rows[of], number, name)
         call = np.flatnonzero(self.records.last[rows] >= 0)
         rows = rows[call]

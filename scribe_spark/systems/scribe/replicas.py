@@ -29,7 +29,10 @@ _STATE = ("epoch", "version", "creator", "value")
 
 @dataclass(frozen=True)
 class SentStates(Rows):
-    """Group states in messages between nodes; the last columns are those of `Copies`."""
+    """Group states (copies of a root's data of its group) in messages between nodes.
+
+    All columns after `to` are those of the table `Copies`.
+    """
 
     group: np.ndarray
     sender: np.ndarray
@@ -42,13 +45,13 @@ class SentStates(Rows):
     incarnation: np.ndarray
 
     def of_copies(self) -> dict[str, np.ndarray]:
-        """Return the columns of `Copies`."""
+        """Return the states without group, sender and receiver: columns of the table `Copies`."""
         way = ("group", "sender", "to")
         return {name: one for name, one in self.to_columns().items() if name not in way}
 
     @classmethod
     def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
-        """Return the states in some rows of copies, addressed to the nodes `to`."""
+        """Return the group states in the given rows of `copies`, addressed to the nodes `to`."""
         group, sender = scribe.split(copies.key[rows])
         return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
 
@@ -103,7 +106,7 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Return True for each state that is newer than its counterpart."""
+    """Return True for each state in `one` that is newer than that in the same row of `than`."""
     same_epoch = one["epoch"] == than["epoch"]
     return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
 
@@ -114,7 +117,7 @@ def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]
 
 
 def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Deliver the repair JOINs of roots at the roots themselves."""
+    """Deliver the repair JOINs of roots (group, node) at the roots themselves."""
     if not len(group):
         return
     why = scribe.state.entries.cause[scribe.entry(group, node)]
@@ -123,7 +126,7 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
 
 
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
-    """Send the states of roots (sorted keys) to the k - 1 nearest leaves that lack them."""
+    """Send the states of roots (sorted keys `pair`) to the k - 1 nearest leaves that lack them."""
     own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
     own, leaf = own[needs], leaf[needs]
@@ -140,7 +143,10 @@ def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Return True for live leaves that acknowledged the current state of a root."""
+    """Return True for live leaves that acknowledged the current state of a root.
+
+    `own` are the roots' rows of `Copies`, `leaf` the positions of the leaves.
+    """
     copies, replicas = scribe.state.copies, scribe.state.replicas
     row = replicas.find(scribe.key(copies.key[own], leaf))
     taken = (row >= 0) & scribe.is_alive(leaf)
@@ -202,7 +208,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Return True for copies whose root left the leaf set, or has lost its state and is back."""
+    """Return True for copies of states whose root left the leaf set, or is back without it."""
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)

@@ -92,7 +92,7 @@ class Joins(Rows):
 
 @dataclass(frozen=True)
 class Applications:
-    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
+    """The factory of the application of each bucket, whose memory is in the bucket's tables."""
 
     make: Callable[[int], Application]
     nodes: int
@@ -219,7 +219,7 @@ class Scribe:
     # ---- keys
 
     def key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the keys of (group, node), or of (pair, child)."""
+        """Return the keys of (group, node), or of (pair, child) where `group` has keys of pairs."""
         return key_of([group, node], self.state.size)
 
     def edge(self, group: np.ndarray, node: np.ndarray, child: np.ndarray) -> np.ndarray:
@@ -242,7 +242,7 @@ class Scribe:
     def under(
         self, group: np.ndarray, node: np.ndarray, parent: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return True for nodes with these parents, and the rows of such nodes in `Entries`."""
+        """Return True for nodes whose parent is `parent`, and their rows in `Entries`."""
         row = self.entry(group, node)
         there = row >= 0
         there[there] = self.state.entries.parent[row[there]] == parent[there]
@@ -263,7 +263,7 @@ class Scribe:
         return self._are("member", group, node)
 
     def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for tree nodes with a flag in `Entries`."""
+        """Return True for nodes in trees for which the column `flag` of `Entries` is True."""
         row = self.entry(group, node)
         found = row >= 0
         found[found] = getattr(self.state.entries, flag)[row[found]]
@@ -272,12 +272,12 @@ class Scribe:
     # ---- notes
 
     def note(self, table: str, **columns: np.ndarray) -> None:
-        """Append rows to a table of the bucket."""
+        """Append rows, given as columns, to a table of the bucket."""
         if count_rows(columns):
             self.notes.setdefault(table, []).append(columns)
 
     def refuse(self, kind: str, count: int | np.integer) -> None:
-        """Count refused messages."""
+        """Count refused messages of a kind."""
         if count:
             kinds = np.array([REFUSED_KINDS.index(kind)])
             self.note(REFUSED, kind=kinds, count=np.array([int(count)]))
@@ -351,7 +351,7 @@ class Scribe:
         return arrives
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
-        """Send columns to every bucket; only measures use this."""
+        """Send rows to every bucket, uncounted; only measures use this."""
         rows = count_rows(columns)
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
@@ -407,7 +407,7 @@ class Scribe:
     def copy_delay(
         self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray
     ) -> np.ndarray:
-        """Return the delays of copies of publications, with their jitter (rule J4)."""
+        """Return the delays (us) of copies of publications, with their jitter (rule J4)."""
         delay_us, jitter = self.delay(sender, to), Jitter.of(self.environment.facts, self.kernel)
         if jitter is None:
             return delay_us
@@ -435,10 +435,10 @@ class ChildLimits:
 
 @dataclass(frozen=True)
 class Routing:
-    """A kind of routed messages with a column ``group``, and the table with their ends.
+    """A kind of routed messages, and the name of the table with the ends of their routes.
 
-    Messages carry the ``hops`` and ``delay_us`` of their route; the table adds the last node
-    (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
+    Messages have a column ``group``, and carry the ``hops`` and ``delay_us`` of their route; the
+    table adds the last node (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
     """
 
     kind: str
@@ -481,7 +481,7 @@ def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
 def _ways(
     scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
 ) -> dict[str, np.ndarray]:
-    """Return the hops and delays of messages after some of them moved to other nodes."""
+    """Return the hops and delays (us) of messages after those that `goes` marks moved to `to`."""
     delay_us = messages["delay_us"]
     if scribe.timed:
         delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)

@@ -58,19 +58,28 @@ class Sent(Rows):
 
     @classmethod
     def of(cls, columns: Columns, nodes: int = 0) -> Sent:
-        """Return publications, given in any order; see `RoundOfGroups.nodes`."""
+        """Return publications of a table with any order of rows.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         return cls(**columns).in_order(nodes) if columns else cls()
 
     @classmethod
     def of_buckets(cls, columns: Columns, nodes: int = 0) -> Sent:
-        """Return publications from tables in which every bucket lists all of them."""
+        """Return publications of a table in which every bucket has listed all of them.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         if not columns:
             return cls()
         names = np.column_stack([columns["group"], columns["publication"]])
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
     def in_order(self, nodes: int = 0) -> Sent:
-        """Return the publications in order; of equal ones, those whose source died are last."""
+        """Return the publications sorted as the class says; a copy whose source died is last.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
@@ -236,7 +245,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
 
 
 def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
-    """Return a unique key for each publication."""
+    """Return a key for each publication that is unique in the world."""
     return publication_keys(scribe, sent["group"], sent["publication"], 0)
 
 
@@ -262,7 +271,7 @@ def take_publications(scribe: Scribe, tables: Tables) -> Columns:
 
 
 def _answer(scribe: Scribe, sent: Columns) -> None:
-    """Record the acknowledgements that roots owe for accepted and refused publications."""
+    """Record which roots owe an acknowledgement to which sources, for their publications."""
     if scribe.acknowledged:
         scribe.note(_ANSWERED, root=sent["root"], source=sent["source"])
 

@@ -93,13 +93,13 @@ class ChildrenTable(SortedTable):
 
 @dataclass
 class Copies(SortedTable):
-    """The copies of group states at roots and replicas; by (group, node).
+    """The copies of group states (a root's data of its group) at roots and replicas.
 
-    Of two copies, the one with the greater (epoch, version) is newer.  An epoch is the round in
-    which the group was created, a version the number of changes of its state since.  `value` is the
-    index in `ScribeState.values` of what the application stores, or NONE.  `root` is the node that
-    the owner of the copy considers the root, `incarnation` the round of that node's last arrival or
-    recovery.
+    The table is by (group, node). Of two copies, the one with the greater (epoch, version) is
+    newer. An epoch is the round in which the group was created, a version the number of changes of
+    its state since. `value` is the index in `ScribeState.values` of what the application stores, or
+    NONE. `root` is the node that the owner of the copy considers the root, `incarnation` the round
+    of that node's last arrival or recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -112,7 +112,10 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """The states, see `Copies`, that roots know to be at replicas; by (group, root, leaf)."""
+    """The group states that roots know to be at replicas; by (group, root, leaf).
+
+    See `Copies`.
+    """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
     version: np.ndarray = field(default_factory=whole_numbers)
@@ -143,7 +146,10 @@ class DeadRoots(SortedTable):
 
 @dataclass(frozen=True)
 class Repairs(Rows):
-    """Children of dead nodes that no root has reached again; `pair` is the key (group, child)."""
+    """Children of dead nodes that no root has reached again.
+
+    A row has the round of the death, the dead node and the key (group, child).
+    """
 
     died: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
@@ -168,7 +174,10 @@ class StoredPublications(Rows):
 
 @dataclass(frozen=True)
 class Undelivered(Rows):
-    """Members that did not receive a publication in its round, but perhaps `late`, or NONE."""
+    """Members that did not receive a publication in its round.
+
+    `late` is the round in which they received it later, or NONE.
+    """
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -195,14 +204,17 @@ class Questions(SortedTable):
 
 @dataclass
 class Behind(SortedTable):
-    """The newest publication that members have had, if not the group's; by (group, node)."""
+    """The newest publication that members had, of members that lack their group's newest."""
 
     newest: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class Received(SortedTable):
-    """The received publications before their deadline, to count duplicates; see `duplicates`."""
+    """Received publications before their deadline, each a key, to count duplicates.
+
+    See the module `duplicates`.
+    """
 
 
 @dataclass
@@ -223,7 +235,10 @@ class Values:
         return index
 
     def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of lists: positions in `index`, and numbers; NONE is an empty list."""
+        """Return the numbers in the lists `index`: positions in `index`, and numbers.
+
+        NONE is an empty list.
+        """
         first = offsets_of(self.lengths)
         there = np.flatnonzero(index >= 0)
         which, at = expand(first[index[there]], first[index[there] + 1])

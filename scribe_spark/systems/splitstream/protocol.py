@@ -55,7 +55,7 @@ _ROOTWARDS, _ANYBODY = -1, -2
 
 @dataclass(frozen=True)
 class Replies(Rows):
-    """All other messages between nodes: the pairs of the receiver and of the sender.
+    """Messages between nodes that are no requests: the pairs of the receiver and of the sender.
 
     ``next`` is the sibling that a DROP names, a row, or NONE.
     """
@@ -109,7 +109,7 @@ class Hops:
             self.spare.enter()
 
     def _goes_on(self) -> bool:
-        """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
+        """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
         forest = self.forest
         moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
         moving += [one.to for replies in self._replies.values() for one in replies]
@@ -151,18 +151,21 @@ class Hops:
         hops: int | np.ndarray = 1,
         lists: tuple[Lists, Lists] | None = None,
     ) -> Requests:
-        """Return requests of pairs that nodes send to others; with the lists of nodes, if any."""
+        """Return requests of pairs for parents, from the nodes `sender`.
+
+        `how` is the kind of request, `hops` the hops so far; `lists` has the nodes to ask, if any.
+        """
         due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
         empty = Lists.empty(len(pair))
         return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages between rows."""
+        """Count messages of a kind between nodes, given as rows."""
         forest = self.forest
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask `whom` for a parent in hop `due`."""
+        """Let pairs ask for a parent in hop `due`; `whom` says whom they ask."""
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
@@ -200,7 +203,7 @@ class Hops:
         forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
 
     def on_ack(self, acks: Replies, path: np.ndarray) -> None:
-        """Let orphans note their parents."""
+        """Let orphans note their new parents, and the paths of these parents to the root."""
         self.forest.parent[acks.to], self.forest.ancestors[acks.to] = acks.by, path
         self._fails[acks.to] = 0
 
@@ -217,7 +220,7 @@ class Hops:
         self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
     def on_path(self, paths: Replies, path: np.ndarray) -> None:
-        """Let children note the new ancestors of their parents."""
+        """Let children note the new ancestors (paths) of their parents."""
         from_parent = self.forest.parent[paths.to] == paths.by
         self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
 
@@ -229,7 +232,10 @@ class Hops:
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut lists in which nodes find themselves; the least node of a ring leaves its parent."""
+        """Cut lists of ancestors in which nodes find themselves (a cycle of parents).
+
+        The least node of a cycle leaves its parent.
+        """
         forest = self.forest
         own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
         found = lists == own[:, None]
@@ -247,7 +253,7 @@ class Hops:
     # --- 2. paths
 
     def tell_paths(self, changed: np.ndarray) -> None:
-        """Let pairs tell their children the new paths."""
+        """Let pairs, whose ancestors have changed, tell their children the new lists."""
         of, child = self.forest.children_of(changed)
         self._send(PATH, self.forest.asked(changed[of], child), changed[of])
 
@@ -327,7 +333,7 @@ class Hops:
     # --- 5. nodes that wait
 
     def ask(self) -> None:
-        """Let nodes whose time has come ask for stripes: by route, a sibling, or by anycast."""
+        """Let nodes whose hop has come ask for a parent: by route, a sibling, or by anycast."""
         pair = np.flatnonzero(self._due == self.forest.hop)
         self._due[pair] = NONE
         pair = pair[: len(pair) * (self.forest.hop < MOST_HOPS)]

@@ -100,7 +100,7 @@ class SplitStream(GrownOverlays):
         return overlays.from_sources(down, root)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of one node of each group: with most inner stripes, but at most four."""
+        """Return the edges of one node of each group, with at most four inner stripes."""
         nodes = overlays.state.get(NODES)
         if nodes is None:
             return {}
@@ -123,7 +123,7 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return numbers of nodes, trees, interior nodes and missing parents."""
+        """Return sums over channels: nodes, trees, interior nodes and missing parents."""
         nodes, stripes = state[NODES], self.rules.stripes
         living = nodes["died"] < 0
         node, group = nodes["node"], nodes["group"]
