@@ -48,7 +48,7 @@ RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 def delay_sums(group: np.ndarray, delay_us: np.ndarray, base_us: np.ndarray) -> Columns:
     """Sum the delays of deliveries by group, and the delays by IP multicast to the same members.
 
-    The arguments are integers of shape (m,), delays in microseconds.  The columns, one row for each
+    The arguments are integers of shape (m,), delays in microseconds. The columns, one row for each
     group, are ``group, total, most, base_total, base_most, reached``.
     """
     of_group = {"group": group, "total": delay_us, "most": delay_us}
@@ -197,7 +197,7 @@ def _columns(deliveries: Table) -> list[str]:
 def compare_with_base(
     deliveries: Table, systems: Sequence[str], buckets: int = 1, with_ratios: bool = True
 ) -> tuple[dict[str, Columns], dict[str, np.ndarray]]:
-    """Compare the delays to the members that systems reach with those by IP multicast.
+    """Compare the delays of systems with those of IP multicast to the same members.
 
     Returns, for each system that reaches a member, the sums by group (:func:`delay_sums`) and, on
     request, the RDPs of all deliveries (:func:`rdp_ratios`).
@@ -230,7 +230,7 @@ def compare_with_base(
 def _of_same_members(
     mine: Columns, theirs: Columns, keys: Sequence[str]
 ) -> tuple[Columns, Columns]:
-    """Return the deliveries that two systems have in common, in the same order."""
+    """Return the rows of deliveries with keys that both tables have, in the same order."""
     sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in keys]
     their_key, my_key = common_keys(sizes, *([of[name] for name in keys] for of in (theirs, mine)))
     order = np.argsort(their_key)
@@ -243,7 +243,7 @@ def _of_same_members(
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return the penalties of the largest group (rank 1)."""
+    """Return RAD, RMD and RDP of the largest group (rank 1) by system."""
     largest = group_of_rank_1(sizes_of_groups(run))
     if largest is None:
         return {}

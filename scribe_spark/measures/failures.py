@@ -40,7 +40,7 @@ def _compared(system: System) -> bool:
 
 
 def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
-    """Return system -> depth -> (failures, sums), for compared and for reference systems."""
+    """Return system -> depth -> (failures, sums of costs), also of the reference systems."""
     wanted = {name for s in run.systems if _compared(s) for name in (s.name, s.failures_beside)}
     found = {}
     for system in run.systems:

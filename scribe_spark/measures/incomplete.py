@@ -97,12 +97,12 @@ def rounds_not_due(table: pd.DataFrame, system: str) -> list[int]:
 
 
 def has_none_due(table: pd.DataFrame, system: str) -> bool:
-    """Return True if the system has publications, and the deadline of none is in the world."""
+    """Return True if the system has publications, but none whose deadline is in the world."""
     return bool(rounds_not_due(table, system)) and not table[f"{system}.publications.due"].sum()
 
 
 def words_in_place(table: pd.DataFrame) -> dict[str, str]:
-    """Return the measures of a world that have words in place of a mean over the rounds."""
+    """Return the words that stand for a mean over the rounds: measure -> words."""
     words: dict[str, str] = {}
     for system in systems_of_world(table):
         if not has_control(table, system):

@@ -62,7 +62,7 @@ THOUSANDTHS = 1000
 
 
 def latency_names(unit: str) -> tuple[str, str]:
-    """Return the prefixes of the names of latencies and of times until a share is reached."""
+    """Return the prefixes of the names of latencies and of times to reach a share, for a unit."""
     return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
 
 
@@ -152,10 +152,7 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
 
 
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return percentiles over publications of the times to reach shares, in ms or hops.
-
-    A publication that never reaches a share counts as later than all others.  Percentiles at such
-    publications are left out.
+    """Return percentiles over publications of the times to reach shares of members, in ms or hops.
 
     Examples
     --------
@@ -181,7 +178,7 @@ def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Latencies:
-    """The latencies of a system in one unit."""
+    """The latencies of a system in one unit (ms or hops)."""
 
     #: The rows of `publication_latencies`.
     publications: dict[str, np.ndarray]
@@ -201,7 +198,7 @@ class Latencies:
 
     @cached_property
     def numbers(self) -> dict[str, float]:
-        """Statistics over deliveries (``p50``) and over publications (``50.median``)."""
+        """Statistics by name: over deliveries (``p50``) and over publications (``50.median``)."""
         return latency_numbers(self.counts) | coverage_numbers(self.publications)
 
 
@@ -287,7 +284,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of replies.
+    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers.
 
     A row is a delivery of a publication at a node, after a latency in microseconds.
     """
@@ -300,7 +297,10 @@ def _of_deliveries(
 def _of_publications(
     expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
 ) -> Columns:
-    """Return the columns of publications that the questions need, from the expected deliveries."""
+    """Return the columns of publications that questions about coverage need.
+
+    `expected` are the expected deliveries, `groups` the publications.
+    """
     due = dict[str, np.ndarray]()
     if WEIGHT in expected:
         _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])
@@ -393,7 +393,7 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
 
 
 def _sources(run: RunTables) -> Sources:
-    """Return the sources of publications: those in the schedule, or at the tops of IP multicast."""
+    """Return the sources of publications: by the schedule, or the roots of IP multicast's trees."""
     if SCHEDULE in run:
         rows = run.collect(SCHEDULE, [PUBLICATION, "node"]).sort_by(PUBLICATION)
         return Sources(rows.column(PUBLICATION).to_numpy(), rows.column("node").to_numpy())

@@ -92,7 +92,10 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
 
 
 def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
-    """Return the bytes of nodes (payload and JOINs) from the packets on LAN links."""
+    """Return the bytes that packets on LAN links are for nodes, payload and JOINs.
+
+    `sent` and `joined` are the bytes of payload and of JOINs on a link.
+    """
     up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
     return [
         _rows(up, "src", payload_up=sent, control_down=joined),
@@ -101,7 +104,7 @@ def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]
 
 
 def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
-    """Return the bytes of nodes in the rows of a table; missing counts are 0."""
+    """Return the counts (columns) for the nodes in a column of a table; missing counts are 0."""
     zero = F.lit(0)
     columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in NODE_BYTES)
     named = (column.alias(name) for name, column in zip(NODE_BYTES, columns, strict=True))

@@ -78,7 +78,7 @@ class InTasks:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows of the world: `ROWS`; lazy."""
+        """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         return self._tables.rows()
 
     def play(
@@ -163,7 +163,10 @@ class InTasks:
         return self._ask(anycast, "anycasts")
 
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
-        """Return what an orchestrator finds on a copy of the tables."""
+        """Play an orchestrator on a copy of the tables, and return the table that it returns.
+
+        `called` is the name of the Spark job.
+        """
         of_engine = self._state
 
         def play(player: InTask, beside: pa.Table) -> None:
@@ -239,13 +242,13 @@ def _play_rounds(
 
 
 def _put_results(player: InTask, results: Any) -> None:
-    """Store the results of a job in a table of the first bucket."""
+    """Store the results of a job in a table of the first bucket, for :func:`_take_results`."""
     data = np.frombuffer(pickle.dumps(results), np.uint8)
     player.tables[0][_RESULTS] = {"bytes": data}
 
 
 def _take_results(tables: BucketTables) -> Any:
-    """Take the results of a job, which its tasks have stored."""
+    """Take the results of a job from its tables, in which its tasks have stored them."""
     ((_, _, packed),) = tables.take(_RESULTS)
     return pickle.loads(packed["bytes"].tobytes())
 
@@ -267,7 +270,7 @@ class OnDriver:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows of the world: `ROWS`; lazy."""
+        """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
         return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
@@ -340,7 +343,10 @@ class OnDriver:
 
 
 def _many_memberships(events: DataFrame) -> tuple[DataFrame, dict[int, DataFrame]]:
-    """Take the joins and quits of rounds with many from events, without collecting them."""
+    """Separate the joins and quits of rounds with many of them from the other events.
+
+    Return the other events, and the joins and quits by round.
+    """
     is_change = F.col("event").isin(*_MEMBERSHIPS)
     counts = events.where(is_change).groupBy("round").count().where(F.col("count") > MANY)
     many: dict[int, DataFrame] = {}

@@ -75,7 +75,7 @@ _checked: list[tuple[WorldConfig, bool, tuple[EventRows, TimedRows | None]]] = [
 
 
 def check_world(config: WorldConfig, times: bool = True) -> None:
-    """Refuse impossible groups and events, as far as that is possible without Spark.
+    """Refuse impossible groups and events of a config, as far as that is possible without Spark.
 
     With `times`, a table of events may have times and sizes; see :func:`check_events`.
     """
@@ -149,7 +149,7 @@ def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) ->
 
 
 def _chosen(config: WorldConfig) -> list[Generator]:
-    """Return the generators that a config names, in the order in which they run."""
+    """Return the generators that a config names, in the order of their steps."""
     known, names, given = generators(), config.world.generators, config.world.generator
     chosen = [named(known, name, "generator") for name in names]
     for name in names:
@@ -274,9 +274,9 @@ def generated(
 
 
 def _with(rows: EventRows, more: EventRows) -> EventRows:
-    """Combine events with the failures of another generator, so that no node dies twice.
+    """Return the events `rows` with the failures `more` of another generator.
 
-    If the next event of a failing node in `rows` is a death, it is removed.
+    No node dies twice: if the next event of a failing node in `rows` is a death, it is removed.
     """
     fails = more.take(more.events == FAIL)
     of_node = rows.take(rows.of_node)
@@ -385,7 +385,7 @@ def check_rows(
 
 
 def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse a round after which no node is alive; `live` counts the live nodes of each."""
+    """Refuse events after which no node is alive; `live` has the number of live nodes by round."""
     if (live < 1).any():
         at = int(np.argmax(live < 1))
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
@@ -429,7 +429,7 @@ def _is_large(config: WorldConfig) -> bool:
 
 
 def _check_beside(config: WorldConfig) -> bool:
-    """Check events in a separate process; return False if that failed."""
+    """Check the events of a config in a separate process; return False if that failed."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     done = subprocess.run(
         [sys.executable, "-m", "scribe_spark.worlds.events"],

@@ -141,7 +141,7 @@ def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
 
 @dataclass(frozen=True)
 class _Pairs(Rows):
-    """Groups (by index) and nodes, with the times at which the members quit."""
+    """Members: groups (by index) and nodes, with the times (rounds) at which the members quit."""
 
     places: np.ndarray
     nodes: np.ndarray
@@ -186,7 +186,10 @@ class _Churn:
             self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
 
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
-        """Return new members of a round; each stays for at least one round."""
+        """Return the new members of round `at` with the ends of their memberships.
+
+        Each stays for at least one round. `places` are indices of groups.
+        """
         raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
         uniform = (raw >> np.uint64(11)) * 2.0**-53
         return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
@@ -194,8 +197,10 @@ class _Churn:
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the nodes that fill the vacancies `missing` (G,); return indices of groups, and
-        nodes.  `taken` has the sorted keys of pairs that are not allowed.
+        """Draw live nodes that fill vacancies; return indices of groups, and nodes.
+
+        `missing` (G,) has the number of vacancies of each group; `live` are the live nodes, `taken`
+        the sorted keys of pairs that are not allowed.
         """
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers
@@ -274,7 +279,7 @@ def from_roots(config: WorldConfig) -> bool:
 
 
 def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool of members.
+    """Return a function of a round and of live nodes: the members of each group.
 
     With `publishers`, a group has the first of its members of the round in a fixed random order of
     (group, node), so that a source that leaves is replaced.
@@ -294,7 +299,7 @@ def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
 
 
 def _any_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool of live nodes.
+    """Return a function of a round and of live nodes: the live nodes, for each group.
 
     With `publishers`, a group has the first live nodes of a list that is drawn for the group.
     """
@@ -319,7 +324,10 @@ def _any_sources(setting: Setting, config: WorldConfig) -> _Pool:
 
 
 def _root_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool with the root of each group: the live node closest to the groupId."""
+    """Return a function of a round and of live nodes: the root of each group.
+
+    The root is the live node closest to the groupId.
+    """
     ring, keys = setting.ring, setting.keys(config)
     place = np.arange(len(keys))
 
@@ -334,7 +342,11 @@ _POOLS = {"member": _member_sources, "any": _any_sources, "root": _root_sources}
 
 
 def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> _Sources:
-    """Return the first `most` nodes of each group (0: all) from rows sorted by group."""
+    """Return the first `most` nodes of each group (0: all), from rows sorted by group.
+
+    `place` has the index of each row's group; the result is the nodes of all rows, and the number
+    and the first row of each group's nodes.
+    """
     counts = np.bincount(place, minlength=groups)
     begins = np.cumsum(counts) - counts
     return nodes, np.minimum(counts, most) if most else counts, begins
@@ -343,7 +355,7 @@ def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int)
 def _drawn_lists(
     numbers: np.ndarray, length: int, nodes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes drawn for each group, without repetitions, by group and order of draws."""
+    """Return `length` nodes drawn for each group, without repetitions: index of the group, node."""
     raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
     drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
     place = np.repeat(np.arange(len(numbers)), length)

@@ -64,14 +64,18 @@ class Weibull:
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
-        """Return lifetimes of new nodes, from uniform numbers in [0, 1): float64."""
+        """Return lifetimes of new nodes in rounds (not whole) from uniform numbers in [0, 1).
+
+        The result is float64.
+        """
         return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
 
     def remaining(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the remaining lifetimes of nodes that are already alive: float64.
+        """Return the remaining lifetimes of live nodes in rounds (not whole): float64.
 
-        In a network with churn in equilibrium, the density of the remaining lifetime is P(lifetime
-        > t) / mean (a renewal process).  For exponential lifetimes it equals that of new nodes.
+        `uniform` has numbers in [0, 1). In a network with churn in equilibrium, the density of the
+        remaining lifetime is P(lifetime > t) / mean (a renewal process). For exponential lifetimes
+        it equals that of new nodes.
         """
         return self.scale * gammaincinv(1 / self.shape, uniform) ** (1 / self.shape)
 
@@ -175,7 +179,7 @@ def share_of(nodes: int, share: float) -> int:
 
 
 def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
-    """Let all nodes that are not alive at the start arrive.
+    """Let all nodes that are not alive at the start arrive in the round of the event.
 
     These are the nodes with the largest numbers; that is no restriction, because nodeIds and
     routers are drawn independently for each node.
@@ -185,7 +189,7 @@ def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
 
 
 def mass_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
-    """Let a share of the live nodes, drawn uniformly, fail."""
+    """Let a share of the live nodes, drawn uniformly, fail in the round of the event."""
     at = event_round(config)
     live = setting.lifetimes.untouched(at)
     size = share_of(len(live), config.world.share)
@@ -210,7 +214,7 @@ def adjacent_failure(config: WorldConfig, extent: Extent, setting: Setting) -> E
 
 
 def check_adjacent(config: WorldConfig, extent: Extent) -> None:
-    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    """Refuse, for adjacent failures, a round that does not exist, and failures of all nodes."""
     event_round(config)
     _refuse_none_left("adjacent", _adjacent(config), extent.initial)
 
@@ -234,13 +238,16 @@ def root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> Event
 
 
 def check_roots(config: WorldConfig, extent: Extent) -> None:
-    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    """Refuse, for failures of roots, a round that does not exist, and failures of all nodes."""
     event_round(config)
     _refuse_none_left("holders", config.world.holders, extent.initial)
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
-    """Return the live nodes nearest to each key: positions, shape (m, count), nearest first."""
+    """Return the positions of the `count` live nodes nearest to each key, nearest first.
+
+    The shape is (m, count).
+    """
     after = np.empty(len(keys), dtype=np.int64)
     for place in range(len(keys)):  # there are few keys: one per group whose root fails
         below = (ring.hi[live] < keys.hi[place]) | (

@@ -42,7 +42,10 @@ def _no_lookups() -> pa.Table:
 
 @dataclass
 class RoundLeft:
-    """The results of a round on the driver; see `PlayedRound`.  `lookups` is `schemas.LOOKUPS`."""
+    """The results of a round on the driver; see `PlayedRound`.
+
+    `lookups` is a table `schemas.LOOKUPS`.
+    """
 
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -125,13 +128,16 @@ def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
 
 
 def lookups_of(messages: pa.Table) -> tuple[np.ndarray, Keys]:
-    """Return the nodes and keys of messages ``node, key_hi, key_lo``."""
+    """Return the starting nodes and the keys of messages ``node, key_hi, key_lo``."""
     node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
     return node, Keys(hi.view(np.uint64), lo.view(np.uint64))
 
 
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
-    """Return `schemas.LOOKUPS`; `number` has the number of the node at each position."""
+    """Return results of lookups as `schemas.LOOKUPS`.
+
+    `number` has the number of the node at each position.
+    """
     columns = {
         "source": number[found.source],
         "key_hi": found.keys.hi.view(np.int64),

@@ -49,7 +49,7 @@ def byte_units(system: str) -> dict[str, str]:
 def bytes_of_kinds(
     payload: tuple[str, ...], control: tuple[str, ...], size: int, other: int
 ) -> dict[str, tuple[str, int]]:
-    """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
+    """Return a mapping from kinds of messages to (``payload`` or ``control``, size in bytes).
 
     `size` is the size of a publication without a size of its own, `other` that of a control message
     whose size the protocol does not define.

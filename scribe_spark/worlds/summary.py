@@ -136,7 +136,7 @@ def steady_from(
 
 
 def first_steady(lines: Iterable[Sequence[float] | np.ndarray]) -> int | None:
-    """Return the index from which several series are steady; None if one never is."""
+    """Return the index from which all of several series are steady; None if one never is."""
     begins = [steady_from(line) for line in lines]
     return None if None in begins else max((one for one in begins if one is not None), default=0)
 
@@ -228,7 +228,7 @@ def summary_units(asked: Iterable[tuple[CoverageConfig, bool]] = ()) -> dict[str
 
 
 def measure_of(metric: str) -> str:
-    """Return the measure of a statistic of :func:`summarise`.
+    """Return the measure of a statistic of :func:`summarise`, without the statistic's name.
 
     Examples
     --------

@@ -275,7 +275,10 @@ class WorldState:
     # --- the round of the nodes
 
     def _begin(self, number: int, events: Events, before: Sequence[Program] = ()) -> None:
-        """Play the events of nodes, and with Pastry keep-alives and repairs."""
+        """Play the events of nodes and, with Pastry, keep-alives and repairs.
+
+        The programs `before` are played after the events, before the others of the round.
+        """
         player = self.player
         if self._protocols.has_pastry:
             begin_round(player, number, events, before)
@@ -312,7 +315,10 @@ class WorldState:
     # --- the tables of a save
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
-        """Return the tables of a bucket that the player does not hold, before round `number`."""
+        """Return the tables of a save that the player does not hold, for a bucket.
+
+        `number` is the round that will be played next.
+        """
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 

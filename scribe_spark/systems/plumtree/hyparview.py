@@ -230,15 +230,18 @@ class HyParView:
         return answered
 
     def _refuse(self, events: ClockEvents) -> None:
-        """Note that senders, where they are passive, are not asked again in this round."""
+        """Record that nodes ask passive nodes that sent these events only in the next round.
+
+        A round is the time between two shuffles.
+        """
         passive = self.passive.take(events.place, axis=0)
         row, slot = np.nonzero(passive == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
     def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
-        """Remove nodes (by default the senders) from the views of those who lost them.
+        """Remove `node` (by default the senders) from the passive views of nodes.
 
-        Requests to them end.
+        Requests to it end.
         """
         node = events.sender if node is None else node
         self._answered(events, node)

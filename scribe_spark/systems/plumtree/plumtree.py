@@ -128,7 +128,7 @@ class Plumtree:
         self.neighbours.drop(downs.place, downs.sender)
 
     def on_wait(self, ends: ClockEvents) -> None:
-        """Graft the link to an announcing neighbour, and wait again (rule Z5)."""
+        """When a timer ends, graft the link to an announcing neighbour; wait again (rule Z5)."""
         row = self._row(ends)
         waits = (self._timer_us[row] == ends.time_us) & (self.got_us[row] < 0)
         ends, row = ends.take(waits), row[waits]

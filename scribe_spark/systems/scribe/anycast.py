@@ -65,7 +65,7 @@ class Anycasts(Rows):
 
     @classmethod
     def of(cls, messages: pa.Table, groups: Groups, ring: Ring) -> Anycasts:
-        """Return the anycasts of a table ``group, node`` and perhaps ``number``, sorted.
+        """Return the anycasts of a table ``group, node`` and perhaps ``number``, as sorted rows.
 
         Raises
         ------

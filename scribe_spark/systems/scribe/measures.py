@@ -126,7 +126,10 @@ _ROWS = {
 
 
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
-    """Return the groups whose state no live node has, from the table `HERE`."""
+    """Return the groups (indices) whose state no live node has.
+
+    `taken` has the table `HERE` of all buckets.
+    """
     if HERE not in taken:
         return np.empty(0, dtype=np.int64)
     here, created = (

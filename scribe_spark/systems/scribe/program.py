@@ -100,7 +100,7 @@ def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
 
 
 def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
-    """Call faultHandler for repair JOINs; return the JOINs with its additions."""
+    """Call the upcall faultHandler for repair JOINs; return the JOINs with its data."""
     if scribe.best_effort or not len(joins):
         return joins
     pair = scribe.key(joins.group, joins.source)

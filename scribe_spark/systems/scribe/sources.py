@@ -277,7 +277,10 @@ def _answer(scribe: Scribe, sent: Columns) -> None:
 
 
 def acknowledge(scribe: Scribe, tables: Tables) -> None:
-    """Roots acknowledge accepted publications, once replicas have them, and refused ones."""
+    """Count the acknowledgements of roots to sources.
+
+    A root acknowledges publications that replicas have, and publications that it refused.
+    """
     answered = tables.pop(_ANSWERED, None)
     if answered is not None:
         root, source = answered["root"], answered["source"]

@@ -179,7 +179,7 @@ def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
 
 
 def in_order(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the order by rows, then by draws: as `np.lexsort`, in a tenth of the time."""
+    """Return the indices that sort by rows, then by draws, as `np.lexsort` does; but faster."""
     bits = np.uint64(max(1, int(row.max(initial=0)).bit_length()))
     key = row.astype(np.uint64) << (np.uint64(64) - bits) | draw >> bits
     order = np.argsort(key)
