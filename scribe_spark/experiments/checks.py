@@ -35,7 +35,7 @@ from scribe_spark.worlds.save import check_start
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT."""
+    """Refuse bad input of a run that can be found without Spark: settings, local tables, OUT."""
     if not config.has_rounds:
         refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))
@@ -77,8 +77,9 @@ def check_coverage(config: ExperimentConfig) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark; refuse one without routes, or that does not
-    fit to the config's systems.
+    """Return the network if it is known without Spark.
+
+    A network without routes, or that does not fit to the config's systems, is refused.
     """
     if needs_spark(config.topology.kind):
         return None
@@ -91,7 +92,10 @@ def known_graph(config: NetworkConfig) -> Graph | None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets` without rounds, and an `engine` without trees."""
+    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`.
+
+    `tasks` says that the command can play in tasks.
+    """
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
@@ -104,7 +108,7 @@ def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
 
 
 def _check_trees(config: RunConfig) -> None:
-    """Refuse unknown overlays and trees, and trees that the overlay does not support."""
+    """Refuse variants and systems that need Pastry, if the config has another overlay."""
     kind, trees = check_overlay(config.overlay), config.trees
     systems = systems_of_run(trees.variants, trees.systems)
     remover = any(system.variant == "bottleneck" for system in systems)
@@ -129,7 +133,10 @@ def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: st
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse systems that support one publication per group, and impossible publications."""
+    """Refuse several publications of a group for systems that support one, and impossible ones.
+
+    `sizes` has the sizes of groups, by number.
+    """
     cause = config.bandwidth.cause_of_several
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
@@ -155,7 +162,11 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
 
 
 def check_knowledge(config: ExperimentConfig, alive: int) -> None:
-    """Refuse tables that cannot be saved, or that do not fit to the nodes alive at the start."""
+    """Refuse settings about saved tables (knowledge) that do not fit to the config.
+
+    `write_knowledge` needs an overlay of Pastry; `knowledge` needs all nodes alive at the start
+    (`alive` is their number) and the config's overlay.
+    """
     kind = check_overlay(config.overlay)
     if config.write_knowledge and not kind.randomised:
         remedy = f"is for the overlays of Pastry, not for {kind.name}"
@@ -169,7 +180,7 @@ def check_knowledge(config: ExperimentConfig, alive: int) -> None:
 
 
 def check_local(out: str) -> None:
-    """Refuse an OUT on another machine, for commands without Spark."""
+    """Refuse an OUT on another machine, for commands that run without Spark."""
     if not is_local(out):
         raise InputError("out", out, "is not on this machine; name a folder that is")
 
@@ -182,7 +193,7 @@ def check_new(out: str) -> None:
 
 
 def check_out(plan: Plan) -> None:
-    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space."""
+    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no free space."""
     out = plan.execution.out
     if is_local(out):
         with StoredFolder(None, out) as folder:

@@ -157,7 +157,7 @@ class StoredFolder:
         )
 
     def inner_folders(self, owner: Owner) -> list[str]:
-        """Return the names of the folders with the runs or worlds of the owner's folder."""
+        """Return the names of the folders of runs or worlds in that of the command `owner`."""
         if owner.inner is None or not self.is_of(owner):
             return []
         if owner is not PAPER:
@@ -168,7 +168,7 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace, and so delete, files that no command has written."""
+        """Refuse to replace the folder if it has files that no command has written."""
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -392,7 +392,7 @@ class Folder(StoredFolder):
         return self._read(self._table(name), schema or self._columns(name))
 
     def _columns(self, name: str) -> StructType | None:
-        """Return the columns of a table; None if Spark has to open its files for them."""
+        """Return the columns of a table that are known; None if Spark has to open its files."""
         further, url = schemas.further_columns(name), self._table(name)
         if not further:
             return schemas.WRITTEN.get(name)
@@ -495,7 +495,10 @@ def find_link(files: Files, url: str, path: str) -> str | None:
 
 
 def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
-    """Yield a file or link, or those of a folder; no link is followed."""
+    """Yield `found` if it is a file or link, else the files and links in this folder.
+
+    No link is followed.
+    """
     if not found.is_folder or found.is_link:
         yield found
         return

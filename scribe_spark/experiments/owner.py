@@ -15,7 +15,7 @@ from scribe_spark.experiments.manifest import MANIFEST, Manifest, inner_name, ru
 
 
 class Records(NamedTuple):
-    """The records in a manifest: of tables and texts by name, and the folders of inner commands."""
+    """What a manifest records: tables and texts by name, and the folders of inner commands."""
 
     finished: bool
     tables: dict[str, dict[str, Any]]
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders."""
+    """A command that writes folders, with what it writes."""
 
     #: The result of the command, for messages.
     noun: str
@@ -68,7 +68,10 @@ def _of_world(manifest: Manifest) -> Records:
 
 
 def names_of_save(saved: Manifest) -> tuple[str, str]:
-    """Return the names of the table and the text of a save; the round names old ones."""
+    """Return the names of the table and of the text of a world's save.
+
+    Old saves have no slot; their round gives the names.
+    """
     slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
     return f"state_{slot}", f"measures_{slot}.json"
 
@@ -107,10 +110,10 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return what a manifest records of a folder; by default its ``tables`` and ``texts``.
+    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``.
 
     `inside` are inner folders with manifests of their own; `finished` is True if the command has
-    ended, by default if the manifest has tables.  Names that lead out of the folder are refused.
+    ended, by default if the manifest has tables. Names that lead out of the folder are refused.
     """
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
@@ -123,7 +126,7 @@ def _records(
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a value if it is a list; raise otherwise."""
+    """Return the value if it is a list; raise an error otherwise."""
     if not isinstance(value, list):
         raise TypeError("no list")
     return value

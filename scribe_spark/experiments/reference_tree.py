@@ -63,14 +63,14 @@ _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 
 
 def _network(config: ReferenceTreeConfig) -> RunConfig:
-    """Return the config of a run with the same network and overlay, and without groups."""
+    """Return the config of a run with the network and overlay of a config, without groups."""
     sections = {"topology": config.topology, "overlay": config.overlay}
     return RunConfig.of({"seed": config.seed, "groups": 0}, sections)
 
 
 @dataclass(frozen=True)
 class TreeSweep:
-    """The experiments of a config; implements `run_sweep.PlanOfPoints`.
+    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`).
 
     Examples
     --------

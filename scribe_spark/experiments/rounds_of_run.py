@@ -53,7 +53,7 @@ _A_JOB = 20.0
 
 
 class _GrownInRounds(NamedTuple):
-    """A world after the round in which the groups' sources publish.
+    """A finished world of a run: its last round is that in which the sources publish.
 
     `sources` has the source of each publication (``group, node``), `extra_joins` the JOINs that a
     variant added in all rounds, and `overloaded` the number of nodes above their limit of children.
@@ -70,7 +70,7 @@ class _GrownInRounds(NamedTuple):
 
 
 class Rounds(GrownTrees):
-    """The overlay of a run with rounds; without groups it has no trees."""
+    """The nodes and the overlay of a run with rounds and without groups."""
 
     def __init__(self, run: Stages) -> None:
         super().__init__(run)
@@ -199,7 +199,7 @@ class RoundsOfRun(Rounds):
 
     @stage
     def _start(self) -> WorldGroups:
-        """The groups at their creation, and their access lists."""
+        """The groups of the world at the start, with their access lists."""
         groups = world_groups(self._config, extent_of(self._config), self._run.spark)
         assert groups is not None
         return groups
@@ -211,7 +211,7 @@ class RoundsOfRun(Rounds):
 
     @stage
     def _entries(self) -> DataFrame:
-        """The nodes of each tree (`schemas.MEMBERSHIPS`)."""
+        """The nodes of each group's tree after the last round (`schemas.MEMBERSHIPS`)."""
         return self._run.memory.materialise(self.world.memberships)
 
     @property
@@ -306,7 +306,7 @@ class RoundsOfRun(Rounds):
         return Batches.of(self._edges(PLAIN))
 
     def _edges(self, variant: str) -> DataFrame:
-        """Return the tree edges of a variant."""
+        """Return the tree edges of a variant (None: Scribe) with copies to live nodes."""
         edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe_trees.SYSTEM)
         live = self._run.nodes.select(F.col("node").alias("child"))
         names = ("group", "parent", "child", "parent_router", "child_router")
@@ -355,7 +355,7 @@ def _publication_round(events: DataFrame, config: WorldConfig) -> int:
 
 
 def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
-    """Play rounds, and yield the JOINs that a variant added in them."""
+    """Play rounds before `until`; yield the JOINs that a variant added in them."""
     while world.number < until:
         world.play(until, _A_JOB)
         yield world.extra_joins
@@ -364,9 +364,9 @@ def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
 def _root_or_other(
     group: np.ndarray, root: np.ndarray, access: AccessLists, live: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the source of each group: the root, or the first live node with the right.
+    """Return the groups with a source and their sources: the root, or the first live node allowed.
 
-    A message begins at the root, whichever node is the source.  Groups to which no node may
+    A message begins at the root, whichever node is the source. Groups to which no node may
     multicast are left out.
     """
     group, first = np.unique(group, return_index=True)

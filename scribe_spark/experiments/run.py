@@ -213,7 +213,7 @@ class _Phases:
     # --- a completed phase
 
     def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
-        """Return True if a phase was run with the same systems and measures."""
+        """Return True if a phase's entry has the systems and measures that the run has now."""
         for kind, names in registered(phase, self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
                 self._progress.note(
@@ -275,6 +275,6 @@ class _Phases:
     def _write_tables(
         self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
     ) -> dict[str, DataFrame]:
-        """Write tables together, put their records into `records`, and read them back."""
+        """Write tables together, put their records into `records`, and return them as read back."""
         records |= self._work.write_tables(tables)
         return {table: self._folder.read_table(table) for table in tables}

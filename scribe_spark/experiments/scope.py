@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Releasable(Protocol):
-    """The type of objects with memory or files that must be released."""
+    """The type of objects with a method ``release``, which frees memory or files."""
 
     def release(self) -> None: ...
 
@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Releasable)
 
 
 def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
-    """Return columns of a table on the driver, sorted by the first one."""
+    """Return columns of a table on the driver, as arrays sorted by the first column."""
     rows = rows_of(table, columns).sort_by(columns[0])
     return [rows.column(name).to_numpy() for name in columns]
 

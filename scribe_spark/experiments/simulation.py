@@ -222,7 +222,7 @@ class Simulation(Stages):
         }
 
     def _trees_of(self, system: System) -> scribe_variants.Variant:
-        """Return the trees of a variant."""
+        """Return the trees of the variant that a system stands for."""
         grown = self.grown.variant(system)
         if grown is not None:
             return grown

@@ -100,7 +100,10 @@ class Stages:
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
-        """Report once where publications with sizes or times are simulated (`name`), and `why`."""
+        """Record and report, once, how the clock with bandwidth plays publications.
+
+        `player` has ``name``, tasks or jobs, and the reason, ``why``.
+        """
         if self.clock_player is None:
             self.clock_player = player
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
@@ -180,7 +183,7 @@ class Stages:
 
     @cached_property
     def underlay(self) -> Underlay:
-        """The network with its routes, and the nodes that withhold copies."""
+        """The network with its routes, which also says which nodes withhold copies."""
         withheld, network = self._withheld, self.network
         if withheld is None:
             return network
@@ -311,9 +314,9 @@ class Stages:
 
     @stage
     def multicast_groups(self) -> DataFrame:
-        """The groups that have a source: the columns of `groups_with_root`, ``source,
-        source_router``.
+        """The groups that have a source, with the source.
 
-        With several publications of a group, the source is that of the first one.
+        The columns are those of `groups_with_root`, and ``source, source_router``. With several
+        publications of a group, the source is that of the first one.
         """
         return local_frame(self.spark, self.source_rows)

@@ -80,7 +80,7 @@ class Side:
 
     @cached_property
     def in_place(self) -> dict[str, str]:
-        """Measure -> the words in place of its value, for a world."""
+        """Words that stand for missing values of a world: measure -> words."""
         return {} if self.rounds is None else words_in_place(self.rounds)
 
 
@@ -137,7 +137,7 @@ class Compared:
 
     @property
     def most(self) -> float:
-        """The greatest difference from the base in per cent, without its sign."""
+        """The greatest absolute difference from the base in per cent."""
         known = [self.percent(side) for side in range(1, len(self.values))]
         return max((abs(percent) for percent in known if percent is not None), default=0.0)
 
@@ -306,7 +306,7 @@ def _summary(headlines: Sequence[Compared]) -> str:
 
 
 def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each system of a run that does not reach all members."""
+    """Yield a sentence for each system that does not reach all members, in a comparison of runs."""
     for row in rows:
         system, _, measure = row.measure.partition(".")
         if measure == REACHED:
@@ -316,7 +316,7 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
 
 
 def _card(row: Compared, names: Sequence[str]) -> page.Card:
-    """Return the card of a measure, with the side that differs most from the base."""
+    """Return the card of a measure: the base's value, and the side that differs most from it."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     unit = f"{row.unit}, " if row.unit else ""
     return page.Card(
@@ -329,7 +329,7 @@ def _card(row: Compared, names: Sequence[str]) -> page.Card:
 
 
 def percent_text(percent: float | None) -> str:
-    """Return a difference in per cent with its sign; a dash for none.
+    """Return a difference in per cent with its sign, as text; a dash for None.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.P
 
 
 def _cells(row: Compared) -> list[page.Cell]:
-    """Return the row of a measure."""
+    """Return the cells of a measure's row in the table."""
     cells = [
         page.Cell(measure_in_words(row.measure), code=row.measure),
         page.Cell(row.shown(0), row.unit),
@@ -380,7 +380,7 @@ def _signed(difference: float | None) -> str:
 
 
 def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the style of each side, the same in all figures."""
+    """Return the style of the lines of each side, the same in all figures."""
     return {name: marked_style(number) for number, name in enumerate(names)}
 
 
@@ -434,7 +434,7 @@ def _distribution_figures(
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
-    """Return (system, measure) -> histogram."""
+    """Return the histograms of a side's distributions, by system and measure."""
     if distributions is None:
         return {}
     shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]

@@ -50,7 +50,7 @@ class Report:
 
 
 class PagePart:
-    """A part of a page; its kind selects its markup in the template.  Empty parts are left out."""
+    """A part of a page; `kind` selects its markup in the template. Empty parts are left out."""
 
     kind: ClassVar[str]
 
@@ -61,7 +61,10 @@ PageParts = Sequence[PagePart | str]
 
 @dataclass(frozen=True)
 class Text(PagePart):
-    """A text that is no soft paragraph."""
+    """A paragraph or other element of text, with its own tag and style.
+
+    A plain string among the parts of a page is a small grey ("soft") paragraph instead.
+    """
 
     kind = "text"
     words: str  # `Markup` for words with links
@@ -71,7 +74,7 @@ class Text(PagePart):
 
 @dataclass(frozen=True)
 class NamedValues(PagePart):
-    """Names and values: the facts in the head of a page, or settings."""
+    """Names and values, as a part of a page: the facts in its head, or settings."""
 
     kind = "pairs"
     pairs: Sequence[tuple[str, Any]]
@@ -81,7 +84,7 @@ class NamedValues(PagePart):
 
 @dataclass(frozen=True)
 class Card:
-    """The main numbers of a system, of the overlay, or of a measure."""
+    """A card: the main numbers of a system, of the overlay, or of a measure."""
 
     title: str
     value: str  # the main number
@@ -166,7 +169,7 @@ class Figures(PagePart):
 
 @dataclass(frozen=True)
 class Folded(PagePart):
-    """Parts that a click on their summary unfolds."""
+    """Parts of a page that are hidden until the reader clicks on their summary."""
 
     kind = "folded"
     summary: str
@@ -177,7 +180,7 @@ class Folded(PagePart):
 
 @dataclass(frozen=True)
 class PageSection(PagePart):
-    """A section of a page."""
+    """A section of a page: its heading, a first text, and its parts."""
 
     kind = "section"
     name: str
@@ -188,7 +191,7 @@ class PageSection(PagePart):
 
 
 def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
-    """Return figures, of which the ones after the first `most` are folded."""
+    """Return the figures as parts of a page; those after the first `most` are folded."""
     shown = figures[:most]
     more = figures[len(shown) :]
     titles = "; ".join(one.title for one in more)
@@ -272,7 +275,7 @@ def section_of(measure: str) -> str:
 
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the main facts of a run for the head of its page."""
+    """Return the main facts of a run, name and value, for the head of its page."""
     config = redacted(
         {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
     )
@@ -301,7 +304,7 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the versions and the machine."""
+    """Return the versions of software in a manifest, and the machine, as names and values."""
     both = {
         **_flat(as_mapping(manifest.get("versions"))),
         **_flat(as_mapping(manifest.get("machine"))),
@@ -310,7 +313,7 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection:
-    """Return the section of the settings, the versions, and (if wanted) the phases."""
+    """Return the section with the settings and the versions and, if wanted, the phases."""
     shown, versions = settings(manifest), origin(manifest)
     by_user = [(key, value) for key, value, is_set in shown if is_set]
     defaults = [(key, value) for key, value, is_set in shown if not is_set]
@@ -354,7 +357,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested mapping as one whose keys are joined by dots."""
+    """Return a mapping without nested ones: their keys are joined by dots."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)
@@ -420,8 +423,9 @@ _MODULES = (
 
 
 def preload() -> threading.Thread:
-    """Import the libraries that draw the report, and compile the template, in a thread; return
-    the thread.
+    """Import the libraries that draw the report, and compile the template, in a thread.
+
+    The thread is returned.
     """
     thread = threading.Thread(target=_load, name="preload-report", daemon=True)
     thread.start()

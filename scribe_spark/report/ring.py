@@ -90,23 +90,23 @@ def ring_picture(
 
 
 def _turn(half: int) -> float:
-    """Return the angle of a key, in turns: [0, 1)."""
+    """Return the angle of a key on the ring in turns, [0, 1), from its upper half."""
     return half % 2**64 / 2.0**64
 
 
 def _hex(words: str, half: int) -> str:
-    """Return words and the first digits of a key."""
+    """Return `words` and the first digits of the key with the upper half `half`."""
     return f"{words} {half % 2**64:016x}"[: len(words) + 1 + _DIGITS] + "..."
 
 
 def _point(turn: float, radius: float = _RADIUS) -> Point:
-    """Return the point at an angle, clockwise from the top."""
+    """Return the point on a circle at an angle in turns, clockwise from the top."""
     angle = 2 * np.pi * turn
     return _SIDE / 2 + radius * float(np.sin(angle)), _SIDE / 2 - radius * float(np.cos(angle))
 
 
 def _ring() -> Iterator[str]:
-    """Draw the circle, and the first digit of the keys in each sixteenth."""
+    """Yield the circle, and the first digit of the keys in each sixteenth, as elements."""
     middle, look = _SIDE / 2, {"fill": "none", "stroke": _PALE, "stroke_width": ".6"}
     yield element("circle", cx=middle, cy=middle, r=_RADIUS, **look)
     yield f'<g {TEXT} text-anchor="middle">\n'

@@ -123,7 +123,7 @@ def spaced_markers(number: int) -> tuple[float, float]:
 
 
 def depth_style(depth: int) -> tuple[str, float]:
-    """Return the colour and the width of the edges to nodes of a depth, from 1."""
+    """Return the colour and the width of the edges to nodes at a depth, which is 1 or more."""
     return DEPTHS[min(depth, len(DEPTHS)) - 1]
 
 
@@ -209,7 +209,7 @@ def label_of(system: str) -> str:
 
 
 def measure_in_words(measure: str) -> str:
-    """Return the name of a measure for readers, a system by its label.
+    """Return the name of a measure for readers; a system's name becomes its label.
 
     Examples
     --------

@@ -69,14 +69,14 @@ class GroupTree:
         return np.where(self.parent < 0, 0, np.searchsorted(self._ranks, self.rank) + 1)
 
     def style(self, level: int) -> tuple[str, float]:
-        """Return the colour and the width of the edges of a level; a picture uses the extremes."""
+        """Return the colour and the width of the edges of a level; the extremes in a picture."""
         if self.rank is None or len(self._ranks) < 2:
             return depth_style(level)
         last = len(DEPTHS) - 1
         return depth_style(1 + round((level - 1) * last / min(len(self._ranks) - 1, last)))
 
     def level_name(self, level: int) -> str:
-        """Return ``3``, or ``5-7`` for the last style with deeper edges; or the name of a rank."""
+        """Return a level as text: ``3``, ``5-7`` for the last style, or the name of a rank."""
         deepest = int(self.level.max())
         ends = dict.fromkeys([level, deepest] if level == len(DEPTHS) else [level])
         if self.picture is None:
@@ -142,13 +142,13 @@ TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fil
 
 
 def dot(x: float, y: float, member: bool) -> str:
-    """Return the mark of a member, or of a forwarder."""
+    """Return the mark of a node that is a member or, else, a forwarder, as an element."""
     look = {"fill": INK} if member else {"fill": "#fff", "stroke": INK, "stroke_width": ".7"}
     return element("circle", cx=x, cy=y, r=1.9 if member else 1.6, **look)
 
 
 def star(x: float, y: float, radius: float = 4.2) -> str:
-    """Return the mark of the root."""
+    """Return the mark of the root, as an element."""
     angle = np.pi * np.arange(10) / 5
     reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
     corners = zip(x + reach * np.sin(angle), y - reach * np.cos(angle), strict=True)
@@ -157,7 +157,7 @@ def star(x: float, y: float, radius: float = 4.2) -> str:
 
 
 def node_words(tree: GroupTree, index: int, children: int) -> list[str]:
-    """Describe a node."""
+    """Return lines of words about a node, given by index."""
     root = f", the {_root_name(tree)}" * bool(tree.parent[index] < 0)
     return [
         f"node {tree.node[index]}{root}",
@@ -209,7 +209,7 @@ def node_by_node(
 
 
 def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
-    """Write the values of a few nodes: where values change, the nodes of large subtrees first."""
+    """Yield the numbers of a few nodes, as elements: those of large subtrees first."""
     assert tree.value is not None
     below = tree.below
     changes = ~np.isclose(tree.value[below], tree.value[tree.parent[below]])
@@ -357,7 +357,7 @@ def has_map(routers: pd.DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class TreeDrawing:
-    """A drawn tree."""
+    """A drawn tree: its element, its size and its words."""
 
     size: tuple[float, float]
     body: list[str]  # its elements
@@ -389,7 +389,7 @@ class _Map:
         self.is_transit[self.place[(self.routers["kind"] == "transit").to_numpy()]] = True
 
     def index(self, router: np.ndarray) -> np.ndarray:
-        """The rows of routers."""
+        """Return the rows of routers in the map, given by id."""
         return index_sorted(self.routers.index.to_numpy(), router)
 
     def place_name(self, place: int) -> str:
@@ -439,7 +439,7 @@ def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: fl
 
 
 def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
-    """Draw a large tree by places."""
+    """Draw a large tree by places of the map (domains or routers), not node by node."""
     # 1. A line for all edges of one depth between two places
     below, drawn = tree.below, list[str]()
     at = chart.place[chart.index(tree.router)]
@@ -512,7 +512,7 @@ def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ground(chart: _Map) -> list[tuple[str, str]]:
-    """Return the map's part of the legend."""
+    """Return the map's part of the legend: marks and their meanings."""
     link = element("path", d="M-4 0H4", stroke=_LINK, stroke_width="1"), "link"
     if not chart.has_domains:
         return [link]
@@ -549,7 +549,7 @@ _WIDTH = 236.0
 
 @dataclass(frozen=True)
 class RunTrees:
-    """The tables from which trees are drawn."""
+    """The tables of a run from which its trees are drawn."""
 
     trees: Sequence[tuple[str, GroupTree]]  # with names such as ``largest group``, in order
     routers: pd.DataFrame  # coordinates may be missing

@@ -116,10 +116,10 @@ def churn(extent: Extent, lifetimes: Weibull, replacement: int, seed: int) -> Ev
 
 
 def _ends(places: int, rounds: int, lifetimes: Weibull, seed: int) -> np.ndarray:
-    """Return all ends of lifetimes, sorted by round and seat: round, seat, and the row of the
-    previous end in the same seat (or -1); int64, shape (3, E).
+    """Return all ends of lifetimes: round, seat, and the row of the previous end in the seat.
 
-    A *seat* has one live node at a time: a failed node and its replacement have the same seat.  The
+    The result is int64, shape (3, E), sorted by round and seat; the row is -1 for the first end. A
+    *seat* has one live node at a time: a failed node and its replacement have the same seat. The
     n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's index.
     """
     place = np.arange(places)

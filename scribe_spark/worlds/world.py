@@ -545,10 +545,9 @@ class World:
         return self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
 
     def overlay(self) -> PastryOverlay:
-        """Return an overlay of the live nodes with their present tables; free it by its
-        ``release``.
+        """Return an overlay of the live nodes with their present tables; call its ``release``.
 
-        It contains no dead nodes.  It can be used like the overlay of a run, for example to build
+        It contains no dead nodes. It can be used like the overlay of a run, for example to build
         Scribe's trees or a graph.
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
@@ -562,8 +561,9 @@ class World:
 
     @property
     def new_leafs(self) -> DataFrame:
-        """The nodes whose leaf set changed in the last round (Pastry's upcall ``newLeafs``):
-        ``node``.
+        """The nodes whose leaf set changed in the last round: ``node``.
+
+        Pastry calls this upcall ``newLeafs``.
         """
         _ = self._left
         return self._view(views.NEW_LEAF_SETS).frame

@@ -289,13 +289,17 @@ class Router:
     # ---- what nodes decide
 
     def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Nodes JOIN topics (rule G6); return the links on which they send GRAFT, added to their
-        meshes.
+        """Let nodes JOIN topics (rule G6); return the links on which they send GRAFT.
+
+        These links are added to their meshes. `place` has the keys (topic, node).
         """
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes maintain their meshes (rule G7); return added and pruned links."""
+        """Let nodes maintain their meshes (rule G7); return added and pruned links.
+
+        `place` has the keys (topic, node).
+        """
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
         few = degree < wished.low
