@@ -90,7 +90,7 @@ def _deliveries_of(star: Table, kernel: Kernel | None = None) -> Batches:
 
 @dataclass(frozen=True)
 class LiveUnicast(GroupOverlays):
-    """Naive unicast in a world: each publication is sent along a star around its source."""
+    """Naive unicast in a world: the source of a publication sends a copy to each member."""
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays`."""
@@ -103,6 +103,6 @@ class LiveUnicast(GroupOverlays):
 
 @dataclass(frozen=True)
 class LiveIpMulticast(LiveUnicast):
-    """IP multicast in a world: a link carries one packet of a publication."""
+    """IP multicast in a world: each link carries one packet of a publication."""
 
     merged: ClassVar[bool] = True

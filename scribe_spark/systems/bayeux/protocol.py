@@ -143,7 +143,10 @@ class ToRoot(SessionProgram):
     sizes: np.ndarray | None = None  # see `Transmissions`
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """Return the messages that nodes of the bucket send, with ``at``: the sending nodes."""
+        """Return the messages that nodes of the bucket send; ``at`` has the sending nodes.
+
+        A subclass defines it.
+        """
         raise NotImplementedError
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -179,14 +182,17 @@ class ToRoot(SessionProgram):
         return self.sessions.to_root(first, tables, messages[AT], keys)
 
     def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
-        """Send messages directly to the roots; return those that arrive."""
+        """Send messages directly to the roots of their sessions; return those that arrive.
+
+        The transmissions are added to `sent`.
+        """
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
         return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
-        """Store the messages at roots of sessions that are not lost."""
+        """Store messages that are at roots (`there`), but not those of lost sessions."""
         if there:
             came = concatenate(there)
             append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
@@ -382,7 +388,10 @@ class SendTree(SessionProgram):
         return outbox
 
     def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
-        """Return the next hops of TREEs; a TREE ends at its member."""
+        """Return the next hops of TREEs towards their members, where they end.
+
+        `first` is the position of the bucket's first node.
+        """
         onward, ring = messages[AT].copy(), self.sessions.facts.ring
         row = np.flatnonzero(onward != messages["member"])
         keys = Keys.of_nodes(ring, messages["member"][row])
@@ -437,7 +446,10 @@ class Leave(ToRoot):
 
 @dataclass(frozen=True)
 class Prune(SessionProgram):
-    """Roots that received a LEAVE drop the member and tell the next hop, which does the same."""
+    """Roots that received a LEAVE drop the member's entry, and send a PRUNE to its next hop.
+
+    The next hop does the same.
+    """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Drop entries, and tell their next hops."""

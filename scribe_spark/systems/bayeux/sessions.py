@@ -224,7 +224,7 @@ class Sessions:
 
     @property
     def stands(self) -> np.ndarray:
-        """True for partitions that exist and are not lost: bool, (G, k)."""
+        """True for partitions that have a root which is not lost: bool, (G, k)."""
         return (self.roots >= 0) & ~self.lost.reshape(self.roots.shape)
 
     @property
@@ -237,7 +237,7 @@ class Sessions:
         return (session - self.lead[session // self.partitions]) % self.partitions
 
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the delays between pairs of nodes in microseconds: int64; 0 for equal nodes."""
+        """Return the delays (us) between nodes `one` and `other`: int64; 0 for equal nodes."""
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[one], router[other])
         return np.where(one == other, 0, delay_us)

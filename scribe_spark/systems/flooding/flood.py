@@ -36,7 +36,7 @@ from scribe_spark.underlay.protocol import Kernel, node_delays
 
 @dataclass(frozen=True)
 class GroupRings:
-    """The places of all groups' rings."""
+    """The rings of all groups, one after the other; a *place* is a node in a group's ring."""
 
     begins: np.ndarray  # (G + 1,): the first place of each group, and the number of all places
     position: np.ndarray  # (M,): the overlay position of each place's node
@@ -50,7 +50,7 @@ class GroupRings:
 
     @property
     def group(self) -> np.ndarray:
-        """The group of each place."""
+        """The index of the group of each place."""
         return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
@@ -89,7 +89,10 @@ def kept_of(states: States) -> dict[str, np.ndarray]:
 
 
 def told(states: States) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of places of which the first announces itself to the second, each once."""
+    """Return the pairs of places of which the first announces itself to the second, each once.
+
+    A place announces itself to the places that it knows.
+    """
     cells = states.cells
     entries = cells.reshape(len(cells), cells.shape[1] * cells.shape[2])
     both = np.concatenate([entries, states.leaves], axis=1)
@@ -111,7 +114,7 @@ _COPIES_AT_ONCE = 2**13  # the number of copies that are processed in one step
 
 @dataclass(frozen=True)
 class Flood:
-    """Send copies to all entries of rows after the row by which the copy arrived."""
+    """A program: nodes send copies to the entries of rows after the row by which theirs arrived."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing  # the nodes; routers are indices

@@ -200,7 +200,7 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse a clock beside that of sizes."""
+        """Refuse the setting of a clock if publications have sizes, which set the clock."""
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     @classmethod
@@ -257,5 +257,5 @@ class GossipSubConfig(Section):
         return round(self.processing_ms * _MICROSECONDS)
 
     def _heartbeats(self, name: str) -> int:
-        """Return a time as the number of heartbeats that begin in it."""
+        """Return the time that a field sets as a number of heartbeats, rounded up."""
         return math.ceil(self.value(name) / self.value("heartbeat_ms"))

@@ -72,7 +72,7 @@ PLACES_AT_ONCE = 2**13
 
 @dataclass
 class Held(SortedTable):
-    """Publications that nodes hold, by (index, node): heartbeat of the first copy, and its hops."""
+    """Publications that nodes hold, by (index, node), with heartbeat and hops of the first copy."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
@@ -156,7 +156,7 @@ class Recall(Lacking):
         return {_LACKS: self._lacks(tables, arrivals)}
 
     def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
-        """Return messages to the live peers of subscribers that lack a publication."""
+        """Return messages that tell live peers of subscribers that these lack a publication."""
         message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
         space = self.topics.space
         place = distinct(self.messages.topic[message] * self._size + node)
@@ -245,7 +245,10 @@ class Gossip(Lacking):
             self.topics.observe(tables, kind, sender, node)
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
+        """Return the IHAVEs of nodes that got their first copy in the last heartbeats.
+
+        In a run, these are IHAVEs of publications that some subscriber lacks.
+        """
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
@@ -357,12 +360,12 @@ class Gossip(Lacking):
         return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
 
     def most_told(self, others: np.ndarray) -> np.ndarray:
-        """Return the maximal number of peers that get IHAVE, of `others` peers outside the mesh."""
+        """Return how many of `others` peers outside of a mesh get IHAVE at most."""
         rules = self.topics.rules
         return np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        """Return an IWANT for each missing message, to one peer that advertised it."""
+        """Return an IWANT for each message that a subscriber lacks, to a drawn sender of IHAVE."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         without = ~arrivals.has(came["message"] * self._size + came[AT])
         message, node, sender = (came[name][without] for name in ("message", AT, "sender"))

@@ -471,7 +471,10 @@ class Maintain(TopicsProgram):
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send GRAFT, and those on which they send PRUNE."""
+        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE.
+
+        The links are already added to, or removed from, the nodes' own meshes.
+        """
         if self.joins:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             place = members.key[self._joined(members) == self.heartbeat]
@@ -488,13 +491,13 @@ class Maintain(TopicsProgram):
         return router.heartbeat(place, self.heartbeat)
 
     def _joined(self, members: Subscribers) -> np.ndarray:
-        """Return the heartbeats in which subscribers JOIN."""
+        """Return the heartbeat in which each subscriber JOINs, or has joined: int64."""
         if self.heartbeat >= self.topics.rules.waves:
             return members.joined
         return np.maximum(members.joined, self.topics.wave(members.key))
 
     def _changed(self, tables: Tables) -> np.ndarray:
-        """Return the places whose meshes may not be settled, ascending."""
+        """Return the places (topic, node) whose meshes may not be settled, ascending."""
         if self.all_places:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             return members.key[self._joined(members) <= self.heartbeat]

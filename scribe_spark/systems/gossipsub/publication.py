@@ -166,7 +166,7 @@ class PublicationProgram(TopicsProgram):
         return losses.withholds(node) & (node != self.messages.source[message])
 
     def announces(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes that announce a message if they have it: rule N6."""
+        """Return True for nodes that would announce a message that they have: rule N6."""
         losses = self.losses
         if losses is None or not losses.withholds_announcements:
             return np.ones(len(node), dtype=bool)
@@ -250,7 +250,7 @@ class SpreadMessages(PublicationProgram):
     new: np.ndarray  # the messages that are published now
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Accept earlier arrivals, and offer them to the mesh."""
+        """Accept copies that arrive earlier than a node's first one, and offer them to its mesh."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         if superstep:
             changed = self._take_offers(arrivals, inbox)

@@ -215,7 +215,7 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 @dataclass
 class _PublishedMessages(SortedTable):
-    """Publications that are still announced or not yet due, by index."""
+    """The publications that are still announced, or whose deadline is to come, by index."""
 
     #: `round` is the heartbeat of the publication.
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -507,7 +507,7 @@ class Go(TopicsProgram):
         return out
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
-        """Return flags of all nodes, True for some positions: bool, shape (K,)."""
+        """Return an array that is True at some positions of nodes: bool, shape (K,)."""
         marked = np.zeros(self.topics.space.size, dtype=bool)
         marked[np.concatenate(positions)] = True
         return marked
@@ -522,7 +522,10 @@ class Go(TopicsProgram):
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Return the messages of nodes that leave or quit."""
+        """Return the messages of nodes that leave, or quit topics.
+
+        `quits` has the places (topic, node).
+        """
         space, connections = self.topics.space, router.connections
         leaves = self._places_of(tables, self._marked(self.leave))
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
@@ -535,7 +538,11 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove links of dead nodes and of quitting places, and links to nodes known as dead."""
+        """Remove connections and mesh links that end; note connections to dead nodes.
+
+        Links end if their node is dead or quits (`quits` are places), or knows that the peer is
+        dead.
+        """
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
@@ -574,7 +581,7 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class NoteState(TopicsProgram):
-    """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
+    """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
     silent: ClassVar[bool] = True
@@ -589,7 +596,7 @@ class NoteState(TopicsProgram):
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
-    """Remove back-off that ends before a heartbeat, or with it."""
+    """Remove entries of back-off that end by a heartbeat."""
     back_off = read_table(BackOff, tables, BACK_OFF)
     back_off.keep(back_off.until > heartbeat)
     tables[BACK_OFF] = back_off.to_columns()
@@ -644,7 +651,7 @@ class CountRound(PublicationProgram):
 
 @dataclass(frozen=True)
 class Renumber(TopicsProgram):
-    """Renumber publications, and delete those that no node announces any more."""
+    """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
     silent: ClassVar[bool] = True

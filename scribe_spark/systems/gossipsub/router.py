@@ -186,7 +186,7 @@ class LinkSpace:
     size: int  # K, the number of nodes
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the keys of (place, peer)."""
+        """Return the keys (topic, node, peer) of places (topic, node) and peers."""
         return key_of([place, peer], self.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,7 +213,7 @@ class LinkSpace:
         return self.runs(table).rows(place)
 
     def runs(self, table: SortedTable) -> Runs:
-        """Return the range of rows of every place in a table."""
+        """Return the ranges of rows of all places in a table."""
         key, is_first = table.key, np.ones(len(table), dtype=bool)
         for start in range(1, len(key), _LINKS_AT_ONCE):
             place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
@@ -232,7 +232,7 @@ class LinkSpace:
 
 
 def turned_way(way: np.ndarray) -> np.ndarray:
-    """Return, from which end dialled each connection (`Links.way`), the same for the other end."""
+    """Return `Links.way` of connections as seen from their other ends."""
     return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)
 
 
@@ -312,7 +312,7 @@ class Router:
         return np.concatenate([grafted, more]), pruned
 
     def unsettled(self, place: np.ndarray) -> np.ndarray:
-        """Return the places whose meshes a heartbeat may change."""
+        """Return those of some places (topic, node) whose meshes a heartbeat may change."""
         wished, (degree, outbound) = self._wished(place), self._degrees(place)
         too_many = degree >= wished.high + (not self.rules.prune_at_d_high)
         return place[(degree < wished.low) | (outbound < wished.out) | too_many]

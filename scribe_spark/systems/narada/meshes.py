@@ -116,7 +116,7 @@ class Meshes:
 
     @property
     def known(self) -> np.ndarray:
-        """The number of members that each entry knows, with itself."""
+        """The number of members that each entry knows, itself included."""
         every = CellRows(self, np.arange(len(self.node)))
         return every.sums(self.cells["heard"][every.cell] >= 0)
 
@@ -231,6 +231,6 @@ class CellRows:
 
 
 def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
-    """Return the columns of a table; empty ones if the state does not have it."""
+    """Return the columns of a table of a state, empty ones if the state has no such table."""
     columns = state.get(name) or {}
     return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Narada(GrownOverlays):
-    """Narada by rules D1 to D14; `rules` is its section of the config."""
+    """Narada by rules D1 to D14; `rules` is the section ``narada`` of the config."""
 
     rules: NaradaConfig
     tables: ClassVar[tuple[str, ...]] = TABLES

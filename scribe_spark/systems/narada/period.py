@@ -168,7 +168,7 @@ class NaradaPeriod:
         return self._now - self._meshes.cells["heard"][cells]
 
     def _drop_silent(self) -> None:
-        """End the links to neighbours that have been silent for too long."""
+        """End links to neighbours from which no higher refresh number has come for too long."""
         of = self._meshes
         silent = self._silence(of.cell(of.a, of.b)) >= self._rules.neighbour_periods
         silent &= of.is_in[of.a]
@@ -178,7 +178,10 @@ class NaradaPeriod:
     # --- decisions, on the costs of the last period (rules D5 to D8)
 
     def _add(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let members probe a drawn one; return links that make ways much shorter (D6, D7)."""
+        """Let members probe a drawn member each; return the links worth adding (D6, D7).
+
+        These links, two arrays of entries, make many ways much shorter.
+        """
         of, degree = self._meshes, self._meshes.degree
         e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
         rows = CellRows(of, e)
@@ -230,7 +233,7 @@ class NaradaPeriod:
         return self._rules.threshold * (self._known[e] * degree * other)
 
     def _drop_useless(self) -> None:
-        """End the link of least use of each member, if that is little (D8)."""
+        """End each member's link of least use, if this use is little (D8)."""
         of, degree = self._meshes, self._meshes.degree
         a, b, rules = of.a, of.b, self._rules
         ways = self._ways_over_links()
@@ -254,7 +257,7 @@ class NaradaPeriod:
         of.end_links(a[agreed], b[agreed])
 
     def _ways_over_links(self) -> np.ndarray:
-        """Return for each link the number of members that its first end reaches over it."""
+        """Return for each link how many members are reached over it from its first end."""
         of = self._meshes
         ways = np.zeros(len(of.a), dtype=np.int64)
         for link in of.by_slot(np.ones(len(of.node), dtype=bool)):
@@ -263,7 +266,10 @@ class NaradaPeriod:
         return ways
 
     def _repair(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probe silent members; return links to those that live, and forget the others (D5)."""
+        """Probe members that have been silent for long; return the links to live ones.
+
+        A member forgets the dead ones (D5).
+        """
         of = self._meshes
         e = np.flatnonzero(of.is_in)
         rows = CellRows(of, e)
@@ -286,7 +292,7 @@ class NaradaPeriod:
     # --- effects (rules D9 to D12)
 
     def _exchange(self) -> None:
-        """Compute the ways of all members from the vectors of their neighbours (D9)."""
+        """Compute the ways (cost and next hop) of members from their neighbours' vectors (D9)."""
         of = self._meshes
         knows, cost, way = (of.cells[name] for name in ("heard", "cost", "next"))
         rows = CellRows(of, np.flatnonzero(of.is_in))
@@ -312,7 +318,10 @@ class NaradaPeriod:
         self._meshes.add_links(a, b, self._now, distance)
 
     def _change_entries(self) -> None:
-        """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
+        """Remove entries that nobody knows; add newcomers, with links to drawn members.
+
+        Rules D11 and D12.
+        """
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
         kept = find_sorted(self._waiting, of.key) >= 0

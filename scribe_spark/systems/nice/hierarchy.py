@@ -80,7 +80,7 @@ class Layer:
         return Layer(self.key[some], self.head[some])
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
-        """Return the layer with further seats, in any order, and the heads of their clusters."""
+        """Return the layer with further seats: keys, in any order, and heads of their clusters."""
         key, head = np.r_[self.key, key], np.r_[self.head, head]
         order = np.argsort(key, kind="stable")
         return Layer(key[order], head[order])

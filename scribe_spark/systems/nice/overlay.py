@@ -78,7 +78,10 @@ class Nice(GrownOverlays):
         return {**rows, "parent": rows["leader"], "child": rows["node"], "rank": -rows["layer"]}
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Forward to all clusters but that of the first copy: rule V9."""
+        """Return the mask of edges on which a first copy is forwarded: rule V9.
+
+        A copy goes on to all clusters of the node but that from which it came.
+        """
         return edges["layer"] != first["layer"]
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:

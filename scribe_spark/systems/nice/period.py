@@ -135,7 +135,7 @@ class NicePeriod:
     # --- before the layers
 
     def take_events(self) -> None:
-        """Record the members that are silent, that depart and that join: rule V1."""
+        """Record who is silent (dead), who departs and who joins, from the period's events: V1."""
         period, size = self._period, self._size
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         seated = self._layers[0].key if self._layers else whole_numbers()
@@ -167,7 +167,10 @@ class NicePeriod:
         self._start = np.r_[self._start[stays], period.number + begins][order]
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top; return them and their leaders: rule V2."""
+        """Let newcomers descend from the top layer; return newcomers that have a leader, and it.
+
+        Both are keys; rule V2.
+        """
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
         begins = np.flatnonzero(self._start <= self._period.number)
@@ -222,7 +225,7 @@ class NicePeriod:
         self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
-        """Send heartbeats; members that do not lead measure the leaders above."""
+        """Count the heartbeats of members, and pings of members to the leaders above their own."""
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
             member, head = clusters.member, clusters.head[clusters.index]
@@ -274,7 +277,10 @@ class NicePeriod:
         self._send("add", leader, above)
 
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Remove members without a seat; return new leaders and their clusters above: rule V3."""
+        """Remove members without a seat; return new leaders of their clusters: rule V3.
+
+        The second array has the heads of the new leaders' clusters above, or NONE.
+        """
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
         goes = departs | (find_sorted(self._lost, layer.key) >= 0)

@@ -41,7 +41,7 @@ _NOBODY = {name: whole_numbers() for name in (*Members().columns(), "group", "no
 
 @dataclass(frozen=True)
 class Overcast(GrownOverlays):
-    """Overcast by rules E1 to E14; `rules` is its section of the config (`Section.for_tasks`)."""
+    """Overcast by rules E1 to E14; `rules` is the section ``overcast`` of the config."""
 
     rules: OvercastConfig
 

@@ -66,7 +66,10 @@ class Known(SortedTable):
 
 @dataclass
 class Children(Known):
-    """The children that parents know: the last check-in, and the round of the adoption."""
+    """The children that parents know, by (group, parent, child): last check-in, and adoption.
+
+    Both are rounds.
+    """
 
     last: np.ndarray = field(default_factory=whole_numbers)
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -98,7 +101,10 @@ class Certificates(Known):
         return self.number * 2 + ~self.alive
 
     def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the certificates that owners (ascending) have not told: owner's index, row."""
+        """Return certificates that owners have not told their parents: index in `owner`, row.
+
+        `owner` has keys (group, node), ascending.
+        """
         row = np.flatnonzero(self.fresh)
         index = find_sorted(owner, self.key[row] // size)
         return index[index >= 0], row[index >= 0]
@@ -113,7 +119,7 @@ class Certificates(Known):
         return sent.take(of != to % size)
 
     def mark_told(self, row: np.ndarray) -> None:
-        """Record that the certificates `row` have been told to the parent."""
+        """Record that nodes have told their parents the certificates `row`."""
         if not self.fresh.flags.writeable:  # it belongs to a saved table
             self.fresh = self.fresh.copy()
         self.fresh[row] = False

@@ -223,7 +223,7 @@ class Round(Members):
     # --- moves
 
     def decide(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members that ask to be adopted, and whom they ask (rows): rule E9."""
+        """Return the members that ask for adoption, and the nodes that they ask, as rows: E9."""
         search, at = self._searching()
         evaluate = self._evaluating()
         is_first, higher = self._going_up(evaluate)
@@ -259,7 +259,11 @@ class Round(Members):
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mask of members that ask their grandparent, and the grandparents' rows."""
+        """Return the mask of members in `row` that ask their grandparent, and the grandparents.
+
+        The second result are rows, only of those members. They ask where bandwidth is better than
+        below their parent.
+        """
         parent = self.parent[row]
         above = self.parent[parent]
         enters = above == self.entry[self.of[row]]

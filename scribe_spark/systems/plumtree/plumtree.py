@@ -69,7 +69,7 @@ class Plumtree:
     # --- messages and timers
 
     def on_gossip(self, copies: ClockEvents) -> None:
-        """Pass a new publication on; make the link of a duplicate lazy (rules Z2 to Z4)."""
+        """Pass new publications on; make the links of duplicates lazy (rules Z2 to Z4)."""
         has = self.got_us[self._row(copies)] >= 0
         self._on_first(copies.take(~has))
         self._on_duplicate(copies.take(has))
@@ -99,7 +99,7 @@ class Plumtree:
         self._clock.send("prune", copies, copies.sender)
 
     def on_ihave(self, notes: ClockEvents) -> None:
-        """Store the announcing neighbours; set the timers of the publications (rule Z5)."""
+        """Record which neighbours announce; set the timers of lacking publications (rule Z5)."""
         slot = self.neighbours.slot(notes.place, notes.sender)
         lacks = (slot >= 0) & (self.got_us[self._row(notes)] < 0)
         notes, slot = notes.take(lacks), slot[lacks]
@@ -110,7 +110,7 @@ class Plumtree:
         self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
 
     def on_graft(self, asks: ClockEvents) -> None:
-        """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
+        """Make the links to the senders eager; send publications that they ask for (rule Z6)."""
         self.neighbours.mark("lazy", asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
@@ -119,11 +119,11 @@ class Plumtree:
         self._clock.send("gossip", asks, asks.sender, **columns)
 
     def on_prune(self, prunes: ClockEvents) -> None:
-        """Take a link out of the tree (rule Z4)."""
+        """Make the links to the senders lazy (rule Z4)."""
         self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
 
     def on_down(self, downs: ClockEvents) -> None:
-        """Drop a dead neighbour."""
+        """Remove nodes that turned out to be dead from the neighbours."""
         downs = downs.take(self.neighbours.has(downs.place, downs.sender))
         self.neighbours.drop(downs.place, downs.sender)
 
@@ -160,7 +160,7 @@ class Plumtree:
         return self._base[events["publication"]] + events.place
 
     def _deliver(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
-        """Note that nodes have a publication now."""
+        """Record that the nodes of events got a publication, with its hops, time and sender."""
         row = self._base[publication] + events.place
         self.got_us[row], self.hops[row] = events.time_us, hops
         self.sender[row] = np.maximum(events.sender, NONE)

@@ -241,7 +241,7 @@ class OneBucket:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `HashTable`, as for all other members."""
+        """See `HashTable`; the same holds for all other members."""
         return np.array([0, len(self.here)])
 
     def at(self, key: Numbers) -> np.ndarray:

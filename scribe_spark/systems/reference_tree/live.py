@@ -71,7 +71,7 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LiveHosts(HashTable):
-    """The live nodes of a world as hosts of a hash table."""
+    """The live nodes of a world as hosts of a hash table; hosts are positions."""
 
     environment: Environment
 
@@ -103,7 +103,7 @@ class _OfHosts:
         return self.hosts.bounds
 
     def is_empty(self, bucket: int) -> bool:
-        """Return whether a bucket has no nodes at all; it never gets a message."""
+        """Return whether a bucket has no nodes at all; such a bucket never gets a message."""
         return self.bounds[bucket] == self.bounds[bucket + 1]
 
 

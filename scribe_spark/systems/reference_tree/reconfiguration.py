@@ -50,7 +50,7 @@ _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 
 @dataclass(frozen=True)
 class HostLinks:
-    """Pairs of a host and one of its neighbours."""
+    """The links of trees, as pairs of a host and one of its neighbours: each link twice."""
 
     #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
     pairs: np.ndarray

@@ -111,7 +111,10 @@ class AnycastResults(Rows):
 
 
 def play_anycasts(player: Player | SystemPlayer, program: Anycast) -> AnycastResults:
-    """Play anycasts, in tasks if possible; one from a dead origin is not sent."""
+    """Play anycasts, in tasks if possible; return their results.
+
+    An anycast from a dead origin is not sent.
+    """
     player.keep(partial(_play, program), "anycasts")
     ended = player.take(ENDED).get(ENDED, {})
     count = len(program.anycasts)

@@ -140,7 +140,10 @@ def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
 
 
 class DirectJoins(JoinProgram):
-    """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
+    """Handle JOINs to known nodes; a node on whose path to the root the source is refuses.
+
+    A JOIN is also refused if it crosses another one (:func:`_cross`).
+    """
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)
@@ -320,7 +323,7 @@ class _JoinTops(DirectJoins):
 
 
 def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
-    """Send JOINs after a refusal, and record them."""
+    """Send JOINs after refusals directly to the nodes `to`, and record them."""
     note_extra(scribe, joins, to)
     send_to(scribe, joins, to)
 
@@ -340,9 +343,9 @@ _SHED, _TABLE = "shed", "children table"
 
 
 def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
-    """Choose the children that overloaded nodes drop: rows of the columns, in the order of drops.
+    """Choose the children that overloaded nodes drop.
 
-    The columns are those of :func:`tables_of`.
+    The result has rows of the columns, which are those of :func:`tables_of`, in the order of drops.
     """
     delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
@@ -364,7 +367,11 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.nd
 def _drops_of_node(
     tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
 ) -> Iterator[int]:
-    """Yield the children that one node drops until it meets its limit; `tables` are by group."""
+    """Yield the children (rows) that one node drops until it meets its limit.
+
+    `tables` has the rows of its children table of each group, in the order in which children are
+    dropped.
+    """
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
     dropped = [0] * len(tables)
 
@@ -440,7 +447,7 @@ def tables_of(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the edges from nodes to their children, and the columns of :func:`choose_drops`.
 
-    `before` has an edge for each time that it was dropped in this round.
+    `before` has an edge (key) for each time that it was dropped in this round.
     """
     limits = scribe.limits
     assert limits is not None
@@ -465,9 +472,10 @@ def tables_of(
 
 
 def _drop(scribe: Scribe, before: np.ndarray) -> None:
-    """Let overloaded nodes drop children, and send these their children tables.
+    """Let overloaded nodes drop children, and send these the children tables they were in.
 
-    A child that was dropped :data:`MOST_DROPS` times and has come back stays for this round.
+    `before` has an edge for each earlier drop in this round. A child that was dropped
+    :data:`MOST_DROPS` times and has come back stays for this round.
     """
     over = overloaded(scribe)
     if not len(over):

@@ -99,7 +99,7 @@ GOT, AGAIN = "scribe got now", "scribe again"
 def note_got(
     scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
 ) -> None:
-    """Record received publications, each once for a node; count those that a member had before."""
+    """Record publications that nodes received, each once; count those a member had before."""
     now = tables[GOT]["key"] if GOT in tables else whole_numbers()
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
@@ -114,7 +114,7 @@ def note_got(
 
 
 def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
-    """Return the publication's key of each first copy that a member received, from `GOT`."""
+    """Return the key (:func:`pending_keys`) of each first copy that a member got this round."""
     if GOT not in tables:
         return whole_numbers()
     keys, node = np.divmod(tables[GOT]["key"], scribe.state.size)
@@ -123,7 +123,7 @@ def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:
-    """Keep the received publications whose deadline is after this round."""
+    """Keep the records of received publications whose deadline is after this round."""
     got = scribe.state.got
     if GOT in tables:
         got.key = _merged(got.key, tables.pop(GOT)["key"])

@@ -411,7 +411,10 @@ def out_of_order(
 
 
 def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
-    """Return the newest publication of each group after this round: int64, shape (G,)."""
+    """Return each group's newest publication that a root has accepted: int64, shape (G,).
+
+    It is NONE before the first one; `taken` are those of this round.
+    """
     newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
     newest[taken.group[last]] = taken.publication[last]
     return newest
@@ -436,7 +439,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
-    """Record the publications of earlier rounds that roots accepted in this round."""
+    """Record publications of earlier rounds (`taken`) that roots accepted only in this round."""
     late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
     new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
     scribe.state.resent = AcceptedLate.join(scribe.state.resent, new)

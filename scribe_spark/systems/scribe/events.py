@@ -88,7 +88,7 @@ class PlayEvents(RoundProgram):
 
 
 def _begin_round(scribe: Scribe, tables: Tables) -> None:
-    """Clear the tables and columns that belong to one round."""
+    """Clear the tables and columns that belong to a single round."""
     for name in OF_THE_LAST_ROUND:
         tables.pop(name, None)
     entries = scribe.state.entries
@@ -106,7 +106,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
-    """Return those pairs (group, node) whose node is in the bucket."""
+    """Return those of some pairs (group, node) whose node is in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])
@@ -167,7 +167,7 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
 
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
-    """Children of departed nodes lose their parent, and send a JOIN in this round."""
+    """Remove departed parents of children, which send a JOIN in this round."""
     _, row = scribe.under(came["group"], came[AT], came["parent"])
     lose_parent(scribe, row, "parent left")
 

@@ -130,7 +130,7 @@ class GroupDraws:
 
 
 def group_sizes(config: RunConfig) -> np.ndarray:
-    """Return the number of members of each group that is drawn: int64, shape (G,)."""
+    """Return the number of members of each drawn group of a config: int64, shape (G,)."""
     return GroupDraws.of(config).sizes()
 
 

@@ -118,7 +118,7 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class AskTree(RoundProgram):
-    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it."""
+    """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
 
     wave: int = 0
     writes = ("entries",)
@@ -130,7 +130,7 @@ class AskTree(RoundProgram):
             _route(scribe, inbox[_JOIN])
 
     def _begin(self, scribe: Scribe, tables: Tables) -> None:
-        """Nodes that still wait when their wave begins send JOINs."""
+        """Let nodes of this wave that still wait send JOINs."""
         tables.pop(SENT, None)
         waves = tables.pop(WAVES, None)
         if waves is None:

@@ -124,7 +124,7 @@ def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:
-    """Remove the marked rows from a table and return them."""
+    """Remove the rows that a mask selects from a table, and return these rows."""
     taken = table.take(which)
     table.keep(~which)
     return taken

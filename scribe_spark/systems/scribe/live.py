@@ -117,7 +117,7 @@ class LiveScribe(SystemOnBuckets):
     # --- rounds
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play a round within that of Pastry; see `pastry.round`."""
+        """Play Scribe's part of a round, which is within Pastry's round; see `pastry.round`."""
         environment, round = _environment(now), self._round(player, now)
         nodes = RoundPlayer(cast("Player", player), environment)
         play_groups(nodes, round, now.events, now.group_events)
@@ -204,7 +204,7 @@ class LiveScribe(SystemOnBuckets):
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: Sent, source: str) -> Begun:
-        """Return all publications that roots accepted in the round."""
+        """Return all publications that roots accepted in the round, as `Begun`."""
         of = taken.group, taken.publication
         if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)
@@ -285,7 +285,10 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the publications that are due now; after the last round, also all open ones."""
+    """Return the outcomes of publications whose deadline is now.
+
+    After the last round, these are all open publications.
+    """
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {

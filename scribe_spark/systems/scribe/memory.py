@@ -92,7 +92,10 @@ class Remembering(Application):
         return row
 
     def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return call and child of each row of the children tables, and its row in `at_edges`."""
+        """Return a row for each child of the nodes of an upcall.
+
+        The arrays are the row of the node in `calls.here`, the child, and its row in `at_edges`.
+        """
         call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
@@ -264,7 +267,7 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one ring, and add as many unused rings."""
+        """Let rows with equal rings share one ring; add rings until enough are unused."""
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)

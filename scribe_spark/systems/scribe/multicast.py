@@ -78,7 +78,7 @@ class Payloads(Rows):
         return cls(message, group, sender, node, zero, zero)
 
     def with_messages(self, message: np.ndarray) -> Payloads:
-        """Return these payloads with other messages."""
+        """Return the payloads with other messages in place of theirs."""
         return replace(self, message=message)
 
     @classmethod
@@ -88,7 +88,7 @@ class Payloads(Rows):
 
 
 def _withholds(scribe: Scribe, publication: np.ndarray, sender: np.ndarray) -> np.ndarray:
-    """Return True for copies that senders do not send: rule N6."""
+    """Return True for copies that senders withhold (do not send): rule N6."""
     if scribe.losses is None:
         return np.zeros(len(sender), dtype=bool)
     number, source = scribe.environment.facts.ring.node, source_numbers(scribe, publication)
@@ -127,9 +127,9 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
 
 
 def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes accept messages from their parents, roots from themselves, and refuse others.
+    """Find the messages that nodes accept: from their parents, and roots from themselves.
 
-    Return which messages are accepted, and for each of these the row of its node in `Entries`.
+    Return a mask of the messages, and for each accepted one the row of its node in `Entries`.
     """
     entries = scribe.state.entries
     row = scribe.entry(payloads.group, payloads.node)
@@ -155,7 +155,7 @@ def note_payloads(
     to: np.ndarray,
     is_lost: np.ndarray,
 ) -> None:
-    """Record that nodes sent copies of publications, lost ones included, if the round is timed."""
+    """Record the copies that nodes sent, also lost ones (`is_lost`), if the round is timed."""
     if scribe.timed:
         lost = {} if scribe.losses is None else {"lost": is_lost}
         ends = {"sender": sender, "to": to}
@@ -170,7 +170,7 @@ def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
 
 
 def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
-    """Tell the senders of refused messages."""
+    """Tell the senders of refused messages to drop the receivers as children."""
     if not len(refused):
         return
     edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
@@ -266,7 +266,10 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Add messages of other buckets, known by ``origin, message``; return their indices."""
+        """Add messages that came from other buckets; return their indices, row by row.
+
+        Columns ``origin`` (a bucket) and ``message`` identify a message, which is added once.
+        """
         if contents is None:
             nothing = np.empty(0, dtype=np.int64)
             columns = ("origin", "message", "number", "publication")
@@ -316,7 +319,7 @@ class Emitter:
     # ---- messages to children
 
     def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
-        """Roots accept publications; those of one group are in order."""
+        """Let roots accept publications, which are in order within each group."""
         message = self.messages.add_publications(group, publication)
         self._deliver(Payloads.of(message, group, root, root))
 
@@ -345,7 +348,7 @@ class Emitter:
         refuse_payloads(self.scribe, refused)
 
     def _in_order(self, payloads: Payloads) -> Payloads:
-        """Sort payloads by group and node, those of one node by message number."""
+        """Return payloads sorted by group and node, and at a node by message number."""
         pair = self.scribe.key(payloads.group, payloads.node)
         order = np.argsort(pair)
         if (pair[order[1:]] == pair[order[:-1]]).any():
@@ -442,7 +445,10 @@ class Emitter:
         return found
 
     def _send_away(self, payloads: Payloads) -> None:
-        """Send messages to other buckets; a bucket receives the contents of a message once."""
+        """Send messages to nodes of other buckets.
+
+        A bucket receives the publications in a message once, for all of its nodes.
+        """
         scribe, messages, of = self.scribe, self.messages, payloads.message
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)

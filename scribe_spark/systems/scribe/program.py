@@ -129,7 +129,7 @@ def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
 
 
 def keep_used_values(scribe: Scribe) -> None:
-    """Delete stored values that no copy refers to, and number the others from 0."""
+    """Delete values of the application that no group state has; number the others from 0."""
     value = scribe.state.copies.value
     used = distinct(value[value >= 0])
     if len(used) < len(scribe.state.values):

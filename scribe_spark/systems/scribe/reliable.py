@@ -51,7 +51,7 @@ class _Served(SortedTable):
 
 
 def _is_beginning(place: np.ndarray) -> np.ndarray:
-    """Return True for places that are beginnings of rounds (or epochs)."""
+    """Return True for places that are beginnings of rounds (or epochs), not numbers."""
     return place % (1 << _ROUND) == 0
 
 
@@ -180,7 +180,10 @@ class Reliable(Remembering):
         return passed.and_also(self._serve(calls, rows, *late, end, first))
 
     def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        """Deliver the next messages in order to a member; none from before its join."""
+        """Return the publications that members deliver now: the next in order.
+
+        None is from before the member's join.
+        """
         call, publication = self.ready
         young = publication >> 32 >= calls.here["joined"][call]
         return dict(call=call[young], publication=publication[young])

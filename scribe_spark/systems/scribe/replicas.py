@@ -72,7 +72,7 @@ class SentStates(Rows):
 
 
 def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
-    """Send states to nodes, with the values that the application keeps in them."""
+    """Send group states as messages of a kind, with the values of the application in them."""
     columns = states.to_columns()
     to, value = columns.pop("to"), columns.pop("value")
     which, number = scribe.state.values.of(value)
@@ -112,7 +112,7 @@ def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.nda
 
 
 def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the epochs and versions of states; (epoch, version) orders states by age."""
+    """Return the epochs and versions of states in some rows, by which states are compared."""
     return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
 
 
@@ -136,7 +136,7 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
 
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return roots (rows of `Copies`) with their k - 1 nearest leaves, one pair per leaf."""
+    """Return roots (rows of `Copies`) and leaves: each root with its k - 1 nearest leaves."""
     leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
     at, column = np.nonzero(leaves >= 0)
     return scribe.state.copies.find(pair)[at], leaves[at, column]
@@ -259,7 +259,7 @@ def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> n
 
 
 def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return the indices that sort pairs by group, and by the node's distance to the groupId."""
+    """Return the indices that sort (group, node) by group, then by distance to the groupId."""
     distance = _distances(scribe, group, node[:, None])
     return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
 

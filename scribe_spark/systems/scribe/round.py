@@ -69,7 +69,10 @@ _VARIANTS = {
 def play_groups(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Play Scribe's part of a round, whose events of nodes have been played by Pastry."""
+    """Play Scribe's part of a round, after Pastry has played the events of nodes.
+
+    `events` are those of nodes, `of_groups` those of groups.
+    """
     environment = player.environment
     # 1. events; 2. maintenance of trees
     steps = growing(player, round, events, of_groups)
@@ -109,7 +112,7 @@ def growing(
 def publishing(
     player: RoundPlayer, round: RoundOfGroups, publish: Publishing
 ) -> list[Program | IfRows]:
-    """Return the programs that route publications to the roots and multicast them."""
+    """Return the programs that route the publications `publish` to roots, and down the trees."""
     environment = player.environment
     steps: list[Program | IfRows] = [FindRoots(environment, round, publish)]
     if not round.settled:

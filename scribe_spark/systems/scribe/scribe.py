@@ -86,7 +86,7 @@ class Joins(Rows):
         return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
 
     def with_extra(self, extra: np.ndarray) -> Joins:
-        """Return the JOINs with other added data."""
+        """Return the JOINs with other data of the application."""
         return replace(self, extra=extra)
 
 
@@ -249,7 +249,7 @@ class Scribe:
         return there, row[there]
 
     def children_of(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of `ChildrenTable` of each (group, node): indices in `pair`, rows."""
+        """Return the rows of `ChildrenTable` of nodes (keys `pair`): index in `pair`, and row."""
         children, size = self.state.children.key, self.state.size
         first = search_sorted(children, pair * size)
         return expand(first, search_sorted(children, (pair + 1) * size))
@@ -309,7 +309,7 @@ class Scribe:
         between: Between,
         sizes: Sizes | None = None,
     ) -> None:
-        """Count messages that these nodes send, and how many are lost; see `Observer.count`."""
+        """Count messages of a kind that these nodes send, and lost ones; see `Observer.count`."""
         if self.observer is not None:
             self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
 
@@ -453,7 +453,7 @@ def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the messages after one more hop, at the nodes `to`."""
+    """Return the messages after one more hop, to the nodes `to`."""
     return {**messages, **_ways(scribe, messages, to), AT: to}
 
 
@@ -464,7 +464,7 @@ def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
 
 
 def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
-    """Route messages to their end, or to the edge of the bucket."""
+    """Route messages to their end, or to the edge of the bucket; store those that ended."""
 
     def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
         sizes = messages.get("size")

@@ -131,7 +131,7 @@ class FindRoots(RoundProgram):
         self._arrive(scribe, {**take(sent, here), AT: source[here]})
 
     def _arrive(self, scribe: Scribe, came: Columns) -> None:
-        """Handle messages at roots; route the others from the nodes where they are."""
+        """Record the messages that are at roots; route the others from where they are."""
         root = scribe.is_root(came["group"], came[AT])
         direct = take(came, np.flatnonzero(root))
         scribe.note(_ARRIVED, **direct)
@@ -167,7 +167,10 @@ def _all(n: int, fate: int) -> np.ndarray:
 
 
 def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
-    """Return group, source and id of the publications to send, in order: new and kept ones."""
+    """Return the publications to send, in order: those of this round, and those kept by sources.
+
+    The columns are ``group, source, publication``.
+    """
     kept, ring, nodes = scribe.state.kept, scribe.ring, scribe.round.nodes
     names = publication_ids(scribe.number, ring.node[new.node], new.turn, nodes)
     if scribe.settled:  # each group has one publication, which needs no id
@@ -179,7 +182,7 @@ def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
 
 
 def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the roots that sources have cached; the source itself if it has none."""
+    """Return the roots whose addresses sources have cached; without one, the source itself."""
     if scribe.settled and scribe.round.source == "direct":  # all sources know the roots
         assert scribe.roots is not None
         return scribe.roots[group]
@@ -189,7 +192,7 @@ def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndar
 
 
 def _in_order(sent: Columns, nodes: int) -> np.ndarray:
-    """Return the order in which roots accept publications."""
+    """Return the indices that sort publications in the order in which roots accept them."""
     publication, turn = sent["publication"], turns_of(sent["publication"], nodes)
     return np.lexsort((sent["source"], turn, publication >> SOURCE_BITS, sent["group"]))
 
@@ -289,7 +292,10 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications of the sources (as `Sent`); keep those without a root."""
+    """Return the publications of the bucket's sources with their fates, as columns of `Sent`.
+
+    Sources keep those that no root has accepted until their deadline.
+    """
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]
     if scribe.acknowledged:

@@ -139,7 +139,7 @@ class Unacknowledged(Rows):
 
 @dataclass
 class DeadRoots(SortedTable):
-    """Roots that died recently, with the round of their death; by (group, node)."""
+    """Roots that died recently, by (group, node), with the round of their death."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
 
@@ -219,7 +219,7 @@ class Received(SortedTable):
 
 @dataclass
 class Values:
-    """Lists of numbers that an application stores in group states, concatenated."""
+    """Lists of numbers that an application stores in group states, one after the other."""
 
     lengths: np.ndarray = field(default_factory=whole_numbers)
     numbers: np.ndarray = field(default_factory=whole_numbers)
@@ -228,7 +228,10 @@ class Values:
         return len(self.lengths)
 
     def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Add lists of some lengths, whose numbers are concatenated; return their indices."""
+        """Add lists; return their indices.
+
+        `numbers` has the numbers of all lists, `lengths` the number of each list's.
+        """
         index = len(self.lengths) + np.arange(len(lengths))
         self.lengths = np.r_[self.lengths, lengths]
         self.numbers = np.r_[self.numbers, numbers]
@@ -245,7 +248,7 @@ class Values:
         return there[which], self.numbers[at]
 
     def keep(self, index: np.ndarray) -> None:
-        """Keep the lists at `index`, in that order."""
+        """Keep only the lists `index`, which get the indices 0, 1, ... in this order."""
         _, numbers = self.of(index)
         self.lengths, self.numbers = self.lengths[index], numbers
 
@@ -327,7 +330,7 @@ def table_of(part: str) -> str:
 
 
 class BucketState(ScribeState):
-    """A `ScribeState` read from the tables of a bucket on first use, in parts."""
+    """A `ScribeState` whose parts are read from the tables of a bucket on first use."""
 
     def __init__(
         self,
@@ -366,7 +369,7 @@ class BucketState(ScribeState):
         return Lent(tables[table], name in self._writes) if table in tables else None
 
     def put_back(self) -> None:
-        """Store the writable parts that were read in the tables of the bucket."""
+        """Store the parts that were read, and that may be written, in the bucket's tables."""
         for name in PARTS:
             if name in self._writes and name in self.__dict__:
                 self._write(name, self.__dict__[name])

@@ -125,11 +125,11 @@ class Forest:
         return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
-        """Return True for roots, and for pairs with a parent."""
+        """Return True for pairs that have a parent, or whose node is the stripe's root."""
         return self.root[pair] | (self.parent[pair] >= 0)
 
     def is_ancestor(self, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
-        """Return True where a node is an ancestor of a pair, as far as the pair has heard."""
+        """Return True where the node `row` is among the ancestors that the pair has heard of."""
         return (self.ancestors[pair] == self.node[row, None]).any(axis=1)
 
     def living_parent(self, pair: np.ndarray) -> np.ndarray:
@@ -138,7 +138,7 @@ class Forest:
         return np.where(self.alive[parent], parent, NONE)
 
     def children_of(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the children of pairs: the index in `pairs`, and the child (a row), ascending."""
+        """Return the children of pairs: index in `pairs`, and the child's row, ascending."""
         row, child = children_in(self.holder, pairs)
         return row, child // self.stripes
 
@@ -154,7 +154,7 @@ class Forest:
         self.holder[pair] = NONE
 
     def detach(self, pair: np.ndarray) -> None:
-        """Let pairs forget their parents."""
+        """Let pairs forget their parents, which may still have them as children."""
         self.parent[pair], self.ancestors[pair] = NONE, NONE
 
     # --- paths

@@ -65,10 +65,11 @@ class FullNodes:
 
 
 class Turn:
-    """Requests at different full nodes, and the children there: arrays by request, and by place.
+    """One request at each of some full nodes, with the children of these nodes.
 
-    ``children`` and ``own`` have the numbers of children by request and stripe, and True for the
-    stripes that the node is there for: those rooted there, and the primary one.
+    Arrays are by request, or by child. ``children`` has the numbers of children by request and
+    stripe, ``own`` is True for the stripes that the node is there for: those rooted there, and the
+    primary one.
     """
 
     def __init__(self, forest: Forest, full: FullNodes, asks: Requests, some: Any) -> None:
@@ -85,13 +86,16 @@ class Turn:
 
 
 class FreePastry:
-    """A full node takes newcomers to its own stripes in place of others: rule L6."""
+    """The policy of FreePastry: a full node takes newcomers to its own stripes instead of others.
+
+    Own stripes are the primary one and those whose root the node is; rule L6.
+    """
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
 
     def choose(self, turn: Turn) -> np.ndarray:
-        """Return the place that each newcomer at a full node takes; NONE: the node refuses."""
+        """Return the child (a place) that makes room for each newcomer; NONE: the node refuses."""
         forest, final = self.forest, turn.how == FINAL
         stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), NONE)
         mine = turn.index, stripe
@@ -171,7 +175,10 @@ class SpareCapacity:
         self._in_primary = (primary & forest.alive[:, None]).ravel()
 
     def choose(self, turn: Turn) -> np.ndarray:
-        """Return the place that each newcomer at a full node takes; NONE: it is pushed down."""
+        """Return the child (a place) that makes room for each newcomer.
+
+        NONE: the newcomer itself is pushed down.
+        """
         forest, index, stripe, row = self.forest, turn.index, turn.stripe, turn.row
         # 1. the first stripe from this one on that is not the node's own, or its largest own one
         cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes

@@ -134,12 +134,12 @@ class Hops:
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
     ) -> None:
-        """Send replies to pairs, by pairs of the same stripes."""
+        """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
         self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
         self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
 
     def _reply(self, kind: str, asks: Requests) -> None:
-        """Let nodes reply to requests."""
+        """Let nodes reply to the requests that are at them."""
         self._send(kind, asks.pair, self.forest.asked(asks.pair, asks.at))
 
     def _request(
@@ -177,7 +177,7 @@ class Hops:
     # --- 1. replies
 
     def hear(self) -> np.ndarray:
-        """Handle replies; return the pairs whose ancestors have changed: rule L3."""
+        """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
         forest, came = self.forest, self._replies
         self._replies = self._none_of_each_kind()
         self.on_leave(Replies.join(*came.pop(LEAVE)))
@@ -198,7 +198,7 @@ class Hops:
         return heard
 
     def on_leave(self, leaves: Replies) -> None:
-        """Remove children that have left."""
+        """Remove children that have left from their parents."""
         forest = self.forest
         forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
 
@@ -208,7 +208,7 @@ class Hops:
         self._fails[acks.to] = 0
 
     def on_drop(self, drops: Replies) -> None:
-        """Let nodes that have lost their parents ask the sibling, or look for a parent."""
+        """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
         forest = self.forest
         # one that has left the sender, as the least node of a ring, asks already
         asks = distinct(np.concatenate([one.pair for one in self._requests]))
@@ -225,7 +225,7 @@ class Hops:
         self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
 
     def on_fail(self, fails: Replies) -> None:
-        """Let nodes that have found nobody ask again, later and later: rule L9."""
+        """Let nodes whose requests found nobody ask again, after longer and longer: rule L9."""
         self._fails[fails.to] += 1
         count = self._fails[fails.to]
         due = self.forest.hop + np.where(count <= QUICK_TRIES, SOON, LATER)
@@ -258,7 +258,7 @@ class Hops:
         self._send(PATH, self.forest.asked(changed[of], child), changed[of])
 
     def _forgotten_paths(self) -> np.ndarray:
-        """Return the live pairs that have lost parents, and their ancestors, before the period."""
+        """Return live pairs that lost their parent before the period, and forget ancestors."""
         forest = self.forest
         had = np.flatnonzero((forest.parent < 0) & (forest.ancestors[:, 0] >= 0))
         forest.detach(had)
@@ -267,7 +267,7 @@ class Hops:
     # --- 3. requests
 
     def answer(self, came: Requests) -> Requests:
-        """Answer requests; return the refused ones, which go on: rules L4, L6 and L7."""
+        """Answer requests; return refused ones, which go on to other nodes: L4, L6 and L7."""
         forest = self.forest
         who, stripe = np.divmod(came.pair, forest.stripes)
         came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
@@ -292,7 +292,10 @@ class Hops:
         return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
 
     def _replace_children(self, asks: Requests) -> Requests:
-        """Let newcomers take the places of children at full nodes; return those that get none."""
+        """Let newcomers take the places of other children at full nodes.
+
+        Return the requests that go on to other nodes.
+        """
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
         for some in turns(asks.at):

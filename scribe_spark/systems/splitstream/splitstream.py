@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class SplitStream(GrownOverlays):
-    """SplitStream; `rules` is its section of the config (`Section.for_tasks`)."""
+    """SplitStream as a system; `rules` is its section of the config (`Section.for_tasks`)."""
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
@@ -55,7 +55,7 @@ class SplitStream(GrownOverlays):
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Find the routes of channels that are not at rest."""
+        """Find the routes of channels that are not at rest, for the period's SUBSCRIBEs."""
         changed = distinct(np.r_[now.join[0], now.quit[0]])
         when = now.key_lo, now.number, np.sort(now.events.fail)
         player.play(FindRoutes(round, self.rules, self.b, *when, changed))
@@ -78,7 +78,7 @@ class SplitStream(GrownOverlays):
 
     @property
     def ways(self) -> int:
-        """The number of stripes: the publications of a source take them in turn (L11)."""
+        """The number of stripes: a source's publications take the stripes in turn (L11)."""
         return self.rules.stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
@@ -100,7 +100,10 @@ class SplitStream(GrownOverlays):
         return overlays.from_sources(down, root)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of one node of each group, with at most four inner stripes."""
+        """Return the edges above and below one node of each group, for a picture.
+
+        The node is an inner node of many stripes, at most four.
+        """
         nodes = overlays.state.get(NODES)
         if nodes is None:
             return {}
