@@ -70,7 +70,7 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def check_coverage(config: ExperimentConfig) -> None:
-    """Refuse a local table of weights that does not fit to the nodes."""
+    """Refuse a local table of weights for coverage that does not fit to the config's nodes."""
     weights = config.coverage.weights
     if weights is not None and is_local(weights):
         check_weights(weights, config.overlay.nodes, config.topology.nodes_file)
@@ -126,7 +126,10 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
-    """Refuse that nodes of a system recode parts, if they cannot in a ``run`` or a ``world``."""
+    """Refuse that nodes of a system recode the parts of publications, if it cannot.
+
+    `command` is ``run`` or ``world``.
+    """
     if config.bandwidth.recoded and command not in live_system(system, config).recodes:
         remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
         raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
@@ -186,7 +189,7 @@ def check_local(out: str) -> None:
 
 
 def check_new(out: str) -> None:
-    """Refuse an OUT that is not a new or empty local folder."""
+    """Refuse an OUT that is not a local folder, new or empty."""
     check_local(out)
     refuse_old(out, local_contents(out)[0])
     probe_local(out)

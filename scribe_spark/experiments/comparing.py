@@ -193,7 +193,7 @@ def _manifest(folders: Sequence[str], noun: str, texts: Mapping[str, str]) -> di
 
 
 def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[str]:
-    """Return a line for each folder that lacks measures of the others."""
+    """Return a line for each folder that lacks measures which other folders have."""
     lines = []
     for at, side in enumerate(sides):
         lacks = [
@@ -274,7 +274,7 @@ def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
 
 
 def _distributions(folder: str) -> pd.DataFrame:
-    """Read the histograms of a folder, with latencies if they were counted."""
+    """Read the histograms of a run's folder, with those of latencies if they were counted."""
     spread = _table(folder, "distributions")
     if not (local_path(folder) / "tables" / _COUNTS).is_dir():
         return spread

@@ -80,7 +80,7 @@ _OF_CONTENT = (
 
 
 class StoredFolder:
-    """A folder (path or URL) and its file system; it must be closed."""
+    """A folder (path or URL) of a command, and its file system; close it after use."""
 
     def __init__(self, spark: SparkSession | None, out: str) -> None:
         self.out, self._session = out, spark
@@ -112,7 +112,10 @@ class StoredFolder:
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Turn every error of the file system but a full disk into an InputError about OUT."""
+        """Return a context manager that turns errors of the file system into an InputError.
+
+        The error is about OUT; that of a full disk stays as it is.
+        """
         try:
             yield
         except (InputError, RunError):
@@ -122,7 +125,7 @@ class StoredFolder:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:
-        """Return the names in the folder; empty if it does not exist."""
+        """Return the names of files and folders in the folder; empty if it does not exist."""
         if is_local(self.out):
             return local_contents(self.out)[0]
         with self.usable():
@@ -199,7 +202,7 @@ class StoredFolder:
             raise InputError("out", self.out, remedy)
 
     def verify_text(self, name: str, digest: str) -> str | None:
-        """Compare a text with its digest; return the fault, or None if there is none."""
+        """Return the fault of a text, compared with its digest; None if it is as recorded."""
         try:
             text = self.read_text(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +214,7 @@ class StoredFolder:
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table with its record; return the fault, or None if there is none."""
+        """Return the fault of a table, compared with its record; None if it is as recorded."""
         with self.usable():
             return digests.find_changed_file(
                 self._files, self._table(name), record.get("files", {})
@@ -303,7 +306,7 @@ def _spark_schema(table: Table | pa.Table) -> StructType:
 
 
 def _table_path(name: str) -> str:
-    """Return the path of a table; that of a sweep is beside the folder of tables."""
+    """Return the path of a table in its folder; a sweep's table is not among ``tables``."""
     return name if name == "sweep" else f"tables/{name}"
 
 
@@ -380,7 +383,10 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Turn an OSError, which is not of a Spark job, into an InputError about OUT."""
+        """Return a context manager that turns an OSError into an InputError about OUT.
+
+        Errors of Spark's jobs stay as they are.
+        """
         try:
             yield
         except OSError:

@@ -175,7 +175,7 @@ def owner_of(manifest: Any) -> Owner | None:
 
 
 def points_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the folders of a sweep's points, without names that may lead elsewhere."""
+    """Return the folders of a sweep's points in a manifest, without names of paths."""
     points = manifest.get("points")
     names = [name for name in points if isinstance(name, str)] if isinstance(points, list) else []
     return [name for name in names if "=" in name and not {"/", "\\"} & set(name)]

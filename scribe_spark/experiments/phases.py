@@ -224,7 +224,7 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    """Return the table `overloaded`: one row for each variant with limits."""
+    """Return the table `overloaded`, which has a row for each variant with limits of children."""
     variants = simulation.variants.items()
     rows = [
         (system_of_variant(name), variant.overloaded)

@@ -106,7 +106,7 @@ def latency_of(
 
 
 def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:
-    """Return the manifest of a run, and the records of its phases in the manifest."""
+    """Return the manifest of a run's folder, and what it records of the phases."""
     if MANIFEST not in folder.names():
         remedy = "holds no finished run; make one with `scribe-spark run`"
         raise InputError("out", folder.out, remedy)

@@ -87,7 +87,7 @@ _OF_COPIES = ("hops", "sent_us", "first")
 
 @dataclass(frozen=True)
 class _AllLive(KnowsLives):
-    """The lives of `nodes` nodes that all live from the start; picklable."""
+    """The lives of `nodes` nodes, which all live from the start to the end; picklable."""
 
     nodes: int
 
@@ -346,7 +346,7 @@ class _WriteViews:
         return take({**names, **found}, find_sorted(self.wanted.guests, place) < 0)
 
     def _state(self, tables: Tables) -> Columns:
-        """Count the entries of tables by (group, node)."""
+        """Count the entries that nodes keep by (group, node), from the system's tables."""
         parts = []
         for kind, name in enumerate(self.live.state.values()):
             if not tables.has_rows(name):

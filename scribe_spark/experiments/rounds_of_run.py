@@ -239,7 +239,7 @@ class RoundsOfRun(Rounds):
         return local_frame(self._run.spark, keys.select(columns))
 
     def create_routes(self) -> pa.Table:
-        """Return the routes of the CREATEs that the remaining creators would send now."""
+        """Return the routes of the CREATEs that creators, if alive, would send now."""
         run = self._run
         live = run.nodes.select(F.col("node").alias("creator"))
         groups = self._keys.join(live, "creator", "left_semi")
@@ -260,7 +260,7 @@ class RoundsOfRun(Rounds):
         return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
 
     def multicast_groups(self) -> DataFrame:
-        """Return the groups with a source, which have a node that may multicast."""
+        """Return the groups with a source: those with a live node that may multicast."""
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
         if self._config.groups.source == "root":
@@ -314,7 +314,7 @@ class RoundsOfRun(Rounds):
         return self._run.underlay.delay(taken, "parent_router", "child_router")
 
     def variant(self, system: System) -> scribe_variants.Variant | None:
-        """Return the trees of a variant from its world, or None."""
+        """Return the trees of a variant of Scribe from the variant's world; else None."""
         if system.name not in _VARIANTS:
             return None
         name = _VARIANTS[system.name]
@@ -324,7 +324,7 @@ class RoundsOfRun(Rounds):
         return scribe_variants.Variant(self._edges(name), joins, grown.overloaded)
 
     def deliveries(self, system: str) -> Table | None:
-        """Return the deliveries of a system's trees from its world, or None."""
+        """Return the deliveries of a system along its trees, from its world; else None."""
         if system not in _VARIANTS:
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries

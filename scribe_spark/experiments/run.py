@@ -229,7 +229,10 @@ class _Phases:
     # --- an incomplete phase
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
-        """Run a phase, and once more if executors were lost with data that only they had."""
+        """Write the tables and texts of a phase; return the phase's entry for the manifest.
+
+        If executors with unsaved data were lost, the phase is computed once more.
+        """
         simulation, started = self._simulation, time.perf_counter()
         with self._progress.phase(phase.name):
             tables, texts = self._work.until_played(

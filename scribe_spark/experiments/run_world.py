@@ -333,7 +333,7 @@ class _WorldRun:
             return render_world(tables["rounds"], manifest, *rest)
 
     def _is_readable(self, manifest: Manifest) -> bool:
-        """Return True if there is a save of this version, after the last round with all tables."""
+        """Return True if a manifest names a save that this version can read in full."""
         saved, tables = manifest["world"]["saved"], manifest["world"]["tables"]
         if saved is None or saved.get("version") != VERSION:
             return False

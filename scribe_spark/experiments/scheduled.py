@@ -141,7 +141,7 @@ def schedule_rows(schedule: Schedule) -> pa.Table:
 
 
 def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
-    """Return the groups that have publications, with the source of the first one."""
+    """Return the groups that have publications in a schedule, with the first one's source."""
     channels = schedule.by_group()
     first = {"group": channels.group, "source": channels.source}
     sources = local_frame(run.spark, pa.table(first))
@@ -154,7 +154,11 @@ def _routers_of_sources(run: Stages) -> DataFrame:
 
 
 def timed(run: Stages, system: System) -> Multicast:
-    """Build a system; if publications have sizes or times, trees get the deliveries with them."""
+    """Return the tables of a system of the run.
+
+    If publications have sizes or times, or a group has several, the clock computes the deliveries
+    along trees.
+    """
     schedule = run.schedule
     if system.build is None:
         return multicast_of(system, run)  # the round has played sizes and times
@@ -200,7 +204,7 @@ def _routed_ways(
 
 
 def _to_members(run: Stages, made: Multicast) -> Multicast:
-    """Return a mesh without deliveries to sources of other publications that are no members."""
+    """Return a mesh without deliveries to sources that are no members of the group."""
     members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
 
     def delivered() -> DataFrame:

@@ -50,7 +50,7 @@ class Scope:
         self.close()
 
     def own(self, resource: R) -> R:
-        """Register an object with a ``release`` method, and return it."""
+        """Register an object with a method ``release``, which is called at the end; return it."""
         self._releases.callback(resource.release)
         return resource
 
@@ -130,7 +130,10 @@ class SavedTables(MutableMapping[str, DataFrame]):
         return table is not None and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels, of all rows or of those with some values."""
+        """Return columns of a table for kernels.
+
+        `among` (column -> values) selects rows, by default all.
+        """
         table = self[name]
         if self.folder is None:
             return Batches.of(table, columns, among)

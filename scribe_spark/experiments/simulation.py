@@ -145,7 +145,7 @@ class Simulation(Stages):
 
     @property
     def written_nodes(self) -> Table:
-        """:attr:`nodes` with the ``class`` and ``region`` of each node, if the config has them."""
+        """The table :attr:`nodes`, with each node's ``class`` and ``region`` if there are any."""
         return with_parts(self.grown.nodes, self.node_parts)
 
     @property

@@ -109,7 +109,10 @@ class Stages:
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
 
     def close(self) -> None:
-        """Free memory and files, once; routes that another simulation shares stay."""
+        """Free memory and files; routes that another simulation shares stay.
+
+        A second call does nothing.
+        """
         self.release()
         self._files.close()
 
@@ -265,7 +268,7 @@ class Stages:
 
     @property
     def node_rows(self) -> Table:
-        """The rows of :attr:`nodes` for kernels, which draw them anew."""
+        """The rows of :attr:`nodes` for kernels, drawn anew at each use."""
         return self.grown.nodes
 
     @property
@@ -309,7 +312,7 @@ class Stages:
 
     @stage
     def groups_with_source(self) -> pa.Table:
-        """The groups that have a node that may publish, with the source that the config chooses."""
+        """The groups with a node that may publish, and the source that the config chooses."""
         return on_driver(self.grown.multicast_groups())
 
     @stage

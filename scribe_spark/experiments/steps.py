@@ -107,7 +107,10 @@ class Work:
         return self.folder.write_json(name, value, indent)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all after a step that wrote other things."""
+        """Play the steps that are not complete, and all steps after one with new outputs.
+
+        By default all steps are `wanted`.
+        """
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)
@@ -154,7 +157,7 @@ class Work:
             self.progress.note(f"{name}: an executor was lost; computed again")
 
     def is_as_written(self, name: str, record: Manifest) -> bool:
-        """Return True if all outputs are as in a record; note the first that is not."""
+        """Return True if all outputs are as a record says; report the first that is not."""
         for path, problem in self.folder.faults(record["tables"], record["texts"]):
             self.progress.note(f"{name}: {path} is not as written: {problem}")
             return False
@@ -205,7 +208,7 @@ def opened(
 
 @contextmanager
 def closed_at_last(simulation: Simulation) -> Iterator[Simulation]:
-    """Return a context manager that closes a simulation, also if the session has ended."""
+    """Return a context manager that closes a simulation, even if the session has ended."""
     try:
         yield simulation
     finally:

@@ -297,7 +297,7 @@ def multicast_of(system: System, stages: Any) -> Multicast:
 
 
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
-    """Return a user's variant after a check of its edges."""
+    """Return a user's variant of Scribe's trees, after a check of its edges."""
     if not isinstance(built, Variant):
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
     over = built.overloaded
@@ -317,7 +317,7 @@ def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
 
 
 def tree_edges(systems: Iterable[Multicast]) -> Batches:
-    """Return the table ``tree_edges`` of all systems that have trees."""
+    """Return the table ``tree_edges``: the edges of all systems that have trees."""
     made = [(system, system.edges) for system in systems]
     return Batches.union(
         _table(system, edges, "tree_edges") for system, edges in made if edges is not None

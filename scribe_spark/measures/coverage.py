@@ -187,7 +187,10 @@ def coverage_metrics(coverage: CoverageConfig, several: bool) -> tuple[Metric, .
 
 
 def coverage_units(coverage: CoverageConfig, several: bool) -> dict[str, str]:
-    """Return the units of the metrics of a config, by the part of their names after the system."""
+    """Return the units of a config's metrics of coverage.
+
+    The keys are the names without the system.
+    """
     return {metric.name: metric.unit for metric in coverage_metrics(coverage, several)}
 
 
@@ -268,7 +271,7 @@ def _within(
 def _times(
     system: str, rows: Columns, group: np.ndarray, publication: np.ndarray
 ) -> dict[str, Any]:
-    """Return the times of a system's quorums; NULL for never."""
+    """Return rows of the table ``quorums``: times of a system's publications; NULL for never."""
     found: dict[str, Any] = {"system": [system] * len(group), "group": group}
     found["publication"] = publication
     for column in ("quorum", "replies"):

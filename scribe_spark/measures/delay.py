@@ -116,7 +116,10 @@ def _sum(numbers: np.ndarray) -> float:
 
 
 def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
-    """Return RAD, RMD and the numbers of RDP of the one group in `sums`; `ratio` are its RDPs."""
+    """Return RAD, RMD and the numbers of RDP of a single group.
+
+    `sums` are its :func:`delay_sums`, `ratio` the RDPs of its members.
+    """
     of_group = ratios_of_groups(sums)
     return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
 
@@ -254,12 +257,12 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
-    """Return the metric that is called `found_as` in the results of :func:`_collect`."""
+    """Return a metric of the largest group: the result `found_as` of :func:`_collect`."""
     return Metric(name, unit, figure, definition, collected("delay", found_as), forwards)
 
 
 def _ratio_metrics(name: str, delay: str) -> tuple[Metric, ...]:
-    """Return the metrics of RAD or RMD, the ratio of the mean or the greatest delay of members."""
+    """Return the metrics of RAD or RMD, the ratio of members' mean or greatest delays."""
     ratio = f"{delay} / that by IP multicast"
     of_groups = f"{name.upper()} of a group ({ratio}), over the groups"
     of_largest = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."

@@ -140,7 +140,7 @@ Histograms = Callable[[Found, str], Histogram | None]
 
 
 def histogram_of(measure: str) -> Histograms:
-    """Return the function that returns the histogram of a distribution."""
+    """Return a function of collected results and a system: the histogram of a measure."""
     return lambda found, system: found.histograms.get((system, measure))
 
 

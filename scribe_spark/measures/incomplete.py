@@ -51,7 +51,7 @@ def covers_reached(measure: str) -> bool:
 
 
 def incomplete_rounds(table: pd.DataFrame, measure: str) -> list[int]:
-    """Return the rounds in which a measure has a value that covers only a part of the members."""
+    """Return the rounds that are incomplete for a measure: its value covers only some members."""
     if measure not in table or not covers_reached(measure):
         return []
     rows = table.index[table[measure].notna() & (_reached(table, _system(measure)) < 1)]
@@ -59,12 +59,12 @@ def incomplete_rounds(table: pd.DataFrame, measure: str) -> list[int]:
 
 
 def values_in_means(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return the values of a measure that count in means, by round."""
+    """Return the values of a measure by round, only of complete rounds, which means count."""
     return table[measure].drop(incomplete_rounds(table, measure))
 
 
 def has_gap(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return True for rounds with multicasts of the measure's system, but without a value."""
+    """Return True for rounds with multicasts of the measure's system, but without its value."""
     multicasts = f"{_system(measure)}.multicasts"
     if multicasts not in table or not covers_reached(measure):
         return pd.Series(False, index=table.index)
@@ -72,13 +72,13 @@ def has_gap(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def reached_in_incomplete(table: pd.DataFrame, system: str) -> pd.Series:
-    """Return the share of the members that a system reaches in its round, for incomplete rounds."""
+    """Return the share of the members that a system reaches, in incomplete rounds only."""
     share = _reached(table, system)
     return share[share < 1]
 
 
 def systems_of_world(measures: Iterable[str]) -> list[str]:
-    """Return the systems that a world played, whose rounds have these measures."""
+    """Return the systems that a world played, found from the names of its measures."""
     ends = _EXPECTED, ".control"
     return list(dict.fromkeys(_system(name) for name in map(str, measures) if name.endswith(ends)))
 

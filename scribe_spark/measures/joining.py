@@ -58,7 +58,7 @@ def has_limit(system: System) -> bool:
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
-    """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` of each system."""
+    """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` by system."""
     if "extra_joins" not in run:
         return {}
     over = {row["system"]: row["nodes"] for row in run["overloaded"].collect()}

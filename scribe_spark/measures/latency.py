@@ -171,7 +171,7 @@ def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]
 
 
 def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the number of things with each value: ``value, count``."""
+    """Return how often each value occurs: ``value, count``."""
     value, count = np.unique(values, return_counts=True)
     return {"value": value, "count": count}
 
@@ -316,7 +316,7 @@ def _name(system: str, unit: str) -> str:
 
 
 def systems_below_all(found: BySystem) -> list[str]:
-    """Return the systems that do not reach all expected receivers."""
+    """Return the systems that reach fewer than all expected receivers."""
     shares = {system: of.reached for (system, unit), of in found.items() if unit == MS}
     return [system for system, share in shares.items() if share is not None and share < 1]
 
@@ -408,7 +408,7 @@ _TOPS = "`group` bigint, parent bigint"
 
 
 def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the group and the source of each group of a batch."""
+    """Yield each group of a batch once, with its source: the parent in a tree of IP multicast."""
     for batch in batches:
         group, first = np.unique(batch.column("group").to_numpy(), return_index=True)
         parent = batch.column("parent").to_numpy()[first]

@@ -46,12 +46,15 @@ class Size:
 
     @property
     def paper_slots(self) -> int:
-        """The paper's number of links: core links, and 100 LAN slots a router each way."""
+        """The paper's number of links: core links, and 100 LAN links per router each way.
+
+        A *slot* is such a link, which may have no node.
+        """
         return self.core_links + _SLOTS_PER_ROUTER * self.routers
 
     @property
     def has_slot_for_each_link(self) -> bool:
-        """True if there is a slot for each LAN link; otherwise a mean per slot has no meaning."""
+        """True if there is a slot for each LAN link; otherwise means per slot make no sense."""
         return self.existing_links <= self.paper_slots
 
 
@@ -320,5 +323,5 @@ def publications_of(run: RunTables) -> ScheduledMessages | None:
 
 
 def with_publication(run: RunTables, *columns: str) -> list[str]:
-    """Add the column of publications to names of columns, in a run with a schedule."""
+    """Return the names of columns and, in a run with a schedule, that of publications."""
     return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)

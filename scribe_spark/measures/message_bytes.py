@@ -112,7 +112,10 @@ def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
 
 
 def _bytes_of_kind(other: int, bitmap: int) -> Column:
-    """Return the size of a control message by its ``kind``."""
+    """Return the column with the size (bytes) of a control message, from its ``kind``.
+
+    `other` is the size of undefined kinds, `bitmap` that of the bitmap of an IHAVE or IWANT.
+    """
     kinds = F.when(F.lit(False), 0)
     for kind in _CONTROL_BYTES:
         kinds = kinds.when(F.col("kind") == kind, size_of_control(kind, other, bitmap))
@@ -120,7 +123,7 @@ def _bytes_of_kind(other: int, bitmap: int) -> Column:
 
 
 def _on_core_links(run: RunTables) -> Batches | None:
-    """Return the payload bytes of core links that carry any."""
+    """Return the payload bytes of each core link that carries any; None in a run without bytes."""
     if "bytes" not in run or run.config is None:
         return None
     size, table, column = run.config.bandwidth.size, "link_stress", "packets"

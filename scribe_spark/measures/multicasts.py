@@ -92,7 +92,7 @@ _OF_RUNS = "reached", "duplicates"
 
 
 def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
-    """Return the metrics of systems that rounds share with runs."""
+    """Return the metrics of systems that runs have, and rounds too."""
     every = [metric for measure in measures for metric in measure.metrics if metric.systems]
     return tuple(metric for metric in every if metric.name not in _OF_RUNS)
 
@@ -107,7 +107,10 @@ _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return the unit of every measure of a system's multicasts, and of the baselines `beside`."""
+    """Return the units of the measures of a system's multicasts, and of the baselines `beside`.
+
+    The keys are names of measures.
+    """
     units = _REACHED | {metric.name: metric.unit for metric in _METRICS}
     own = {
         f"{system}.{name}": unit
@@ -180,7 +183,7 @@ _OF_DELIVERIES = "group", "publication", "node"
 
 @dataclass(frozen=True)
 class InBucket:
-    """The rows of a system's multicasts in a bucket; each table is computed once."""
+    """The rows of a system's multicasts in a bucket; each property is computed once."""
 
     of: SystemTables
     tables: Tables
@@ -293,7 +296,7 @@ class InBucket:
 
 @dataclass(frozen=True)
 class MulticastMeasures:
-    """The selected measures of a world, and its network."""
+    """The measures of publications that a world takes each round, and the world's network."""
 
     #: Any of ``delay``, ``node_stress``, ``link_stress``; and ``bytes`` where publications have a
     #: size.
@@ -314,7 +317,7 @@ class MulticastMeasures:
 
     @property
     def message_parts(self) -> Parts:
-        """The parts of publications."""
+        """The parts into which publications are cut."""
         return Parts() if self.links is None else self.links.parts
 
     @property
@@ -578,7 +581,10 @@ class MeasureMulticasts(NodeProgram):
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
-        """Record the latencies of the multicasts that start in the bucket."""
+        """Record the latencies of the multicasts that start in the bucket.
+
+        `due` has the expected receivers, `came` the deliveries, which other buckets sent.
+        """
         groups, expected = add_expected(due["of"], due["expected"])
         none, asked = whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
@@ -653,7 +659,7 @@ class MeasureMulticasts(NodeProgram):
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
     def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
-        """Put the bucket's copies on links, and those of baselines to its members."""
+        """Put the bucket's copies on links, and baselines' packets to the bucket's members."""
         multicasts, router, copies = (
             self.of.multicasts,
             self.environment.facts.ring.router,

@@ -236,7 +236,7 @@ def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
-    """Count values by part: ``by, part, system, measure, value, count``."""
+    """Count values by class or region: ``by, part, system, measure, value, count``."""
     counted = []
     split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
     for measure, (name, node, value) in split.items():
@@ -295,7 +295,10 @@ def _at_deadlines(counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Count deliveries to each part by latency in whole ms, from :func:`count_by_part`."""
+    """Count deliveries by class or region, and by latency in whole ms.
+
+    `counted` comes from :func:`count_by_part`.
+    """
     delays = counted[counted["measure"] == "delay_ms"]
     # round to thousandths first: a sum of floats may give 5.000000001 ms instead of 5 ms
     whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)

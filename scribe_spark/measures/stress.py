@@ -241,7 +241,10 @@ class _CountStress:
 
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
-    """Return the number of children tables of each node, and of entries in them."""
+    """Return the number of children tables, and of entries in them, of each node.
+
+    `sent` are the counts of copies by sender and group.
+    """
     if not sent:
         return dict.fromkeys(CHILDREN, np.zeros(len(nodes), dtype=np.int64))
     at = index_sorted(nodes, sent["node"])

@@ -251,7 +251,7 @@ def _card(
 
 
 def _shown(value: float | None, unit: str) -> str:
-    """Return a number to three digits, whole numbers in full, with its unit."""
+    """Return a number as text to three digits, whole numbers in full, with its unit."""
     if not is_number(value):
         return as_text(value) + unit
     if unit == PERCENT:

@@ -107,7 +107,7 @@ class Compared:
     in_place: tuple[str, ...] = field(default=())
 
     def difference(self, side: int) -> float | None:
-        """Return a side's value minus the base's; None if one of them is missing."""
+        """Return a side's value minus that of the base; None without both."""
         base, value = self.values[0], self.values[side]
         return None if base is None or value is None else value - base
 
@@ -143,7 +143,7 @@ class Compared:
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
-    """Return every measure that a side has, in the order of the sides' own."""
+    """Return every measure that a side has, in the order in which the sides have them."""
     world = sides[0].rounds is not None
     units = {name: unit for side in reversed(sides) for name, unit in side.units.items()}
     names = dict.fromkeys(
@@ -257,7 +257,7 @@ _OF_WORLDS = Markup(
 def _headline_section(
     headlines: Sequence[Compared], names: Sequence[str], noun: str
 ) -> page.PageSection:
-    """Return the section of the headline measures, the equal ones folded."""
+    """Return the section of the headline measures; equal ones are hidden until a click."""
     title, same = "Headline measures", "Equal headline measures"
     differ = [row for row in headlines if row.most > 0 or not row.is_compared]
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
@@ -387,7 +387,10 @@ def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _round_figures(
     sides: Sequence[Side], names: Sequence[str]
 ) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield each headline measure of worlds, its title, and its figure; None if all are equal."""
+    """Yield each headline measure of worlds with its title and figure.
+
+    The figure is None if all sides have equal values.
+    """
     tables = [side.rounds for side in sides if side.rounds is not None]
     for measure in dict.fromkeys(name for table in tables for name in table):
         if not is_headline(measure, world=True):
@@ -415,7 +418,10 @@ def _round_figures(
 def _distribution_figures(
     sides: Sequence[Side], names: Sequence[str]
 ) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield the measure, title and figure of each system's distribution; None if all are equal."""
+    """Yield the measure, title and figure of each system's distribution.
+
+    The figure is None if all sides have equal distributions.
+    """
     read = [_histograms(side.distributions) for side in sides]
     keys = dict.fromkeys(key for histograms in read for key in histograms)
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():

@@ -158,7 +158,7 @@ def deviation_words(
 
 
 def difference_of(metric: Mapping[str, Any]) -> Difference | None:
-    """Return the difference of a metric from the paper's value; None if it cannot be compared."""
+    """Return the difference of a metric from the published value; None if there is none."""
     return difference(metric.get("value"), metric.get("paper"))
 
 

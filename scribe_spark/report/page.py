@@ -140,7 +140,7 @@ class PageTable(PagePart):
 
     @property
     def bodies(self) -> list[tuple[str, list[list[Cell]]]]:
-        """The groups of rows with their titles; a table without groups has one without a title."""
+        """The groups of rows with their titles; without groups, all rows are one without title."""
         groups = self.groups or [("", self.rows)]
         return [(title, [_cells(row) for row in rows]) for title, rows in groups]
 
@@ -294,7 +294,7 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return each setting, its value, and True if the user has set it."""
+    """Return each setting in a manifest, its value, and True if the user has set it."""
     by_user = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
     shown = {**by_user, **resolved}

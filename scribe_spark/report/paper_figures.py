@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 
 @dataclass(frozen=True)
 class Mark:
-    """Numbers that the paper quotes, drawn as a thin line with a few words."""
+    """A thin line in a figure, with words, at a number that the paper quotes."""
 
     #: For example ``max {scribe.rad.max}``: each metric in braces is replaced by its published
     #: value.  The line is at the first of them; without all values there is no mark.
@@ -226,7 +226,7 @@ def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ..
 
 
 def measure_label(measure: str) -> str:
-    """Return the name of a measure in figures that show several measures of one system."""
+    """Return the name of a measure for figures with several measures of one system."""
     return _MEASURE_LABELS[measure]
 
 
@@ -242,7 +242,7 @@ def _is_unicast(system: str) -> bool:
 
 
 def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
-    """Return the systems with data of a figure that are in no figure of the paper."""
+    """Return the systems with data for a figure that no figure of the paper shows."""
     if not set(COLUMNS) <= set(distributions.columns):
         return []
     rows = distributions[distributions["figure"].astype(str) == spec.number]

@@ -188,7 +188,7 @@ def _within(ms: float) -> str:
 
 
 def from_zero(line: Line) -> Line:
-    """Return a line that is drawn from the point (0, 0)."""
+    """Return the line with the point (0, 0) before its first point."""
     x, y = line.points
     return replace(line, points=(np.r_[0.0, x], np.r_[0.0, y]))
 

@@ -74,7 +74,7 @@ OVERLAYS = {"perfect": "main", "arrivals": "arrivals"}
 
 
 def without_tables_of_their_own(metrics: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the metrics that neither the table of latencies nor that of failures shows."""
+    """Return the metrics that are shown neither in the table of latencies nor of failures."""
     return [
         metric
         for metric in metrics

@@ -225,7 +225,7 @@ def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
-    """Return True for the live nodes that are orphans or below one."""
+    """Return True for live nodes that are orphans, or below an orphan in the drawing."""
     alive = frame["alive"].to_numpy(dtype=bool)
     cut = frame["orphan"].to_numpy(dtype=bool) & alive
     for _ in above:

@@ -54,7 +54,7 @@ class GroupTree:
 
     @property
     def below(self) -> np.ndarray:
-        """Return the indices of the nodes with a parent: one for each edge."""
+        """Return the indices of the nodes that have a parent; each stands for an edge."""
         return np.flatnonzero(self.parent >= 0)
 
     @cached_property
@@ -84,7 +84,7 @@ class GroupTree:
         return ", ".join(self.picture.name(int(self._ranks[end - 1])) for end in ends)
 
     def path(self, index: int) -> list[int]:
-        """Return the indices from a node up to its root, with both ends."""
+        """Return the indices of the nodes from a node up to its root, both included."""
         way = [index]
         while self.parent[way[-1]] >= 0:
             way.append(int(self.parent[way[-1]]))
@@ -498,7 +498,7 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
 
 
 def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
-    """Place nodes at their router; nodes of one router are in a ring around it."""
+    """Return the places of nodes on the map: in a ring around their router."""
     at = chart.index(tree.router)
     x, y = chart.x[at].copy(), chart.y[at].copy()
     for router in np.unique(at).tolist():

@@ -195,7 +195,7 @@ class InTasks:
 
 
 class _Teller:
-    """Reports each round once, even if a repeated task reports it twice."""
+    """The reporter of a job: it reports each round once, even if a repeated task does so twice."""
 
     def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
         self._tell, self._next = tell, rounds[0]
@@ -205,7 +205,7 @@ class _Teller:
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:
-        """Report a round that was not reported before."""
+        """Report the results of a round, unless they have been reported."""
         if number == self._next:
             self._next += 1
             self._tell(number, played)
@@ -257,7 +257,10 @@ def _take_results(tables: BucketTables) -> Any:
 
 
 class OnDriver:
-    """A world whose rounds the driver plays, from round `number`; executors hold its tables."""
+    """A world whose rounds are played from the driver; executors hold its tables.
+
+    `number` is the next round.
+    """
 
     def __init__(
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
@@ -310,7 +313,7 @@ class OnDriver:
         return left
 
     def _messages(self, memberships: DataFrame) -> DataFrame:
-        """Return joins and quits as messages to their nodes: `ROWS`; lazy."""
+        """Return joins and quits as messages of the engine to their nodes: `ROWS`; lazy."""
         assert self._protocols.groups is not None
         numbers = self._protocols.groups.numbers
 

@@ -84,7 +84,7 @@ def check_world(config: WorldConfig, times: bool = True) -> None:
 
 
 def _check_here(config: WorldConfig, times: bool = True) -> None:
-    """Do the check of :func:`check_world` in this process."""
+    """Refuse impossible groups and events in this process; see :func:`check_world`."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.groups.has_groups and groups is None:
@@ -130,7 +130,7 @@ def _needs_nodes(config: WorldConfig) -> bool:
 
 
 def extent_of(config: WorldConfig) -> Extent:
-    """Return the numbers of nodes and rounds, and of nodes that are alive at the start."""
+    """Return the numbers of nodes, of rounds, and of nodes that are alive at the start."""
     initial, nodes = config.world.initial, config.overlay.nodes
     for one in _chosen(config):  # at most one decides
         if one.initial is not None and initial is None:
@@ -448,7 +448,7 @@ def _check_beside(config: WorldConfig) -> bool:
 
 
 def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
-    """Return the events of a config, which a task makes when they are read."""
+    """Return the events of a config as a table that a task makes when it is read."""
 
     with_one_row = spark.range(0, 1, 1, 1)
     schedule = known_schedule(config, with_one_row)

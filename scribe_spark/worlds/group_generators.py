@@ -55,9 +55,9 @@ _Pool = Callable[[int, np.ndarray], _Sources]
 
 
 def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
-    """Let randomly drawn non-members join one group in the round of the event.
+    """Return joins of drawn non-members to one group, in the round of the event.
 
-    The draw ignores the access list; the group refuses nodes that are not on it.  By default the
+    The draw ignores the access list; the group refuses nodes that are not on it. By default the
     group is the smallest one at the start (of equal ones, that with the largest number), and all
     live nodes that are not members join.
     """
@@ -83,10 +83,10 @@ def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
 
 
 def joined_again(setting: Setting) -> EventRows:
-    """Let nodes that arrive or recover join the groups that they joined before, in that round.
+    """Return joins of nodes that arrive or recover, for the groups that they had joined before.
 
-    Members at the start that are not alive at the start join when they arrive.  A node that has
-    quit a group does not join it again automatically.
+    They join in that round. Members at the start that are not alive at the start join when they
+    arrive. A node that has quit a group does not join it again automatically.
     """
     rows, groups, extent = setting.rows, setting.known_groups, setting.extent
     of_start, nodes = groups.members
@@ -111,7 +111,7 @@ def joined_again(setting: Setting) -> EventRows:
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
-    """Return True for joins whose node quits the group in some round."""
+    """Return True for joins whose node quits the group in some round, by the events `rows`."""
     quits = rows.take(rows.events == QUIT)
     numbers = distinct(quits.groups)
     place = find_sorted(numbers, joins.groups)
@@ -166,7 +166,10 @@ class _Churn:
         self.events: list[EventRows] = []
 
     def play_round(self, at: int, alive: np.ndarray) -> None:
-        """Play one round; `alive` marks the live nodes after the round's node events."""
+        """Play round `at`: quits, and joins of replacements.
+
+        `alive` marks the live nodes after the round's node events.
+        """
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1
         quits, members = members.take(going), members.take(~going)
@@ -274,7 +277,7 @@ def publications(config: WorldConfig, extent: Extent, setting: Setting) -> Event
 
 
 def from_roots(config: WorldConfig) -> bool:
-    """Return True if roots publish, so that events depend on nodeIds."""
+    """Return True if roots publish in a config's world, so that events depend on nodeIds."""
     return config.world.publish_source == "root"
 
 

@@ -70,7 +70,7 @@ class AccessLists:
         return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
 
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that have a right to their group: bool, shape of `nodes`."""
+        """Return True for nodes that have a right to the group in the same row: bool."""
         listed = self.listed(right)
         place = find_sorted(listed, groups)
         rows = self.rights == right
@@ -78,7 +78,7 @@ class AccessLists:
         return (place == NONE) | np.isin(place * 2**31 + nodes, named)
 
     def may_join(self, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that may join their group: bool, shape of `nodes`."""
+        """Return True for nodes that may join the group in the same row: bool."""
         return self.permits(MAY_JOIN, groups, nodes)
 
 

@@ -90,7 +90,7 @@ class LinkStress:
 
 
 def is_traffic(name: str) -> bool:
-    """Return True for the names of tables of recorded messages, with or without a prefix."""
+    """Return True for names of tables in which messages are recorded, also with a prefix."""
     return re.search(rf"(^|/){TRAFFIC} [0-9]+$", name) is not None
 
 

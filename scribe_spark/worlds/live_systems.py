@@ -194,7 +194,10 @@ class LiveSystems:
     by_hops: frozenset[str] = frozenset()
 
     def named(self, *, within: bool) -> tuple[str, ...]:
-        """Return the systems that play within the round of the nodes, or those that do not."""
+        """Return the systems that play within the round of the nodes, or the others.
+
+        A system plays within this round if its messages travel by Pastry.
+        """
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:

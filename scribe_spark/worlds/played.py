@@ -25,10 +25,10 @@ from scribe_spark.rounds.system import Multicasts
 
 @dataclass(frozen=True)
 class Played:
-    """The measures of a round by name, its run time in seconds, and its costs.
+    """The results of a round: measures by name, run time in seconds, and costs.
 
-    The time of the first round of a job includes reading the state.  Costs (supersteps, messages
-    and bytes) are known if each superstep is a job.
+    The time of the first round of a job includes reading the state. Costs (supersteps, messages and
+    bytes) are known if each superstep is a job.
     """
 
     measures: dict[str, float]
@@ -57,7 +57,7 @@ _ROUND = DecimalType(20, 0)
 
 
 def are_rounds(first: int, last: int) -> Column:
-    """Return a column that is True for rows of the rounds `first` to `last`."""
+    """Return a Column of Spark that is True for rows of the rounds `first` to `last`."""
     # DECIMALs, because Spark would write integers into generated code, anew for each job
     return F.col("round").cast(_ROUND).between(F.lit(Decimal(first)), F.lit(Decimal(last)))
 
@@ -80,7 +80,7 @@ class EventFiles:
     files: tuple[str, ...]
 
     def read(self, rounds: range) -> pa.Table:
-        """Return the events of some rounds."""
+        """Return the events of some rounds, as `schemas.WORLD_EVENTS`."""
         wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
         return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 

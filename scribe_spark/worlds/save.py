@@ -111,7 +111,7 @@ def is_saved(name: str) -> bool:
 
 
 def saved_rows(rows: DataFrame) -> Batches:
-    """Return the rows of a world that are needed to resume, with their bytes: `ROWS`."""
+    """Return the rows of a world that a save needs, with their bytes: `ROWS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):

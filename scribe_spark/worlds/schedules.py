@@ -71,7 +71,7 @@ def round_times(config: WorldConfig, groups: int) -> RoundTimes:
 
 
 def of_schedule(config: WorldConfig, schedule: Schedule) -> TimedRows:
-    """Return the publications of a schedule; refuse those after the last round."""
+    """Return the publications of a schedule, by round; refuse those after the last round."""
     length, rounds = round_us(config), config.world.rounds
     number, at_us = np.divmod(schedule.at_us, length)
     late = np.flatnonzero(number >= rounds)

@@ -53,7 +53,7 @@ _OF_MESSAGES: dict[str, str] = LINK_STRESS_MEASURES | {
 
 
 def system_measures(system: System) -> dict[str, str]:
-    """Return all measures of a system in a world's rounds with units.
+    """Return all measures of a system in a world's rounds: name -> unit.
 
     Only Scribe has a measure for each kind of message.
     """

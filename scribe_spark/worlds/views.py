@@ -65,7 +65,7 @@ class Bucket:
     groups: np.ndarray  # the numbers of the groups, by index
 
     def table(self, name: str) -> Columns | None:
-        """Return a table, None if it has no rows in the bucket."""
+        """Return the table of a name; None if it has no rows in the bucket."""
         return self.tables[name] if self.tables.has_rows(name) else None
 
     @property
@@ -93,7 +93,7 @@ class View:
     order: tuple[str, ...] = ()
 
     def batches(self, bucket: Bucket) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the view for a bucket."""
+        """Yield the rows of the view for a bucket, as record batches."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
             named = isinstance(columns, pa.RecordBatch)
@@ -102,7 +102,7 @@ class View:
 
 
 def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
-    """Return rows sorted by columns of numbers."""
+    """Return the rows of a batch sorted by the columns `order`, which have numbers."""
     if not len(batch):
         return batch
     keys = [_from_zero(batch.column(name).to_numpy()) for name in order]

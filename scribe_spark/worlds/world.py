@@ -354,7 +354,7 @@ class World:
 
     @property
     def to_save(self) -> Batches:
-        """The rows of :attr:`saved`, for the tasks that write them."""
+        """The rows of :attr:`saved`, in a form that tasks can write to files."""
         return saved_rows(self._driver.rows)
 
     @property
@@ -407,7 +407,7 @@ class World:
 
     @property
     def routing_rows(self) -> Batches:
-        """The rows of :attr:`routing_table`, for the tasks that write them."""
+        """The rows of :attr:`routing_table`, in a form that tasks can write to files."""
         return self._view(views.ROUTING_TABLE)
 
     @property

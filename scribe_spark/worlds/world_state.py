@@ -141,7 +141,7 @@ class WorldState:
 
     @property
     def ring(self) -> Ring:
-        """All nodes: past, present and future ones."""
+        """The ring of all nodes: those that lived, live, or will arrive."""
         return self.player.environment.facts.ring
 
     def play_rounds(
@@ -323,6 +323,9 @@ class WorldState:
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
+        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`.
+
+        `number` is the round that will be played next.
+        """
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)

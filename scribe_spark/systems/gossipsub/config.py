@@ -200,7 +200,10 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse the setting of a clock if publications have sizes, which set the clock."""
+        """Refuse the clock of hops, and two times for one work, beside sizes of publications.
+
+        `processing_ms` and the setting of validation are the same time of a node.
+        """
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     @classmethod

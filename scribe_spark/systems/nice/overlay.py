@@ -25,7 +25,7 @@ GUEST = -2
 
 @dataclass(frozen=True)
 class Nice(GrownOverlays):
-    """NICE by rules V1 to V9; `rules` is its section of the config (`Section.for_tasks`)."""
+    """NICE by rules V1 to V9; `rules` is the section ``nice`` of the config."""
 
     rules: NiceConfig
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)

@@ -129,7 +129,10 @@ class NicePeriod:
         self._period.counts[name] = self._period.counts.get(name, 0) + number
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
-        """Mark the nodes that are neither silent nor departing."""
+        """Return True for nodes (keys) that are neither silent nor departing.
+
+        A node is silent if it has died and nobody has noticed.
+        """
         return find_sorted(self._mute, key) < 0
 
     # --- before the layers

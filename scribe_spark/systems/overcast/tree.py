@@ -304,7 +304,7 @@ class Round(Members):
         return best
 
     def ask(self, asker: np.ndarray, asked: np.ndarray) -> None:
-        """Accept or refuse the nodes that ask for a parent: rule E10."""
+        """Adopt or refuse the nodes `asker`, which ask the nodes `asked` for adoption: E10."""
         self._send(ADOPT, asker, self.node[asked])
         lost, waits = self._refused(asker, asked)
         searches = self.parent[asker] < 0

@@ -77,9 +77,9 @@ class PlumtreeKernel:
         return {name: int(np.count_nonzero(column)) for name, column in found.items()}
 
     def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
-        """Return the handler of a message or timer: that of Plumtree or of HyParView.
+        """Return the handler of a message or timer: that of HyParView, or else that of Plumtree.
 
-        With static views, HyParView has none.
+        If views are static, Plumtree handles dead nodes.
         """
         if not name.startswith("on_"):
             raise AttributeError(name)

@@ -232,7 +232,7 @@ class RefuseUnknownMembers(RoundProgram):
             )
 
     def _arrive(self, scribe: Scribe, joins: Columns) -> None:
-        """Refuse JOINs at tree nodes and roots, and forward the others."""
+        """Refuse JOINs at nodes that have the group's tree or state, and forward the others."""
         # tree nodes, and nodes with a copy of the group's state, can check credentials
         pair = scribe.key(joins["group"], joins[AT])
         knows = scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

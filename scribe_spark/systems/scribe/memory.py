@@ -267,7 +267,7 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one ring; add rings until enough are unused."""
+        """Let rows with equal rings share one, and add as many unused rings as are then in use."""
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)

@@ -80,7 +80,7 @@ class Joins(Rows):
     def of(
         cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
     ) -> Joins:
-        """Return JOINs of one round without added data."""
+        """Return JOINs without data of the application; `number` is the round."""
         n = len(group)
         causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
         return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))

@@ -258,7 +258,7 @@ class Hops:
         self._send(PATH, self.forest.asked(changed[of], child), changed[of])
 
     def _forgotten_paths(self) -> np.ndarray:
-        """Return live pairs that lost their parent before the period, and forget ancestors."""
+        """Let pairs without a parent forget their former ancestors; return the live pairs."""
         forest = self.forest
         had = np.flatnonzero((forest.parent < 0) & (forest.ancestors[:, 0] >= 0))
         forest.detach(had)
