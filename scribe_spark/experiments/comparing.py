@@ -98,7 +98,7 @@ class Comparison:
     rows: list[Compared]
 
     def summary(self) -> str:
-        """Return the greatest difference of a headline measure in one line."""
+        """Return a line with the greatest difference of a headline measure."""
         rows = [row for row in self.rows if row.headline and row.is_compared]
         worst = max(rows, key=lambda row: row.most, default=None)
         if worst is None or worst.most == 0:

@@ -185,7 +185,7 @@ class StoredFolder:
             self._refuse_strange(find_link, name)
 
     def refuse_strange_in_tables(self) -> None:
-        """Refuse foreign files in tables' folders, which a table that is written again replaces."""
+        """Refuse foreign files in tables' folders; writing a table deletes all files there."""
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
         tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
@@ -256,7 +256,7 @@ class StoredFolder:
                 self._files.delete(self.url)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a whole file or nothing."""
+        """Write a text to a file: all of it or nothing."""
         self._write_bytes(name, text.encode())
 
     def _write_bytes(self, name: str, content: bytes) -> None:
@@ -513,7 +513,7 @@ def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
 
 
 def _is_written(files: Files, path: str, file: FileStatus) -> bool:
-    """Return whether a command writes a file of such a path."""
+    """Return True if a command writes a file of this path and name."""
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)

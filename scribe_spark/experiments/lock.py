@@ -67,7 +67,7 @@ class LockOwner:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Return True if the process id is valid here."""
+        """Return True if the owner ran on this machine, where its process id is valid."""
         here = (platform.node(), _processes())
         return bool(self.processes) and (self.host, self.processes) == here
 

@@ -37,7 +37,7 @@ class Owner(NamedTuple):
 
 
 def records_of(manifest: Manifest, owner: Owner) -> Records:
-    """Return the records of a command's manifest."""
+    """Return what a manifest records of the folder of its command `owner`."""
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest.get(name, {}), Mapping):
             raise TypeError(name)

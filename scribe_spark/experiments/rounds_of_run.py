@@ -137,7 +137,7 @@ class Rounds(GrownTrees):
 
 
 class RoundsOfRun(Rounds):
-    """The trees of a run with rounds; each variant has its own world."""
+    """The nodes, groups and trees of a run with rounds; each variant has its own world."""
 
     @property
     def world(self) -> World:
@@ -298,7 +298,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def trees(self) -> None:
-        """None, because the world has the trees."""
+        """None, because the world has the trees (see `GrownTrees.trees`)."""
 
     @property
     def edges(self) -> Batches:

@@ -235,7 +235,7 @@ class _Channelled:
 
     @cached_property
     def multicast_groups(self) -> DataFrame:
-        """The channels in the columns of `Simulation.multicast_groups`."""
+        """The channels as groups, with the columns of `Simulation.multicast_groups`."""
         groups = self._run.multicast_groups.drop("source", "source_router")
         joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
         return joined.drop("group").withColumnRenamed("channel", "group")
@@ -247,7 +247,7 @@ class _Channelled:
 
     @property
     def groups_with_root(self) -> DataFrame:
-        """The channels in the columns of `Simulation.groups_with_root`."""
+        """The channels as groups, with the columns of `Simulation.groups_with_root`."""
         return self.multicast_groups.drop("source", "source_router")
 
     @cached_property

@@ -109,7 +109,7 @@ Written = Future[Mapping[str, DataFrame]]
 
 
 class SavedTables(MutableMapping[str, DataFrame]):
-    """Tables by name.
+    """The written tables of a run, by name.
 
     A value may be the future of tables that are being written: a reader waits for it, and gets the
     exception of a failed write.

@@ -171,7 +171,7 @@ class Simulation(Stages):
 
     @property
     def asked_for(self) -> tuple[System, ...]:
-        """The multicast systems of the run."""
+        """The systems that the run has, by its config."""
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     # --- trees

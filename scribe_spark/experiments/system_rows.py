@@ -40,7 +40,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Table:
-    """The possible values in the columns of a saved table."""
+    """What a saved table of systems may contain: possible values by column."""
 
     handed: str  # its name in `Multicast` or `Variant`
     nodes: Mapping[str, str | None]  # column with a node -> the column with its router
@@ -103,7 +103,10 @@ def _among(column: str, values: Iterable[str]) -> Column:
 
 
 def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system with an impossible row in a table; see :func:`row_faults`."""
+    """Refuse a system with an impossible row in a table, by an InputError.
+
+    See :func:`row_faults`.
+    """
     _raise_first(row_faults(name, rows, known))
 
 

@@ -58,7 +58,7 @@ _EDGES = f"system string, merged boolean, {EDGES}"
 
 
 def payload_copies(run: RunTables) -> Batches:
-    """Return all copies of messages that nodes send to nodes: `stress.EDGE_COLUMNS`.
+    """Return all copies of publications that nodes send to nodes: `stress.EDGE_COLUMNS`.
 
     In a run with a schedule, the column ``group`` contains the publication.
     """
@@ -99,7 +99,7 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
 
 
 def kept_links(run: RunTables) -> Batches:
-    """Return the links on which nodes send, each once for all publications, as edges.
+    """Return the links on which nodes send, each once for all publications of a group.
 
     The columns are `stress.EDGE_COLUMNS`.
     """

@@ -102,7 +102,7 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """Return the histogram of each (system, measure) of ``system, measure, value, count``."""
+    """Return histograms from a table ``system, measure, value, count``: (system, measure) -> it."""
     return {
         (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])
@@ -121,7 +121,7 @@ class Statistic(NamedTuple):
 
 
 def statistics(unit: str, *names: str) -> dict[str, Statistic]:
-    """Return statistics over the counted values: ``mean``, ``median``, ``p95`` or ``max``."""
+    """Return statistics of histograms by name, such as ``mean``, ``median``, ``p95`` or ``max``."""
     return {name: _STATISTICS[name]._replace(unit=unit) for name in names}
 
 

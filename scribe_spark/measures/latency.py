@@ -341,7 +341,7 @@ def latency_rows(
 
 
 def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
-    """Convert to `schemas.LATENCY`: thousandths to ms or hops, NEVER to NULL."""
+    """Convert rows of publications to `schemas.LATENCY`: ms or hops, and NULL for NEVER."""
     schema = to_arrow_schema(LATENCY)
     arrays = []
     for field in schema:

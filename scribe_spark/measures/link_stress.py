@@ -72,7 +72,10 @@ class PacketsOnLinks:
             self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
-        """Put one packet on the LAN link of each element of `node`; nodes may repeat."""
+        """Put a packet on the LAN link of each node in `node`; a node may repeat.
+
+        `kind` is up or down.
+        """
         packets = np.bincount(node)
         there = np.flatnonzero(packets)
         self.put_at(there, kind, system, node=there, packets=packets[there])
@@ -130,7 +133,7 @@ class PacketsOnLinks:
                 self.put(CORE, system, src, src=src, dst=dst, packets=packets)
 
     def outbox(self) -> Outbox:
-        """Return the messages to send in this superstep."""
+        """Return the collected packets as messages of this superstep."""
         sent, self._sent = self._sent, {}
         return {name: concatenate(parts) for name, parts in sent.items()}
 

@@ -59,7 +59,7 @@ class Size:
 
 
 class ReadsTables(Protocol):
-    """The type of objects that read written tables for kernels and for the driver."""
+    """The interface of what reads written tables, for kernels and for the driver."""
 
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
@@ -164,9 +164,10 @@ Value = Callable[..., float | None]
 
 
 def collected(measure: str, name: str) -> Value:
-    """Return the function of a metric that `collect` of a measure has computed under a name.
+    """Return the function of a metric that the step `collect` of a measure has computed.
 
-    The results of metrics of systems are mappings by system.
+    `name` is the metric's name in the collected result. The results of metrics of systems are
+    mappings by system.
     """
 
     def value(found: Found, *system: str) -> float | None:
@@ -307,7 +308,7 @@ PUBLICATION = "publication"
 
 @dataclass(frozen=True)
 class ScheduledMessages:
-    """Publications by their numbers."""
+    """The publications of a schedule: arrays by the number of the publication."""
 
     #: int64: the group of each publication, and its size in bytes.
     group: np.ndarray

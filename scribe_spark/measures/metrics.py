@@ -189,7 +189,7 @@ def _figure(figure: str, measure: str, system: System | None, replaced: Mapping[
 
 
 def _plain(value: Any) -> int | float | None:
-    """Convert to a JSON number; None for a missing or infinite value."""
+    """Convert a value to a JSON number; None for a missing or infinite value."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if float(value).is_integer() else float(value)

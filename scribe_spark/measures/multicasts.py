@@ -149,7 +149,7 @@ class SystemTables:
 
     @property
     def publications(self) -> int:
-        """The number of the multicasts' publications."""
+        """The number of publications whose multicasts are measured."""
         return len(distinct(self.first_parts))
 
     @cached_property
@@ -206,7 +206,7 @@ class InBucket:
 
     @cached_property
     def others(self) -> tuple[np.ndarray, np.ndarray]:
-        """All members except starts: index of the multicast, node."""
+        """All members except starts: index of the multicast, node; once for each multicast."""
         multicasts = self.of.multicasts
         group, node = np.divmod(self.members, self.size)
         row, of = multicasts.of_groups(group)
@@ -233,7 +233,7 @@ class InBucket:
 
     @property
     def delivered(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes of first copies, members or not, with the indices of the multicasts."""
+        """The nodes with a first copy, members or not: index of the multicast, node."""
         came = self.tables.get(DELIVERED) or dict.fromkeys(_OF_DELIVERIES, whole_numbers())
         of = self.of.multicasts.find(came["group"], came["publication"])
         return of[of >= 0], came["node"][of >= 0]

@@ -38,7 +38,7 @@ _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
 
 @dataclass(frozen=True)
 class PublishedNumber:
-    """A published number, its independent check, and notes."""
+    """A number that the paper publishes, its range in the independent check, and notes."""
 
     #: The published value.
     paper: float | None = None
@@ -53,7 +53,7 @@ class PublishedNumber:
 
 @dataclass(frozen=True)
 class _PublishedSection:
-    """The numbers of one section of the paper."""
+    """The published numbers of one section of the paper, with its figures."""
 
     #: The number of the section.
     section: str

@@ -155,7 +155,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Replies:
-    """Answers of receivers to the source; `links` have rates if answers take time on links."""
+    """The answers of receivers to the source; `links` have rates if answers take time on links."""
 
     kernel: Kernel
     lan_us: int
@@ -187,7 +187,7 @@ class Replies:
 
 
 def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndarray:
-    """Return when a link that takes one thing after another has each of them.
+    """Return the time at which a link, which takes one thing after another, has taken each.
 
     Parameters
     ----------

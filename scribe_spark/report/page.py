@@ -100,7 +100,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards(PagePart):
-    """Cards side by side."""
+    """Cards side by side, as a part of a page."""
 
     kind = "cards"
     cards: Sequence[Card]
@@ -109,7 +109,7 @@ class Cards(PagePart):
 
 
 class Cell(NamedTuple):
-    """A cell of a table."""
+    """A cell of a table: its text, and what stands beside and below the text."""
 
     text: str = ""
     small: str = ""  # behind the text
@@ -124,7 +124,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True)
 class PageTable(PagePart):
-    """A table; the first cell of a row is the row's head."""
+    """A table as a part of a page; the first cell of a row is the row's head."""
 
     kind = "table"
     heads: Row
@@ -151,7 +151,7 @@ def _cells(row: Row) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Legend(PagePart):
-    """The names of lines beside samples of the lines."""
+    """A legend as a part of a page: names of lines beside samples of the lines."""
 
     kind = "legend"
     label: str
@@ -160,7 +160,7 @@ class Legend(PagePart):
 
 @dataclass(frozen=True)
 class Figures(PagePart):
-    """Figures side by side."""
+    """Figures side by side, as a part of a page."""
 
     kind = "figures"
     figures: Sequence[PageFigure]

@@ -429,7 +429,10 @@ def _lines(
 
 
 def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
-    """Return values and counts with zeros on both sides of a gap between whole values."""
+    """Return the values and counts of a histogram, with zeros at the ends of gaps.
+
+    A gap is where whole values are missing.
+    """
     values, top = data.values, data.values[-1]
     x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
     y = np.zeros(len(x))
@@ -456,7 +459,7 @@ def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
 
 
 def _equal(curves: Sequence[Curve]) -> list[list[int]]:
-    """Return the indices of curves in groups of equal data."""
+    """Return the indices of curves in groups; the curves of a group have equal data."""
     return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
 
 

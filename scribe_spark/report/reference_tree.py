@@ -205,9 +205,9 @@ def _large(rows: pd.DataFrame) -> list[Panel]:
 
 
 def _area(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with one measure in place of the areas of connections and disconnections.
+    """Return the rows with one measure of areas, in place of two for the kinds of event.
 
-    A large tree has few events, so the mean area is over both kinds of event.
+    A large tree has few events, so the mean area is over connections and disconnections.
     """
     of_events = rows["measure"].isin(["area.connection", "area.disconnection"])
     return rows[of_events].assign(measure="area")
@@ -287,7 +287,7 @@ def hosts_panel(
 
 
 def _line_words(label: str, line: pd.Series, check: str) -> str:
-    """Return the first and the last value of a line, and the independent check, in words."""
+    """Return words with the first and the last value of a line, and the independent check."""
     ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
     text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
     return text + (f" Independent check: {check.replace('-', ' to ')}." if check else "")

@@ -124,7 +124,7 @@ def _dot(at: Point, colour: str, radius: float = 2.6) -> str:
 
 
 def _ring_mark(at: Point) -> str:
-    """Return the mark of a key."""
+    """Return the mark of a key on the ring, as an element."""
     look = {"fill": "none", "stroke": _COLOURS[0], "stroke_width": "1.2"}
     return element("circle", cx=float(at[0]), cy=float(at[1]), r=4.6, **look)
 
@@ -134,7 +134,7 @@ def _line(here: Point, there: Point, colour: str, width: str) -> str:
 
 
 def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
-    """Draw links, the thin ones first."""
+    """Return the elements that draw links, the thin ones first."""
     looks = {False: (_PALE, ".5"), True: (_LINE, "1.2")}
     rows = links.sort_values(["first", "sender", "receiver"])[["sender", "receiver", "first"]]
     drawn = [_line(at[a], at[b], *looks[bool(first)]) for a, b, first in rows.to_numpy().tolist()]
@@ -143,7 +143,7 @@ def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
 
 
 def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
-    """Draw the hops of a message."""
+    """Return the elements that draw the hops of a message."""
     drawn = [_dot(point, INK) for point in points]
     keys = [(_dot(_HERE, INK), _hex("start", halves[0]))]
     for hop, (here, there) in enumerate(pairwise(points)):
@@ -155,7 +155,7 @@ def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
 
 
 def _arrow(here: Point, there: Point, colour: str) -> Iterator[str]:
-    """Draw an arrow that ends before the mark of a node."""
+    """Yield the elements of an arrow that ends before the mark of a node."""
     along = np.subtract(there, here)
     along = along / max(float(np.hypot(*along)), 1e-9)
     tip = np.subtract(there, 3.2 * along)

@@ -313,7 +313,7 @@ class PageFigure:
 
     @property
     def svg(self) -> Any:
-        """The drawing as markup."""
+        """The drawing as markup, which the template does not escape."""
         from markupsafe import Markup
 
         return Markup(str(self.drawing))
@@ -341,7 +341,7 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Replace the user's matplotlibrc by the style of all pages."""
+    """Return a context manager in which the style of all pages replaces the user's matplotlibrc."""
     from matplotlib import style
 
     with style.context(["default", RC]):
@@ -350,7 +350,10 @@ def drawing_style() -> Iterator[None]:
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG."""
+    """Return a context manager with an empty figure (sizes in inches) in the style of all pages.
+
+    It is drawn as SVG.
+    """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 

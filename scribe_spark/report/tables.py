@@ -242,7 +242,7 @@ class ComparedNumber:
 
     @property
     def verdict(self) -> str:
-        """The result in words, for example ``arrivals only``."""
+        """The overlays that meet the published number in words, for example ``arrivals only``."""
         met = self.met_by
         if len(met) == len(OVERLAYS):
             return "both"

@@ -366,7 +366,7 @@ class TreeDrawing:
 
 
 class _Map:
-    """The map: coordinates by router and domain, in the units of the drawing."""
+    """The map of a topology: coordinates by router and domain, in the units of the drawing."""
 
     def __init__(self, routers: pd.DataFrame, side: float) -> None:
         self.routers = routers.set_index("router").sort_index()
@@ -524,7 +524,7 @@ def _ground(chart: _Map) -> list[tuple[str, str]]:
 
 
 def _lengths(tree: GroupTree, chart: _Map) -> str:
-    """Return the mean length of the edges on the map, by depth, in a sentence."""
+    """Return a sentence with the mean length of the edges on the map, by depth."""
     at, below = chart.index(tree.router), tree.below
     up = at[tree.parent[below]]
     side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0

@@ -62,7 +62,7 @@ _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
 class InTasks:
-    """A world whose rounds are played in tasks that keep their buckets.
+    """A driver of a world: its rounds are played in tasks that keep their buckets.
 
     `rows` (`ROWS`) are materialised; they are freed when they are replaced.
     """
@@ -184,7 +184,7 @@ class InTasks:
         return local_frame(self._spark, found)
 
     def release(self) -> None:
-        """Free the rows."""
+        """Free the rows of the world."""
         self._tables.release()
         self._release_start()
 
@@ -201,7 +201,7 @@ class _Teller:
         self._tell, self._next = tell, rounds[0]
 
     def take(self, report: dict[str, Any]) -> None:
-        """Receive the report of a task."""
+        """Take the report of a task: results of a round, which are reported."""
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:

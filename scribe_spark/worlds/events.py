@@ -142,7 +142,7 @@ def extent_of(config: WorldConfig) -> Extent:
 
 
 def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """Return the start of a world's groups, None without groups."""
+    """Return the start of a world's groups; None without groups."""
     if groups is None:
         return None
     return GroupStart(groups, extent, config.seed, config.scribe.access)
@@ -421,7 +421,7 @@ def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
 
 
 def _is_large(config: WorldConfig) -> bool:
-    """Return True if built-in generators make events of drawn groups with many members."""
+    """Return True if a config's built-in generators make events of many drawn memberships."""
     members = config.groups.memberships(config.overlay.nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
     is_drawn = (config.world.events or config.groups.members or config.scribe.access) is None

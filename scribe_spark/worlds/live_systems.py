@@ -164,7 +164,7 @@ class LiveGroups:
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times (microseconds) and sizes (bytes) of all publications of a round."""
+        """Return the times (us) and the sizes (bytes) of publications that begin in a round."""
         usual = 0 if self.links is None else self.links.size
         return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 
@@ -180,11 +180,11 @@ class LiveGroups:
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world, by name; all else is in its `LiveGroups`.
+    """The systems of a world, by name; what they have in common is in `LiveGroups`.
 
     `own` has the own rounds of systems that set their length; the others have one round per round
-    of the world, which lasts `seconds`.  `limits` are the user's limits of children, by node
-    number; the copies of the systems `by_hops` arrive by the clock of hops.
+    of the world, which lasts `seconds`. `limits` are the user's limits of children, by node number;
+    the copies of the systems `by_hops` arrive by the clock of hops.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)

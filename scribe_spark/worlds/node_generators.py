@@ -60,7 +60,7 @@ class Weibull:
 
     @property
     def scale(self) -> float:
-        """The scale of the distribution."""
+        """The scale of the distribution, in rounds."""
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def lifetimes(self, uniform: np.ndarray) -> np.ndarray:

@@ -206,7 +206,7 @@ def messages_view(kinds: tuple[str, ...]) -> View:
 
 
 def live_knowledge_view(lives: Lives) -> View:
-    """Return the view `schemas.KNOWLEDGE`: tables of live nodes without dead nodes."""
+    """Return the view `schemas.KNOWLEDGE`: tables of live nodes, without their dead entries."""
 
     def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(schemas.KNOWLEDGE)

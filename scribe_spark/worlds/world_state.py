@@ -96,7 +96,7 @@ class Protocols:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """The results of a round except the tables of the buckets.
+    """The results of a round that are not tables of the buckets.
 
     `result` has messages and lookups; `tables` has the publications of a world with groups
     (``publications``, ``by_part``) and further tables of systems; `multicasts` has the measured

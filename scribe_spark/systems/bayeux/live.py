@@ -342,7 +342,10 @@ class CountHeard(SessionProgram):
         return np.bincount(group, minlength=len(self.accepted))
 
     def _copies_from_roots(self, tables: Tables) -> Columns:
-        """Remove and return all copies, also between roots; times count from the first root."""
+        """Remove and return all copies, also those that the first root sends to other roots.
+
+        Times count from the first root.
+        """
         sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
         copies = sessions.from_source_root(copies) if copies else {}
         if sessions.partitions == 1:
@@ -374,7 +377,7 @@ class CountHeard(SessionProgram):
         return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
 
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
-        """Count payloads; `arrivals` are the first copies."""
+        """Count copies and duplicates in :data:`HEARD`; `arrivals` are the first copies."""
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
         is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
         trees = {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
@@ -496,7 +499,7 @@ class _BayeuxRound:
         self._play_events(rules, begins=_SESSIONS not in kept)
 
     def write(self, kept: Tables) -> None:
-        """Store the orchestrator's state."""
+        """Store in `kept` what the orchestrator keeps for the next round."""
         kept[_SESSIONS] = {"root": self.root, "lost": self.lost, "joined": self.joined}
         kept[PUBLISHED] = self.published.to_columns()
 
@@ -533,12 +536,12 @@ class _BayeuxRound:
     # --- steps 3 and 4
 
     def leave(self) -> None:
-        """Members quit: rule B15."""
+        """Let members that quit send LEAVEs: rule B15."""
         self.player.play(Leave(self.sessions), {QUIT: to_nodes(self.now.quit)})
         self.player.play(Prune(self.sessions))
 
     def join(self) -> None:
-        """All waiting members send JOINs, and roots answer: rule B16."""
+        """Let all waiting members send JOINs, and roots answer with TREEs: rule B16."""
         self.player.play(Join(self.sessions), {MEMBER: to_nodes(self.now.join)})
         self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
@@ -549,7 +552,7 @@ class _BayeuxRound:
     # --- steps 5 and 6
 
     def publish(self) -> None:
-        """Publications go to the roots, down the trees, and around dead nodes: B17 and B18."""
+        """Send publications to the roots, down the trees, and around dead nodes: B17 and B18."""
         player, sessions, now = self.player, self.sessions, self.now
         groups, publish = len(now.key_hi), now.publish
         source = {AT: publish.node, "group": publish.group, "number": np.arange(len(publish))}

@@ -210,7 +210,7 @@ LISTED, CAME = "listed", "came"
 
 @dataclass
 class Members(SortedTable):
-    """Memberships, by (group, node)."""
+    """Memberships of a bucket's nodes, by (group, node)."""
 
     number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
     waits: np.ndarray = field(default_factory=flags)  # bool: True if no TREE has arrived yet

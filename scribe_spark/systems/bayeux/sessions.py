@@ -142,7 +142,10 @@ _RULES = {TABLE: table_hop, LEAF_SET: hop, PASTRY: hop, SURROGATE: surrogate_hop
 
 @dataclass(frozen=True)
 class Hop:
-    """A rule by the leaf sets and routing tables in a bucket, around dead nodes; picklable."""
+    """A routing rule that reads a bucket's leaf sets and routing tables; picklable.
+
+    Messages go around dead nodes.
+    """
 
     facts: KnowsRing
     is_alive: IsAlive

@@ -356,7 +356,10 @@ class LiveFlooding(GroupOverlays):
     building: ClassVar[tuple[str, ...]] = (ANNOUNCEMENT,)
 
     def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the copies of publications, and what the rings take: rules F1, F2, F6 and F7."""
+        """Return the copies of publications and, in a run, the costs of the rings: F1 to F7.
+
+        The costs are stored entries, and announcements.
+        """
         nodes = len(network.ring)
         rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
         states = self._states(rings, network)
@@ -425,7 +428,7 @@ class FloodedOverlay(GroupOverlays):
         return None
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Flood, and write the copies as `Dissemination` does."""
+        """Flood publications, and write the copies in the tables that `Dissemination` writes."""
         publication = np.arange(len(now.publish))
         flood = Flood(
             *(round.bounds, round.facts, now.kernel, now.lan_us),
@@ -440,7 +443,10 @@ class FloodedOverlay(GroupOverlays):
 
 @dataclass(frozen=True)
 class _Write:
-    """Convert the copies of :class:`Flood`; in a run, also count the entries of nodes."""
+    """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
+
+    These are the entries that nodes have in their tables.
+    """
 
     round: OverlayRound
     in_run: bool

@@ -54,7 +54,7 @@ SUBSCRIBERS = "members"
 
 @dataclass
 class Subscribers(SortedTable):
-    """Live subscribers, by topic and node."""
+    """The live subscribers in a bucket, by topic and node, with the heartbeat of their join."""
 
     #: The heartbeat in which the subscriber joins the group; with waves, it may JOIN later.
     joined: np.ndarray = field(default_factory=whole_numbers)
@@ -196,7 +196,7 @@ class Topics:
         self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays between nodes in microseconds: int64."""
+        """Return the delays between the nodes `a` and `b` (us): int64."""
         router = self.facts.ring.router
         return node_delays(self.kernel, self.lan_us, router[a], router[b])
 

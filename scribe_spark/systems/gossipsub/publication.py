@@ -113,7 +113,7 @@ class PublicationProgram(TopicsProgram):
         return self.topics.space.size
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays between nodes in microseconds; with the clock of hops, 1."""
+        """Return the delays between the nodes `a` and `b`: us, or 1 with the clock of hops."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         return self.topics.delay(a, b)
@@ -121,7 +121,7 @@ class PublicationProgram(TopicsProgram):
     def copy_delay(
         self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return the delays of copies, as `delay`, with their jitter (rule J4)."""
+        """Return the delays of copies, in units of :meth:`delay`, with jitter (rule J4)."""
         delay_us, key = self.delay(sender, receiver), self.messages.jitter
         if key is None or self.messages.clock != TIME:
             return delay_us
@@ -432,7 +432,7 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Record the copies that nodes received, and which of them are first copies.
+        """Record the copies `came` that nodes received, and which of them are first copies.
 
         By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
         """
@@ -506,7 +506,10 @@ _KEPT = {
 def publish_with_bandwidth(
     player: SystemPlayer, copies: SendCopies, new: np.ndarray, now: LivingRound
 ) -> None:
-    """Publish the new messages, which have sizes and times, in the heartbeat of a program."""
+    """Publish the messages `new`, which have sizes and times, by the clock with bandwidth.
+
+    `copies` is the program that would send the copies of the heartbeat `now`.
+    """
     assert now.links is not None
     topics, messages, publish, links = copies.topics, copies.messages, now.publish, now.links
     rules = topics.rules
@@ -535,7 +538,7 @@ def _late(topics: Topics, key: np.ndarray) -> Late:
 
 @dataclass(frozen=True)
 class _LostCopies(Lost):
-    """The losses of copies of the messages `new`."""
+    """The losses of copies of the messages `new`, as a `Lost` for the clock with bandwidth."""
 
     copies: SendCopies
     losses: Losses

@@ -314,7 +314,10 @@ class _Heartbeat:
         return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
 
     def _know_subscribers(self) -> None:
-        """Add the subscribers after the events of the world's round, shared by all buckets."""
+        """Share the directory of subscribers after the events of the world's round.
+
+        All buckets read it.
+        """
         size, now = self.topics.space.size, self.now
 
         def gather() -> dict[str, np.ndarray]:
@@ -354,7 +357,7 @@ class _Heartbeat:
 
     @property
     def _number(self) -> int:
-        """The number of the heartbeat in programs on publications."""
+        """The number of the heartbeat in programs on publications: 0 for that of a run's."""
         return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
 
     @property
@@ -433,7 +436,7 @@ class _Heartbeat:
         return self.player.play(Lacking(self.topics, self._messages(), self._number)) > 0
 
     def _end_round(self) -> tuple[dict[str, float], Publications]:
-        """Return measures of the meshes and the counted publications; drop old publications."""
+        """Return measures of meshes, and the outcomes of publications; forget old publications."""
         player, topics, published, now = self.player, self.topics, self.published, self.now
         age = now.world_round - now.own.world_round(published.round)
         counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
@@ -569,7 +572,7 @@ class Go(TopicsProgram):
         tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
-        """End connections on goodbye and unsubscribe; start back-off on PRUNE."""
+        """End connections on goodbye and unsubscribe; forbid GRAFT for some time on PRUNE."""
         ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
         router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
         if _PRUNE in inbox:
@@ -604,7 +607,7 @@ def _drop_back_off(tables: Tables, heartbeat: int) -> None:
 
 @dataclass(frozen=True)
 class CountRound(PublicationProgram):
-    """Count links, and the receivers of publications, after a round: rule G22."""
+    """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted

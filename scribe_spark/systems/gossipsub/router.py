@@ -72,7 +72,7 @@ class LinkNames:
 
 
 def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Return the indices that sort rows by (`of`, `bits`), stably: int64."""
+    """Return the indices that sort rows by (`of`, `bits`), equal ones in their order: int64."""
     most = int(of.max(initial=0))
     low = most.bit_length()
     # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
@@ -249,7 +249,7 @@ class Degrees(NamedTuple):
 
 
 def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
-    """Return GossipSub's rules for tasks, together with the classes of nodes."""
+    """Return GossipSub's settings for tasks, and with them the classes of nodes."""
     return FrozenFields(**vars(config.filled().for_tasks()), classes=classes)
 
 

@@ -191,9 +191,10 @@ class Meshes:
 
 
 class CellRows:
-    """The rows of entries `e`: their cells, one after the other.
+    """The rows of cells of the entries `e`, one after the other.
 
-    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` its place.
+    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` the cell's index in
+    all cells of the meshes.
     """
 
     def __init__(self, meshes: Meshes, e: np.ndarray) -> None:

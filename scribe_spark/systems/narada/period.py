@@ -42,7 +42,7 @@ _WHOLE = 2**20
 
 
 def distances(network: Network, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the mean delays of both directions between nodes, in whole microseconds (D1)."""
+    """Return the distances between the nodes `a` and `b`: the mean of both delays, in us (D1)."""
     ends = network.ring.router[a], network.ring.router[b]
     there = node_delays(network.kernel, network.lan_us, *ends)
     return (there + node_delays(network.kernel, network.lan_us, *ends[::-1])) // 2
@@ -93,7 +93,7 @@ class NaradaPeriod:
     # --- events (rule D2)
 
     def _hear_events(self) -> None:
-        """Let members quit and die, and newcomers wait for their turn."""
+        """Let members quit and die; let newcomers wait until they begin to join."""
         of, period, size = self._meshes, self._period, len(self._ring)
         dies = ~period.alive
         dies[period.died] = True

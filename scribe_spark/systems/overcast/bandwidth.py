@@ -49,9 +49,9 @@ class Flows:
         self.edge[child] = self._least(child, of, link)
 
     def bandwidth(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bandwidths and the hops that children would have from parents: rule E5.
+        """Return the bandwidths (bit/s) and hops that children would have from parents: rule E5.
 
-        A child's own flow, if it has one, goes over the route.  Without links, the bandwidth is
+        A child's own flow, if it has one, goes over the route. Without links, the bandwidth is
         infinite.
         """
         found, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)

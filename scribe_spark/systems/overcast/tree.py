@@ -81,7 +81,7 @@ class Round(Members):
     # --- events
 
     def _take_in_events(self) -> None:
-        """Let members go and come: rule E6, a and b."""
+        """Remove members that quit or die, and add newcomers: rule E6, a and b."""
         period, size = self.period, self.size
         join, quit = (key_of(pair, size) for pair in (period.join, period.quit))
         again, had = find_sorted(join, self.key) >= 0, self.alive
@@ -102,7 +102,7 @@ class Round(Members):
             table.keep(find_sorted(gone, table.key // size) < 0)
 
     def _choose_roots(self) -> None:
-        """Choose roots and linear nodes, or close their lines: rule E6, c to e."""
+        """Choose roots and linear nodes, or close gaps in their lines: rule E6, c to e."""
         groups = int(self.of[-1]) + 1 if len(self.of) else 0
         ranked, known = (
             np.bincount(self.of[some], minlength=groups) > 0

@@ -73,7 +73,7 @@ def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Num
 
 
 def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
-    """Return whether the keyset from `first` to `last`, which may wrap around 0, has the key."""
+    """Return whether the keyset from `first` to `last` has the key; it may wrap around 0."""
     after, before = first <= key, key <= last
     return np.where(last < first, after | before, after & before)
 
@@ -124,10 +124,10 @@ class Rings:
 
     @classmethod
     def of_bucket(cls, columns: Mapping[str, Any], answers: tuple[Numbers, Numbers]) -> Rings:
-        """Return hosts of one ring with the columns ``first, last, topmost, depth, node``.
+        """Return the keysets of hosts of one ring: ``first, last, topmost, depth, node``.
 
-        They answer for an interval of keys; the last of them also owns the keys after the last keys
-        of all others.
+        They answer for the interval of keys `answers`; the last of them also owns the keys after
+        the last keys of all others.
         """
         starts = np.array([0, len(columns["node"]) - 1])
         return cls(starts, starts[1:], **columns, answers=answers)

@@ -166,7 +166,7 @@ def _parents(
 def _copies_over(
     ways: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
 ) -> DataFrame:
-    """Return :func:`copies` over the lineages of all nodes."""
+    """Return :func:`copies`, given the lineages of all nodes."""
     sources = groups.select(
         "group",
         F.col("source").alias("node"),

@@ -99,7 +99,10 @@ class AnycastResults(Rows):
     delay_us: np.ndarray
 
     def table(self, of: Anycasts, groups: Groups, ring: Ring) -> pa.Table:
-        """Return `schemas.ANYCASTS`."""
+        """Return the results as the table `schemas.ANYCASTS`.
+
+        `of` are the anycasts.
+        """
         nobody = self.accepted < 0
         columns = {
             **{"group": groups.number[of.group], "node": ring.node[of.origin]},
@@ -178,7 +181,10 @@ class Anycast(RoundProgram):
         _move(scribe, {**walks, "path": np.c_[walks["path"], to]}, to)
 
     def _ask(self, scribe: Scribe, tables: Tables, walks: Columns) -> np.ndarray:
-        """Return True for walks whose members accept; the upcall `accept` (rules A3, A4)."""
+        """Return True for walks whose node is a member that accepts (rules A3, A4).
+
+        The upcall `accept` decides.
+        """
         accepts = scribe.is_member(walks["group"], walks[AT]) & (walks[AT] != walks["origin"])
         if not accepts.any():
             return accepts

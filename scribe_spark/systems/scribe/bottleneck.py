@@ -209,7 +209,7 @@ class _Reroute(RoundProgram):
             _note_refusals(scribe, inbox[_REFUSAL])
 
     def _route(self, scribe: Scribe, moving: Columns) -> None:
-        """Route JOINs to the tree or the edge of the bucket; ``way`` is the nodes visited."""
+        """Route JOINs to the tree or the edge of the bucket; ``way`` has the nodes visited."""
         number, entries = scribe.ring.node, scribe.state.entries
 
         def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:

@@ -34,7 +34,7 @@ def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 class Collapse(JoinProgram):
-    """Nodes that only forward to one child ask to leave the tree, after the round's JOINs.
+    """Let nodes that only forward to one child leave the tree, after the round's JOINs.
 
     Each such node asks its parent once, which agrees unless it has asked to leave itself; so the
     nodes next to the root leave first.

@@ -30,7 +30,7 @@ def first_parts(round: RoundOfGroups, publication: np.ndarray) -> np.ndarray:
 
 
 def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
-    """Return the node numbers of the sources of publications."""
+    """Return the numbers of the sources of publications, given by id."""
     nodes = scribe.round.nodes
     return (publication & SOURCE) % nodes if nodes else publication & SOURCE
 
@@ -41,7 +41,7 @@ def key_in_round(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
 
 
 def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray | None:
-    """Return the sizes of publications in bytes, NONE for those of earlier rounds.
+    """Return the sizes (bytes) of publications, given by group and id; NONE for earlier rounds.
 
     Without a schedule, the result is None.
     """

@@ -126,7 +126,7 @@ class PublicationResults(Rows):
 
     @classmethod
     def sum_of(cls, columns: Columns) -> PublicationResults:
-        """Add the outcomes of publications at the members of several buckets."""
+        """Return the sum of the outcomes of publications, which several buckets counted."""
         if not columns:
             return cls()
         group, publication = columns["group"], columns["publication"]
@@ -454,7 +454,7 @@ def _forget_resent(scribe: Scribe) -> None:
 
 
 def _forget_former_members(scribe: Scribe) -> None:
-    """Remove members that quit or died, and members that joined in this round."""
+    """Forget the newest publications of members that quit or died, or joined in this round."""
     lacking, entries = scribe.state.lacking, scribe.state.entries
     row = entries.find(lacking.key)
     stays = row >= 0
@@ -475,7 +475,10 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the rank of publications in the order of acceptance, from 1; NONE has rank 0."""
+    """Return the rank of publications, given by id, in the order of acceptance, from 1.
+
+    NONE has rank 0.
+    """
     keys = publication_keys(scribe, group, publication, 0)
     each = distinct(np.append(keys, NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
@@ -488,7 +491,7 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the rounds in which roots accepted publications; NONE for NONE."""
+    """Return the round in which a root accepted each publication, given by id; NONE for NONE."""
     resent, taken = scribe.state.resent, publication >> SOURCE_BITS
     if not len(resent.group):
         return taken

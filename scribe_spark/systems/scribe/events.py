@@ -97,7 +97,7 @@ def _begin_round(scribe: Scribe, tables: Tables) -> None:
 
 
 def _remember_repairs(scribe: Scribe, came: Columns) -> None:
-    """Record the children that have lost their parents."""
+    """Record the children `came` whose parent has died, until a root reaches them."""
     group, child, node = came["group"], came[AT], came["parent"]
     under, _ = scribe.under(group, child, node)
     scribe.note(FAILURES, node=distinct(node[under]))
@@ -123,7 +123,10 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Make nodes members, who send JOINs later; keep nodes without credentials apart."""
+    """Make nodes members; they send JOINs later.
+
+    Nodes without credentials are kept apart.
+    """
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
     scribe.state.unknown_members.insert(without(pair[~allowed], scribe.state.unknown_members.key))

@@ -178,9 +178,9 @@ class LiveScribe(SystemOnBuckets):
         lan_us: int,
         application: Callable[[int], Application] | None = None,
     ) -> RoundOfGroups:
-        """Return the parameters of programs that change nothing, after the round `number`.
+        """Return parameters for programs that change nothing, after the round `number`.
 
-        Their application is by default that of rounds.
+        By default, the application is that of rounds.
         """
         make = application or self.application
         applications = None if make is None else Applications(make, groups.size)
@@ -232,7 +232,7 @@ _MOMENTS = TREES_BEFORE, TREES_SEEN
 
 
 def _names(now: LivingRound) -> np.ndarray:
-    """Return the ids of the publications of a round."""
+    """Return the ids of the publications of a round, in the order of ``now.publish``."""
     publish, ring = now.publish, now.ring
     return publication_ids(now.number, ring.node[publish.node], publish.turn, node_numbers(ring))
 

@@ -215,9 +215,9 @@ class FindReached(RoundProgram):
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
-    """Walk up to a root, an orphan, the edge of the bucket, or back to the anchor (a cycle).
+    """Walk up the tree to a root, an orphan, the edge of the bucket, or the anchor (a cycle).
 
-    The anchor moves to a later node after 1, 2, 4, ... steps.
+    The anchor is a node on the way; it moves to a later node after 1, 2, 4, ... steps.
     """
     entries = scribe.state.entries
     while len(ways[AT]):
@@ -242,7 +242,7 @@ def _walk(scribe: Scribe, ways: Columns) -> None:
 
 
 class CountRepairs(RoundProgram):
-    """Record and remove dead nodes whose children are all reached by a root again."""
+    """Record, and forget, dead nodes all of whose children a root reaches again."""
 
     writes = ("repairs",)
 
@@ -304,7 +304,10 @@ MOST_NODES = 64
 
 
 def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the groups whose trees are watched, of groups with numbers of members; ascending."""
+    """Return the indices of groups whose trees are watched, ascending.
+
+    `numbers` and `sizes` are those of all groups.
+    """
     apart = np.abs(sizes - MEMBERS)
     return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 

@@ -46,10 +46,10 @@ class AtNodes(SortedTable):
 
 
 class Remembering(Application):
-    """An application with memory; new rows have NONE in all columns.
+    """An application with memory; new rows of its tables have NONE in all columns.
 
-    `at_nodes` and `at_edges`, a table by (group, node, child), are empty.  The ring buffer of each
-    node keeps `buffer` messages.
+    `at_nodes`, a table by (group, node), and `at_edges`, one by (group, node, child), are empty at
+    first. The ring buffer of each node keeps `buffer` messages.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class SharedRings:
     def between(
         self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return all numbers from `first` to `last`: indices of `rows`, numbers, names."""
+        """Return what rings store from `first` to `last`: indices of `rows`, numbers, names."""
         which, number = expand(first, last + 1)
         return which, number, self.read(rows[which], number)
 

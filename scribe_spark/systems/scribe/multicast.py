@@ -83,7 +83,7 @@ class Payloads(Rows):
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Payloads:
-        """Return the payloads that :func:`send_payloads` sent."""
+        """Return received payloads from the columns that :func:`send_payloads` sent."""
         return super().from_columns({**columns, "node": columns[AT]})
 
 
@@ -221,7 +221,7 @@ class MessageStore:
 
     @classmethod
     def read(cls, tables: Tables) -> MessageStore:
-        """Return the messages of a bucket."""
+        """Return the messages that a bucket has stored in its tables."""
         if _MESSAGES not in tables:
             return cls()
         return cls(**tables[_MESSAGES], **tables.get(_INSIDE, {}))
@@ -311,7 +311,7 @@ class Emitter:
         self.sent: list[Payloads] = []
 
     def close(self) -> None:
-        """Send the collected messages and store the messages' contents."""
+        """Send the collected messages, and store messages in the bucket's tables."""
         if self.sent:
             self._send(Payloads.join(*self.sent))
         self.messages.write(self.tables)
@@ -486,7 +486,7 @@ class Emitter:
         return found
 
     def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:
-        """Record the sender and the receiver of each publication."""
+        """Record the sender and the receiver of each publication in messages."""
         if not self.scribe.timed:
             return
         inside = self.messages.contents(payloads.message)
@@ -540,7 +540,10 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Mark the last JOIN of each source to a node; a child may be dropped and join again."""
+    """Return True for the last JOIN of each source to a node.
+
+    A child may be dropped and join again.
+    """
     edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)

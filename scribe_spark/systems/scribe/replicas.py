@@ -84,7 +84,7 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store states newer than the own copy; of equal ones that of the nearest sender.
+    """Store group states that are newer than the own copy; of equal ones, the nearest sender's.
 
     A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
@@ -169,9 +169,10 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 
 def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Store the states of roots at leaves that are no roots and have no newer one; note answers.
+    """Store the states of roots at leaves that are no roots and have no newer state.
 
-    On a broken ring a group may have several roots; their states are handled one after the other.
+    The roots note the answers. On a broken ring a group may have several roots; their states are
+    handled one after the other.
     """
     copies = scribe.state.copies
     if REPLICA in inbox:

@@ -99,7 +99,7 @@ def play_groups(
 def growing(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
-    """Return the programs from the events of a round to its JOINs."""
+    """Return the programs of a round in order, from its events to its JOINs."""
     environment = player.environment
     steps: list[Program | IfRows] = [PlayEvents(environment, round, events, of_groups)]
     if not round.settled:

@@ -107,7 +107,7 @@ class Applications:
         return made
 
     def put_back(self, application: Application, tables: Tables) -> None:
-        """Save the memory of an application."""
+        """Store the memory of an application in the bucket's tables."""
         for name, columns in application.tables().items():
             if count_rows(columns):
                 tables[f"{MEMORY}{name}"] = columns
@@ -197,7 +197,7 @@ class Scribe:
         return not self.best_effort and self.application.acknowledged
 
     def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes in the bucket."""
+        """Return True for nodes (positions) that are in the bucket."""
         return (node >= self.first) & (node < self.last)
 
     @property
@@ -207,13 +207,13 @@ class Scribe:
 
     @functools.cached_property
     def application(self) -> Application:
-        """The application of these nodes."""
+        """The application of the bucket's nodes."""
         assert self.round.applications is not None
         return self.round.applications.of(self.tables)
 
     @functools.cached_property
     def states(self) -> States:
-        """The leaf sets and routing tables of these nodes."""
+        """The leaf sets and routing tables of the bucket's nodes."""
         return States.of_tables(self.ring, self.first, self.tables)
 
     # ---- keys
@@ -321,7 +321,7 @@ class Scribe:
         is_lost: np.ndarray | bool = False,
         size: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Count a message to each node; return True for each that arrives.
+        """Count a message of a kind to each node; return True for each that arrives.
 
         `size` are the sizes of the messages in bytes, by default those of kinds.
         """
@@ -332,7 +332,10 @@ class Scribe:
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Queue messages to live nodes; they arrive in the next superstep."""
+        """Queue messages of a kind to live nodes `at`, uncounted.
+
+        They arrive in the next superstep.
+        """
         if len(at):
             self.sent.setdefault(kind, []).append({AT: at, **columns})
 
@@ -341,7 +344,7 @@ class Scribe:
     ) -> np.ndarray:
         """Send a message of a kind, with columns, to each node; return True for each that arrives.
 
-        Messages to dead nodes are lost.  All messages are counted as those of the kind `counted`.
+        Messages to dead nodes are lost. All messages are counted as messages of the kind `counted`.
         """
         arrives = self.send(counted, sender, to)
         columns = {AT: to, **columns}
@@ -363,9 +366,10 @@ class Scribe:
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the next hop of messages to groupIds, by Pastry's current tables.
+        """Return the next hop of messages to groupIds, by Pastry's current tables; count hops.
 
-        A message at its last node gets that node, one without a candidate NONE.
+        A message at its last node gets that node, a message without a candidate NONE. Hops are
+        counted as messages of `kind` with `sizes`; those to dead nodes are lost.
         """
         if not len(at):
             return at

@@ -198,7 +198,10 @@ def _in_order(sent: Columns, nodes: int) -> np.ndarray:
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Handle publications at nodes: check credentials, and send roots' addresses to sources."""
+    """Handle publications at nodes that they reached: check credentials, answer sources.
+
+    Roots tell sources their addresses.
+    """
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:

@@ -46,9 +46,9 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 @dataclass
 class Entries(SortedTable):
-    """The knowledge of a tree node about the group, by (group, node).
+    """What a tree node knows about its group, by (group, node).
 
-    A node without a parent that is not the root *waits*: it sends a JOIN in every round.  The value
+    A node without a parent that is not the root *waits*: it sends a JOIN in every round. The value
     of `path` is the row of `ScribeState.paths` with the nodes above, as the parent told last, and
     `extra` is the data that the application added to this round's JOIN, or :data:`NOTHING`.
     """
@@ -68,7 +68,10 @@ class Entries(SortedTable):
     heeded: np.ndarray = field(default_factory=flags)  # heard its parent in this round
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
-        """Add nodes to trees (Figure 3, line 4)."""
+        """Add nodes (keys), which have no parent yet, to trees (Figure 3, line 4).
+
+        `number` is the round, `why` the cause of their JOINs.
+        """
         new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
         self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
@@ -187,7 +190,7 @@ class Undelivered(Rows):
 
 @dataclass(frozen=True)
 class AcceptedLate(Rows):
-    """Publications that a root accepted in a later round (`taken`) than that of publication."""
+    """Publications that roots accepted in a later round (`taken`) than their own."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)

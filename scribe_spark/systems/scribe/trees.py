@@ -83,7 +83,7 @@ class Trees:
     def over(
         cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
     ) -> Trees:
-        """Return trees of groups ``group, key_hi, key_lo``, sorted, with the given tables."""
+        """Return trees of groups ``group, key_hi, key_lo``, sorted by group, with stored tables."""
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
         keys = hi.view(np.uint64), lo.view(np.uint64)
@@ -93,7 +93,7 @@ class Trees:
 
     @property
     def engine(self) -> OnSpark:
-        """The engine of the player."""
+        """The engine that plays the programs and has the tables."""
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
@@ -205,7 +205,7 @@ class Trees:
         return self._view(EXTRA_JOINS, EXTRA_JOINS_COLUMNS, made)
 
     def release(self) -> None:
-        """Free the tables."""
+        """Free the tables of the trees."""
         self.player.release()
 
 

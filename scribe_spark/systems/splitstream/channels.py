@@ -114,7 +114,7 @@ class ChannelNodes(SortedTable):
 
     @classmethod
     def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
-        """Return the nodes of channels from a table of the state; none without a table."""
+        """Return the nodes of channels from a table of the state; without a table, no nodes."""
         if not state:
             none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
             return cls(none, flags(), none, none, trees[:, :, 0], trees)
@@ -254,7 +254,7 @@ def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) ->
 def _take_office(
     nodes: ChannelNodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
 ) -> None:
-    """Let the new roots of stripes leave their parents."""
+    """Let nodes that are new roots of stripes leave their parents, with messages in `sent`."""
     channel, stripe = np.nonzero(is_new[:, : nodes.parent.shape[1]])
     if not len(channel):
         return

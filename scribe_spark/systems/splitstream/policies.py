@@ -119,7 +119,8 @@ class FreePastry:
     def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
         """Return the stripe of which a node drops a child for a newcomer, or NONE.
 
-        It is drawn from those that are not the node's own; else the largest one, with two or more.
+        It is drawn from the stripes that are not the node's own; if there are none, it is the
+        stripe with most children, at least two.
         """
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0

@@ -66,7 +66,7 @@ class Replies(Rows):
 
 
 class Hops:
-    """The hops of a period; changes the forest.
+    """Plays the hops of a period, which change the forest.
 
     ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """

@@ -82,7 +82,10 @@ class SplitStream(GrownOverlays):
         return self.rules.stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of each publication's stripe; see `GroupOverlays.edges` and L11."""
+        """Return the edges of the stripe down which each publication goes: rule L11.
+
+        See `GroupOverlays.edges`.
+        """
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
             return {name: whole_numbers() for name in ("publication", "node", "peer")}
