@@ -148,7 +148,7 @@ class GrownTrees:
         return None
 
     def deliveries(self, system: str) -> Table | None:
-        """Return a system's `multicast.DELIVERIES` if rounds have made them, else None."""
+        """Return the deliveries of Scribe's own trees (`multicast.DELIVERIES`); None for others."""
         if system != scribe_trees.SYSTEM:
             return None
         return self._built.delivered or self._run.multicast_along(self._built)

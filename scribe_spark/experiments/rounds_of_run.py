@@ -306,7 +306,7 @@ class RoundsOfRun(Rounds):
         return Batches.of(self._edges(PLAIN))
 
     def _edges(self, variant: str) -> DataFrame:
-        """Return the tree edges of a variant (None: Scribe) with copies to live nodes."""
+        """Return the tree edges of a variant, or of Scribe itself, with copies to live nodes."""
         edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe_trees.SYSTEM)
         live = self._run.nodes.select(F.col("node").alias("child"))
         names = ("group", "parent", "child", "parent_router", "child_router")

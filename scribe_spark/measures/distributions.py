@@ -102,7 +102,7 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """Return histograms from a table ``system, measure, value, count``: (system, measure) -> it."""
+    """Return histograms by (system, measure), from a table ``system, measure, value, count``."""
     return {
         (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])

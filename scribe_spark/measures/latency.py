@@ -154,6 +154,9 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Return percentiles over publications of the times to reach shares of members, in ms or hops.
 
+    A publication that never reaches a share counts as later than all others.  Percentiles at such
+    publications are left out.
+
     Examples
     --------
     >>> coverage_numbers({f"t{x}": np.array([3000, 1500, NEVER]) for x in COVERAGES})["50.median"]

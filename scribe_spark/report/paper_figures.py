@@ -406,7 +406,7 @@ def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
 
 
 def _from_zero(axis: Axis) -> Axis:
-    """Return the axis without a lower end below 0, for numbers of things."""
+    """Return the axis from 0 on, with ticks at whole numbers, for numbers of things."""
     return replace(axis, low=0, ticks=6, steps=(1, 2, 5, 10), is_whole=True, tick=whole_tick)
 
 

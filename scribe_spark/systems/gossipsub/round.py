@@ -357,7 +357,7 @@ class _Heartbeat:
 
     @property
     def _number(self) -> int:
-        """The number of the heartbeat in programs on publications: 0 for that of a run's."""
+        """The heartbeat's number; in a run, the first heartbeat with publications has number 0."""
         return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
 
     @property

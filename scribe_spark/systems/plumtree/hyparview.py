@@ -230,9 +230,9 @@ class HyParView:
         return answered
 
     def _refuse(self, events: ClockEvents) -> None:
-        """Record that nodes ask passive nodes that sent these events only in the next round.
+        """Mark the senders in the passive views of nodes: they have refused to be neighbours.
 
-        A round is the time between two shuffles.
+        Nodes ask them again only after the next shuffle or after the loss of a neighbour.
         """
         passive = self.passive.take(events.place, axis=0)
         row, slot = np.nonzero(passive == events.sender[:, None])

@@ -63,7 +63,7 @@ def expire(scribe: Scribe) -> None:
 
 
 def suspect(scribe: Scribe) -> None:
-    """Give up parents that were silent for `parent_timeout` rounds; count the causes."""
+    """Give up parents silent for `parent_timeout` rounds; note why nodes will send JOINs."""
     entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
     silent = scribe.number - entries.heard > scribe.rules.parent_timeout
     rows = np.flatnonzero((entries.parent >= 0) & silent)

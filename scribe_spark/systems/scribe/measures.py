@@ -304,7 +304,7 @@ MOST_NODES = 64
 
 
 def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the indices of groups whose trees are watched, ascending.
+    """Return the numbers of the groups whose trees are watched, ascending.
 
     `numbers` and `sizes` are those of all groups.
     """

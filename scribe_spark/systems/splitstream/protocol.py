@@ -153,7 +153,8 @@ class Hops:
     ) -> Requests:
         """Return requests of pairs for parents, from the nodes `sender`.
 
-        `how` is the kind of request, `hops` the hops so far; `lists` has the nodes to ask, if any.
+        `how` is the kind of request.  The requests reach the nodes `at` after `hops` hops; `lists`
+        has the nodes to ask, if any.
         """
         due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
         empty = Lists.empty(len(pair))
