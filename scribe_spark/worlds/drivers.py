@@ -201,7 +201,7 @@ class _Teller:
         self._tell, self._next = tell, rounds[0]
 
     def take(self, report: dict[str, Any]) -> None:
-        """Take the report of a task: results of a round, which are reported."""
+        """Report the results of a round, which the report of a task contains."""
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:
