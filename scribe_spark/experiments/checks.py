@@ -77,7 +77,7 @@ def check_coverage(config: ExperimentConfig) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark.
+    """Return the network if it is known without Spark, else None.
 
     A network without routes, or that does not fit to the config's systems, is refused.
     """
@@ -126,7 +126,7 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
-    """Refuse that nodes of a system recode the parts of publications, if it cannot.
+    """Refuse recoded parts of publications for a system whose nodes do not recode.
 
     `command` is ``run`` or ``world``.
     """
@@ -136,7 +136,7 @@ def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: st
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse several publications of a group for systems that support one, and impossible ones.
+    """Refuse several publications of a group, or a schedule, that a run cannot play.
 
     `sizes` has the sizes of groups, by number.
     """

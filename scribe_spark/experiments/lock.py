@@ -57,7 +57,7 @@ class LockOwner:
 
     @classmethod
     def read(cls, text: str) -> LockOwner | None:
-        """Return the owner in a lock file's text; None if it names none."""
+        """Return the owner in a lock file's text; None if the text names no owner."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
             owner = cls(**found)

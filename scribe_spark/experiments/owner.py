@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders, with what it writes."""
+    """A command that writes folders: what it writes, and what its manifest records."""
 
     #: The result of the command, for messages.
     noun: str

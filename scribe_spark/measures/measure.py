@@ -59,7 +59,7 @@ class Size:
 
 
 class ReadsTables(Protocol):
-    """The interface of what reads written tables, for kernels and for the driver."""
+    """The interface of objects that read written tables: in tasks, or into the driver."""
 
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]

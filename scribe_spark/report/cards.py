@@ -229,7 +229,7 @@ def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
 def _card(
     system: str, numbers: Mapping[str, float | str | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with the numbers it has; None without any.
+    """Return a system's card with the numbers it has; None for a system without numbers.
 
     `words` has the meaning and the unit of each number; a text in place of a number stays.
     """

@@ -162,7 +162,7 @@ def compared_measures(sides: Sequence[Side]) -> list[Compared]:
 
 
 def short_names(folders: Sequence[str]) -> list[str]:
-    """Return the ends of paths that distinguish them.
+    """Return the shortest ends of the paths of folders that distinguish them.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """Return words such as ``over 10 % below``; empty if it is not notable."""
+        """Return words such as ``over 10 % below``; empty if the difference is not notable."""
         if not self.notable:
             return ""
         return f"over {NOTABLE:g}{PERCENT} {'above' if self.percent > 0 else 'below'}"
@@ -163,7 +163,7 @@ def difference_of(metric: Mapping[str, Any]) -> Difference | None:
 
 
 def difference_cell(apart: Difference | None, words: str = "") -> page.Cell:
-    """Return the cell of a difference, which is marked if it is notable."""
+    """Return the table cell of a difference; a notable difference is marked."""
     off = " off" * (apart is not None and apart.notable)
     return page.Cell(str(apart or ABSENT), note=words, look=f"number difference{off}")
 

@@ -161,7 +161,7 @@ _SHARES, _OF_ALL = "hops.", "lookups.hops"
 
 
 def with_zeros(measured: Mapping[int, Mapping[str, float]]) -> dict[int, dict[str, float]]:
-    """Return the measures of rounds; a count or share of any round is 0 in rounds without it.
+    """Return measures by round, with 0 for counts and shares that only other rounds have.
 
     Rounds without delivered lookups have no shares of lookups.
 

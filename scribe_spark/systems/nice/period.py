@@ -170,9 +170,9 @@ class NicePeriod:
         self._start = np.r_[self._start[stays], period.number + begins][order]
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top layer; return newcomers that have a leader, and it.
+        """Let newcomers descend from the top layer; return those that got leaders, and the leaders.
 
-        Both are keys; rule V2.
+        Newcomers and leaders are keys; rule V2.
         """
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points

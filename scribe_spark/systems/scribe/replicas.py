@@ -246,7 +246,7 @@ def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
 
 
 def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Count the nodes in each node's leaf set that are nearer to the groupId than it: int64."""
+    """Count the leaves of each node that are nearer to the groupId than the node: int64."""
     leaves, distance = _leaves(scribe, group, node)
     own = _distances(scribe, group, node[:, None])
     return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)

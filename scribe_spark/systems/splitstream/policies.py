@@ -86,7 +86,7 @@ class Turn:
 
 
 class FreePastry:
-    """The policy of FreePastry: a full node takes newcomers to its own stripes instead of others.
+    """The policy of FreePastry: full nodes replace children by newcomers to their own stripes.
 
     Own stripes are the primary one and those whose root the node is; rule L6.
     """

@@ -166,7 +166,11 @@ class Hops:
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask for a parent in hop `due`; `whom` says whom they ask."""
+        """Let pairs ask for a parent in hop `due`.
+
+        `whom` is the node to ask, :data:`_ROOTWARDS` to ask along the route to the root, or
+        :data:`_ANYBODY` to ask by anycast.
+        """
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
