@@ -30,7 +30,10 @@ class Engine(NamedTuple):
 
 
 def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
-    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``."""
+    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``.
+
+    `asked` is the setting, `buckets` the number of the world's buckets.
+    """
     if asked == "jobs":
         return Engine("jobs", "as asked for")
     reason = why_no_tasks(spark, buckets)

@@ -171,7 +171,10 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace the folder if it has files that no command has written."""
+        """Refuse to replace the folder if it has files that no command has written.
+
+        `inner` are the inner folders to look into, by default all of the owner.
+        """
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -232,7 +235,10 @@ class StoredFolder:
                 yield _table_path(name), problem
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder."""
+        """Delete all output of a command but its manifest, which names the owner of the folder.
+
+        `inner` names further inner folders to delete.
+        """
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
         for name in names:

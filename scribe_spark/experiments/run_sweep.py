@@ -210,6 +210,8 @@ def play_inside(
 ) -> Iterator[tuple[str, Folder]]:
     """Complete each run or world; yield its name and its folder.
 
+    `configs` has the configs by name; ``title(number, name)`` is the line that announces one.
+
     Runs on the same network share its routes, and follow one another, so that only the routes of
     one network take disk space at a time.
     """

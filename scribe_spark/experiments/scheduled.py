@@ -444,7 +444,10 @@ def with_losses(run: Stages, made: Multicast) -> Multicast:
 
 
 def _fates(kernel: Kernel, seed: int, sources: Sequence[np.ndarray], edges: pa.Table) -> pa.Table:
-    """Return the edges of a tree with whether a copy is sent on each, and whether it arrives."""
+    """Return the edges of a tree with whether a copy is sent on each, and whether it arrives.
+
+    `sources` are the groups, ascending, and the source of each.
+    """
     group, parent, child, *routers = (edges.column(name).to_numpy() for name in _EDGE)
     sends, passes = np.ones((2, len(group)), dtype=bool)
     if kernel.withheld is not None:

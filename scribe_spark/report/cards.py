@@ -133,7 +133,10 @@ def verdict(cards: Sequence[Card]) -> str:
 
 
 def _ranking(cards: Sequence[Card], beside: Sequence[str]) -> str:
-    """Return a sentence with the latencies of the fastest and of the slowest systems."""
+    """Return a sentence with the latencies of the fastest and of the slowest systems.
+
+    `cards` are the systems' cards by ascending latency; `beside` names the baselines.
+    """
     first, *_, last = cards
     fastest, slowest = ([c.title for c in cards if c.value == end.value] for end in (first, last))
     others = f" beside {_and(beside)}" if beside else ""

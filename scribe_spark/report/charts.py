@@ -344,7 +344,10 @@ def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
-    """Return a line through points; it has values at the points only, and gaps where y is NaN."""
+    """Return a line through points; it has values at the points only, and gaps where y is NaN.
+
+    `look` is the style of the line, `label` its name in the legend.
+    """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     return Line(label, look, x[~np.isnan(y)], exactly(x, y), (x, y))
 

@@ -257,7 +257,10 @@ _OF_WORLDS = Markup(
 def _headline_section(
     headlines: Sequence[Compared], names: Sequence[str], noun: str
 ) -> page.PageSection:
-    """Return the section of the headline measures; equal ones are hidden until a click."""
+    """Return the section of the headline measures; equal measures are hidden until a click.
+
+    `names` are the names of the folders, `noun` is ``run`` or ``world``.
+    """
     title, same = "Headline measures", "Equal headline measures"
     differ = [row for row in headlines if row.most > 0 or not row.is_compared]
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
@@ -271,7 +274,10 @@ def _headline_section(
 
 
 def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the settings in which the sides differ."""
+    """Return the section of the settings in which the sides differ.
+
+    `names` are the names of the sides' folders.
+    """
     told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
     values = {
         name: [one.get(name, as_setting(None)) for one in told]
@@ -286,7 +292,10 @@ def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageS
 
 
 def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the versions and machines of all sides."""
+    """Return the section of the versions and machines of all sides.
+
+    `names` are the names of the sides' folders.
+    """
     parts = [
         part
         for name, side in zip(names, sides, strict=True)
@@ -380,7 +389,7 @@ def _signed(difference: float | None) -> str:
 
 
 def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the style of the lines of each side, the same in all figures."""
+    """Return the style of the lines of each side, by its name in `names`; all figures use them."""
     return {name: marked_style(number) for number, name in enumerate(names)}
 
 

@@ -191,7 +191,10 @@ class PageSection(PagePart):
 
 
 def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
-    """Return the figures as parts of a page; those after the first `most` are folded."""
+    """Return the figures as parts of a page; those after the first `most` are folded.
+
+    `look` is that of :class:`Figures`.
+    """
     shown = figures[:most]
     more = figures[len(shown) :]
     titles = "; ".join(one.title for one in more)
@@ -205,7 +208,8 @@ def measure_sections(
 ) -> list[PageSection]:
     """Return the sections that have figures; each figure comes with the name of its section.
 
-    In each section, `most` figures are visible; by default all.
+    In each section, `most` figures are visible; by default all.  `look` is that of
+    :class:`Figures`.
     """
     listed = list(figures)
     return [
@@ -357,7 +361,10 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a mapping without nested ones: their keys are joined by dots."""
+    """Return a mapping without inner mappings; names of nested keys are joined by dots.
+
+    All names begin with `prefix`.
+    """
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)

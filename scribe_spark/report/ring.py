@@ -143,7 +143,10 @@ def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
 
 
 def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
-    """Return the elements that draw the hops of a message."""
+    """Return the elements that draw the hops of a message.
+
+    `points` are the places of the nodes on its route, `halves` the first halves of their nodeIds.
+    """
     drawn = [_dot(point, INK) for point in points]
     keys = [(_dot(_HERE, INK), _hex("start", halves[0]))]
     for hop, (here, there) in enumerate(pairwise(points)):

@@ -342,7 +342,10 @@ def _mean(of: Histogram | None) -> float:
 
 
 def _by_class(by_part: pd.DataFrame | None, direction: str) -> list[_Bar]:
-    """Return the bars of each system and class of nodes; empty without classes."""
+    """Return the bars of each system and class of nodes; empty without classes.
+
+    `direction` is ``sent`` or ``received``.
+    """
     if by_part is None:
         return []
     rows = by_part[by_part["by"] == "class"]

@@ -372,7 +372,10 @@ def svg_element(
     values: pd.DataFrame | None = None,
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
-    """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
+    """Return the figure as an ``<svg>`` element, for a file or for a page with several.
+
+    All ids begin with `name`; `heading` and `words` are the text alternative.
+    """
     draw_minor_ticks(figure)
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
@@ -393,7 +396,10 @@ def svg_element(
 def plain_svg(
     name: str, heading: str, words: str, size: tuple[float, float], body: Iterable[str]
 ) -> str:
-    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does."""
+    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does.
+
+    `body` has the elements, `size` is the width and the height in points.
+    """
     width, height = (f"{length:g}" for length in size)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
@@ -403,7 +409,10 @@ def plain_svg(
 
 
 def _alternative(name: str, heading: str, words: str) -> str:
-    """Return the end of the first tag, the text alternative, and the style sheet of a drawing."""
+    """Return the end of the first tag, the text alternative, and the style sheet of a drawing.
+
+    The alternative is the title `heading` and the description `words`; their ids begin with `name`.
+    """
     title, described = f"{name}-title", f"{name}-words"
     return (
         f'role="img" aria-labelledby="{title} {described}">\n'

@@ -150,7 +150,10 @@ _LINK = Markup('<a href="{folder}/report.html">{label}</a>')
 
 
 def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> page.PageSection:
-    """Return the section with every drawn measure of every point."""
+    """Return the section with every drawn measure of every point.
+
+    `noun` says what a point is: ``run`` or ``world``.
+    """
     rounds = noun == "world" and len(swept.points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
     heads = [_LINK.format(folder=folder, label=label) for folder, label in swept.labels.items()]
@@ -267,7 +270,10 @@ def _word(value: Any) -> str:
 
 
 def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
-    """Return the first and the last value of each line in sentences."""
+    """Return the first and the last value of each line in sentences.
+
+    `axis` is the name of the swept field, `values` are its values.
+    """
     sentences = []
     for label, ys in lines.items():
         known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
@@ -287,7 +293,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
-    """Return the panel of a metric over the values of a setting."""
+    """Return the panel of a metric over the values of the first swept field that varies."""
     axis, lines = swept.varied[0], swept.lines(metric)
     values = swept.grid[axis]
     numeric = all(is_number(x) for x in values)

@@ -385,7 +385,10 @@ def check_rows(
 
 
 def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse events after which no node is alive; `live` has the number of live nodes by round."""
+    """Refuse events after which no node is alive; `live` has the number of live nodes by round.
+
+    The message names the setting `field` and its `value`.
+    """
     if (live < 1).any():
         at = int(np.argmax(live < 1))
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")

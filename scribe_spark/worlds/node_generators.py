@@ -81,7 +81,10 @@ class Weibull:
 
 
 def refuse_many_events(field: str, value: float, expected: float, what: str = "events") -> None:
-    """Refuse the value of a field with which a generator is `expected` to make too many events."""
+    """Refuse the value of a field with which a generator is `expected` to make too many events.
+
+    `what` names these events in the message.
+    """
     if expected > MOST_EVENTS:
         remedy = f"makes about {expected:,.0f} {what}; must be at most {MOST_EVENTS:,}"
         raise InputError(field, value, remedy)

@@ -43,7 +43,11 @@ class GroupRings:
 
     @classmethod
     def of(cls, group: np.ndarray, position: np.ndarray, groups: int, size: int) -> GroupRings:
-        """Return the rings of members, given in any order; repetitions are ignored."""
+        """Return the rings of members, given in any order; repetitions are ignored.
+
+        A row of `group` (an index) and `position` is a member; `groups` and `size` are the numbers
+        of groups and of nodes.
+        """
         member = distinct(group * size + position)
         begins = np.searchsorted(member, np.arange(groups + 1) * size)
         return cls(begins, member % size)

@@ -410,7 +410,8 @@ class SendCopies(PublicationProgram):
     def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
         """Record the IDONTWANTs that nodes send to their meshes on a first copy; rule G11.
 
-        The sender of the first copy gets none.
+        `own` has the rows of the first copies in `arrivals`.  The sender of a first copy gets no
+        IDONTWANT.
         """
         mesh = read_table(Links, tables, MESH)
         own = own[self.announces(*divided(arrivals.key[own], self._size))]
@@ -460,7 +461,10 @@ class SendCopies(PublicationProgram):
         }
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10."""
+        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10.
+
+        `row` has the row in `arrivals` of the first copy at the receiver of each copy in `came`.
+        """
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
         back, copy_back = (

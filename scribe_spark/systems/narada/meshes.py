@@ -139,7 +139,10 @@ class Meshes:
         self.keep_links(kept)
 
     def add_links(self, a: np.ndarray, b: np.ndarray, period: int, distance: np.ndarray) -> None:
-        """Add the links from `a` to `b` that are new, in both directions."""
+        """Add the links from `a` to `b` that are new, in both directions.
+
+        Their links begin in `period`; `distance` is that of each row, in microseconds.
+        """
         new = self.find_links(a, b) < 0
         a, b, distance = a[new], b[new], distance[new]
         since = np.full(len(a), period)

@@ -92,7 +92,7 @@ class Certificates(Known):
     def of(
         cls, key: np.ndarray, number: np.ndarray, parent: np.ndarray, alive: bool
     ) -> Certificates:
-        """Return certificates with the keys of their receivers, in any order."""
+        """Return fresh certificates by `key` (group, node that knows, known node), in any order."""
         return cls(key, number, parent, np.full(len(key), alive), np.full(len(key), True))
 
     @property

@@ -206,7 +206,11 @@ def open_channels(
 def _choose_roots(
     had: Columns | None, setting: Setting, number: int, alive: np.ndarray, groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the channels with their roots, and a mask of the roots that are new."""
+    """Return the channels with their roots, and a mask of the roots that are new.
+
+    `had` are the channels of the period before, `number` is the period, `alive` a mask of nodes,
+    and `groups` are the groups (ascending) whose channels are chosen.
+    """
     before = np.full((len(groups), setting.width), NONE, dtype=np.int64)
     if had is not None:
         row = find_sorted(had["group"], groups)
