@@ -344,7 +344,7 @@ def _mean(of: Histogram | None) -> float:
 def _by_class(by_part: pd.DataFrame | None, direction: str) -> list[_Bar]:
     """Return the bars of each system and class of nodes; empty without classes.
 
-    `direction` is ``sent`` or ``received``.
+    `direction` is ``up`` (sent bytes) or ``down`` (received bytes).
     """
     if by_part is None:
         return []

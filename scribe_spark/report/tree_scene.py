@@ -209,7 +209,10 @@ def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
 
 
 def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> np.ndarray:
-    """Return horizontal positions of nodes; siblings keep their order, new ones come last."""
+    """Return horizontal positions of nodes; siblings keep their order, new ones come last.
+
+    `above` has the row of each node's parent (-1: none), `order` the earlier position by node.
+    """
     rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
     by_rank = np.empty(len(frame))
     by_rank[np.lexsort((frame["node"], rank))] = np.arange(len(frame))
@@ -217,7 +220,10 @@ def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> 
 
 
 def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Return the layer of each node: 0 for the root, 1 for a node without a way to the root."""
+    """Return the layer of each node: 0 for the root, 1 for a node without a way to the root.
+
+    `above` has the row of each node's parent (-1: none); `root` marks roots.
+    """
     depth = np.where(root, 0, 1)
     for _ in above:
         depth = np.where(above >= 0, depth[above] + 1, depth)
@@ -225,7 +231,10 @@ def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
-    """Return True for live nodes that are orphans, or below an orphan in the drawing."""
+    """Return True for live nodes that are orphans, or below an orphan in the drawing.
+
+    `above` has the row of each node's parent (-1: none).
+    """
     alive = frame["alive"].to_numpy(dtype=bool)
     cut = frame["orphan"].to_numpy(dtype=bool) & alive
     for _ in above:

@@ -103,6 +103,8 @@ def subtree_sizes(tree: GroupTree) -> np.ndarray:
 def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Return horizontal positions of the nodes of a forest: leaves side by side, others above them.
 
+    `parent` has the index of each node's parent (-1: a root); siblings are sorted by `order`.
+
     Examples
     --------
     >>> layers(np.array([-1, 0, 0, 2, 2]), np.arange(5)).tolist()
@@ -229,7 +231,10 @@ def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
 
 
 def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Return the legend: the edges by level as bars, and the meaning of the marks."""
+    """Return the legend: the edges by level as bars, and the meaning of the marks.
+
+    `left` is the position of its left end; `keys` are further marks and their words.
+    """
     x, y = left + 8, 16.0
     heading = "edges by depth" if tree.picture is None else tree.picture.heading
     yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">{escape(heading)}</text>\n'
@@ -421,7 +426,7 @@ class _Map:
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
-    """Draw a tree over the map."""
+    """Draw a tree over the map, which is `side` wide, in units of the drawing."""
     chart = _Map(routers, side)
     size, at_router = (side + LEGEND, max(chart.height, 150.0)), chart.index(tree.router)
 

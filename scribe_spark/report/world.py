@@ -325,7 +325,10 @@ def _last_round(
 def _over_rounds(
     table: pd.DataFrame, seconds: float
 ) -> tuple[list[page.PageSection], list[RoundPanel]]:
-    """Return the sections of figures over the rounds, and the measures for the table."""
+    """Return the sections of figures over the rounds, and the measures for the table.
+
+    `seconds` is the length of a round.
+    """
     sections: list[page.PageSection] = []
     shown: list[RoundPanel] = []
     in_place = words_in_place(table)
@@ -462,7 +465,7 @@ def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.PageSecti
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:
-    """Return the value of a measure in a round as text."""
+    """Return the value of a measure `name` in round `number` as text."""
     system, _, measure = name.partition(".")
     if measure == "publications.lost" and number in rounds_not_due(table, system):
         return "not due"
@@ -472,7 +475,10 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
 
 
 def distribution_words(counts: pd.Series, across: str) -> str:
-    """Return the median and the greatest value of a distribution, given by counts, in words."""
+    """Return the median and the greatest value of a distribution, given by counts, in words.
+
+    `across` says what the values are.
+    """
     shares = counts.cumsum() / counts.sum()
     median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))
     sentence = f"{across[:1].upper()}{across[1:]}"

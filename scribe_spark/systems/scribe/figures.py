@@ -97,6 +97,7 @@ def deliver_leave(
 ) -> None:
     """Drop children that send a LEAVE (Figure 4, line 9), unless it is older than their last JOIN.
 
+    `source` are the children, `node` their parents, and `number` the join numbers in the LEAVEs.
     `leave._leave_up` implements lines 10 and 11.
     """
     children = scribe.state.children

@@ -73,7 +73,10 @@ def send_leave(
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
-    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs."""
+    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs.
+
+    `why` names the cause of these JOINs.
+    """
     entries = scribe.state.entries
     entries.parent[rows], entries.cause[rows] = NONE, cause(why)
     entries.path[rows], entries.moved[rows] = NONE, True

@@ -192,7 +192,8 @@ class LiveScribe(SystemOnBuckets):
     def multicasts(self, taken: Sent, source: str, *, several: bool = False) -> Multicasts:
         """Return the first publication of each group that a root accepted in the round: rule S25.
 
-        With `several`, all accepted publications are returned.
+        With `several`, all accepted publications are returned.  With the `source` ``root``, they
+        begin at the roots.
         """
         if several:
             rows = taken.take(np.lexsort((taken.publication, taken.group)))
@@ -204,7 +205,10 @@ class LiveScribe(SystemOnBuckets):
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: Sent, source: str) -> Begun:
-        """Return all publications that roots accepted in the round, as `Begun`."""
+        """Return all publications that roots accepted in the round, as `Begun`.
+
+        With the `source` ``root``, they begin at the roots.
+        """
         of = taken.group, taken.publication
         if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)

@@ -383,7 +383,10 @@ class Scribe:
     def randomised_hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
     ) -> np.ndarray:
-        """Return the next hop as :meth:`hop` does, with randomised routing (keys of draws)."""
+        """Return the next hop as :meth:`hop` does, with randomised routing.
+
+        `drawn_by` are further keys of the random draws, one of each row.
+        """
         if not len(at):
             return at
         keys = self.groups.keys.take(group)

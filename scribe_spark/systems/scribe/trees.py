@@ -119,7 +119,7 @@ class Trees:
     ) -> Trees:
         """Return a copy for programs that change the trees.
 
-        The names of its jobs begin with `called`.
+        The names of its jobs begin with `called`; its random draws have the seed `seed`.
         """
         engine = self.engine.fork(called, constant=routes)
         player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
